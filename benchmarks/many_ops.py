@@ -21,13 +21,13 @@ from time import perf_counter
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from qdialect.opt.diagnostics import DiagnosticPrinter
+from qdialect.opt.registry import ToolContext
+from qdialect.opt.verifier import ModuleVerifier
 from qdialect.passes.fold_constant_shapes import FoldConstantShapesPass
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
 from qdialect.text.parser import LocatingParser
 from qdialect.text.printer import MLIRPrinter
-from qdialect.tools.diagnostics import DiagnosticPrinter
-from qdialect.tools.registry import ToolContext
-from qdialect.tools.verifier import ModuleVerifier
 
 STAGES = ("parse", "verify", "fold", "verify after", "print")
 

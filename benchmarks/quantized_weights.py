@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qdialect.quantization.arrays import quantize_array
-from qdialect.quantization.blocks import Blocks
-from qdialect.quantization.presets import I8, torch_per_channel_symmetric
+from qdialect.ptq.schemes.arrays import quantize_array
+from qdialect.ptq.schemes.blocks import Blocks
+from qdialect.ptq.schemes.presets import I8, torch_per_channel_symmetric
 
 RUNS = 5
 THREADS = 2

@@ -8,10 +8,9 @@ movements are exported here. The dialect is `qdialect.dialects.quant`, the passe
 
 from __future__ import annotations
 
-from qdialect.algebra.lazy_exports import TYPE_CHECKING, lazy_exports
+from qdialect.support.lazy_exports import TYPE_CHECKING, lazy_exports
 
 if TYPE_CHECKING:
-    from qdialect.algebra.bounded_cache import clear_caches
     from qdialect.algebra.joins import Concat, InsertSlice
     from qdialect.algebra.movement import (
         BroadcastInDim,
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from qdialect.algebra.parameters import QuantizationParameters, Slot, StorageFormat
     from qdialect.algebra.run_map import TooManySlotsError
     from qdialect.algebra.splat import Splat
+    from qdialect.support.bounded_cache import clear_caches
 
 __all__ = [
     "BroadcastInDim",
@@ -60,6 +60,6 @@ __getattr__ = lazy_exports(
     | {
         "Splat": "algebra.splat",
         "TooManySlotsError": "algebra.run_map",
-        "clear_caches": "algebra.bounded_cache",
+        "clear_caches": "support.bounded_cache",
     },
 )

@@ -2,7 +2,7 @@
 
 import sys
 
-from qdialect.tools.program import run
+from qdialect.program import run
 
 if __name__ == "__main__":
     sys.exit(run())

@@ -22,7 +22,8 @@ from typing import Any, Final, NamedTuple
 
 from data import CALIBRATED, EVALUATED, write_records
 
-from qdialect.tools import calibrate, evaluate, opt
+from qdialect.opt import opt
+from qdialect.ptq.tools import calibrate, evaluate
 
 HERE: Final = Path(__file__).parent
 

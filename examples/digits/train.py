@@ -26,11 +26,11 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp
 
 from qdialect.frontends import from_jax
-from qdialect.passes.attach_keys import AttachKeysPass
+from qdialect.ops.interface import name_of
+from qdialect.opt.registry import ToolContext
 from qdialect.passes.inline import InlinePass
-from qdialect.shape_ops.interface import name_of
+from qdialect.ptq.passes.attach_keys import AttachKeysPass
 from qdialect.text import write_module
-from qdialect.tools.registry import ToolContext
 
 HERE: Final = Path(__file__).parent
 

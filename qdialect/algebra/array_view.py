@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, SupportsIndex, cast
 from typing_extensions import override
 
 from qdialect.algebra.blocked_copy import contiguous, contiguous_bytes, write
-from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.numpy_protocol import ArrayFunctions
 from qdialect.algebra.regrouping import regroup
+from qdialect.support.lazy_numpy import np
+from qdialect.support.numpy_protocol import ArrayFunctions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

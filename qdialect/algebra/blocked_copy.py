@@ -20,7 +20,7 @@ from itertools import product
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from qdialect.algebra.lazy_numpy import np
+from qdialect.support.lazy_numpy import np
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray

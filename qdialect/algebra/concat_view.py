@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from qdialect.algebra.array_view import ArrayView
-from qdialect.algebra.lazy_numpy import np
+from qdialect.support.lazy_numpy import np
 
 
 class Joined:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.run_map import IntArray, SlotMap
 from qdialect.algebra.splat import Splat, Values, as_view
+from qdialect.support.lazy_numpy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

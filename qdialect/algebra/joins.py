@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, cast
 
 from qdialect.algebra.array_view import ArrayView
 from qdialect.algebra.concat_view import Joined
-from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import (
     DYNAMIC,
     MovableT,
@@ -22,6 +21,7 @@ from qdialect.algebra.movement import (
 )
 from qdialect.algebra.parameters import QuantizationParameters
 from qdialect.algebra.splat import Splat, Values, as_view
+from qdialect.support.lazy_numpy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

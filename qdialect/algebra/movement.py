@@ -22,11 +22,11 @@ from typing import (
     cast,
 )
 
-from qdialect.algebra.arguments import check_instance, integer, integers
 from qdialect.algebra.array_view import ArrayView
-from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.parameters import QuantizationParameters
 from qdialect.algebra.splat import Splat, Values, as_view
+from qdialect.support.arguments import check_instance, integer, integers
+from qdialect.support.lazy_numpy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -16,9 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from typing_extensions import override
 
-from qdialect.algebra.arguments import check_instance, number
 from qdialect.algebra.array_view import ArrayView
-from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import (
     DYNAMIC,
     Movable,
@@ -31,6 +29,8 @@ from qdialect.algebra.movement import (
 from qdialect.algebra.parameters import QuantizationParameters, Slot, StorageFormat
 from qdialect.algebra.run_map import IntArray
 from qdialect.algebra.splat import Splat
+from qdialect.support.arguments import check_instance, number
+from qdialect.support.lazy_numpy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias
 
 from typing_extensions import override
 
-from qdialect.algebra.arguments import (
+from qdialect.algebra.run_map import IntArray, SlotMap
+from qdialect.support.arguments import (
     check_instance,
     integer,
     integer_array,
     integers,
     number_array,
 )
-from qdialect.algebra.bounded_cache import BoundedCache
-from qdialect.algebra.float_format import FloatFormat
-from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.rounding import Rounding
-from qdialect.algebra.run_map import IntArray, SlotMap
+from qdialect.support.bounded_cache import BoundedCache
+from qdialect.support.float_format import FloatFormat
+from qdialect.support.lazy_numpy import np
+from qdialect.support.rounding import Rounding
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

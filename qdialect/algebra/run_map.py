@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Final, Self, SupportsIndex, TypeAlias
 
 from typing_extensions import override
 
-from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.memory_budget import current_budget
-from qdialect.algebra.numpy_protocol import ArrayFunctions
 from qdialect.algebra.regrouping import regroup
+from qdialect.support.lazy_numpy import np
+from qdialect.support.memory_budget import current_budget
+from qdialect.support.numpy_protocol import ArrayFunctions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, Union, cast
 
 from typing_extensions import override
 
-from qdialect.algebra.arguments import integer, integers, shown
 from qdialect.algebra.array_view import ArrayView
 from qdialect.algebra.concat_view import Joined
-from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.numpy_protocol import ArrayFunctions
+from qdialect.support.arguments import integer, integers, shown
+from qdialect.support.lazy_numpy import np
+from qdialect.support.numpy_protocol import ArrayFunctions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

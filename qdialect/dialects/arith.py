@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from qdialect.ops.model import Bits, OnElements, OpModel, OpModels
-from qdialect.relations.interface import conversion, own, shared
+from qdialect.ops.rules import conversion, own, shared
 
 _exact = partial(OpModel, bits=Bits.EXACT)
 _undefined = partial(OpModel, bits=Bits.UNDEFINED)

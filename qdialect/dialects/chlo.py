@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from qdialect.ops.model import Bits, OnElements, OpModel, OpModels
-from qdialect.relations.interface import own, shared
+from qdialect.ops.rules import own, shared
 
 _exact = partial(OpModel, bits=Bits.EXACT)
 _rounded = partial(OpModel, bits=Bits.ROUNDED)
@@ -18,8 +18,8 @@ _RUNS = {
     "atan": "numpy:arctan",
     "atanh": "numpy:arctanh",
     "cosh": "numpy:cosh",
-    "erf": "qdialect.interpreters.scalar_functions:erf",
-    "erfc": "qdialect.interpreters.scalar_functions:erfc",
+    "erf": "qdialect.check.interpreters.scalar_functions:erf",
+    "erfc": "qdialect.check.interpreters.scalar_functions:erfc",
     "sinh": "numpy:sinh",
     "square": "numpy:square",
     "tan": "numpy:tan",
@@ -33,7 +33,7 @@ MODELS = OpModels(
         "is_inf": _exact(rule=own(0), run=OnElements("numpy:isinf")),
         "is_neg_inf": _exact(rule=own(0), run=OnElements("numpy:isneginf")),
         "is_pos_inf": _exact(rule=own(0), run=OnElements("numpy:isposinf")),
-        "top_k": _exact(rule=shared(0), run="qdialect.interpreters.reference.sorting:top_k"),
+        "top_k": _exact(rule=shared(0), run="qdialect.check.interpreters.reference.sorting:top_k"),
         "_asin_acos_kernel bessel_i1e digamma erf_inv lgamma": OpModel(rule=own(0)),
         "broadcast_next_after broadcast_polygamma broadcast_zeta": OpModel(rule=own(0, 1)),
         "next_after polygamma zeta": OpModel(rule=own(0, 1)),

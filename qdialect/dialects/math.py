@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from qdialect.ops.model import Bits, OpModel, OpModels
-from qdialect.relations.interface import fixed, own, whole_number
+from qdialect.ops.rules import fixed, own, whole_number
 
 _exact = partial(OpModel, bits=Bits.EXACT)
 _rounded = partial(OpModel, bits=Bits.ROUNDED)

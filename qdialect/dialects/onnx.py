@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qdialect.ops.model import OpModel, OpModels
-from qdialect.relations.interface import OpRelation, Relation
+from qdialect.ops.rules import OpRelation, Relation
 
 MODELS = OpModels(
     "onnx",

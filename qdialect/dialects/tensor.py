@@ -14,12 +14,9 @@ from xdsl.dialects.tensor import CollapseShapeOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.joins import Concat, InsertSlice
-from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import DYNAMIC, Movement, Reshape, Slice
 from qdialect.ops import positions
-from qdialect.ops.model import Bits, OpModel, OpModels
-from qdialect.relations.interface import OpRelation, Relation, shared
-from qdialect.shape_ops.attributes import (
+from qdialect.ops.attributes import (
     integer_of,
     integers_of,
     lists_of,
@@ -28,9 +25,12 @@ from qdialect.shape_ops.attributes import (
     shape_of,
     static_shape_of,
 )
-from qdialect.shape_ops.elementwise import shape_of_type
-from qdialect.shape_ops.interface import Code, NotFoldable, find_attribute
-from qdialect.shape_ops.models import Movements, Operands
+from qdialect.ops.elementwise import shape_of_type
+from qdialect.ops.interface import Code, NotFoldable, find_attribute
+from qdialect.ops.model import Bits, OpModel, OpModels
+from qdialect.ops.models import Movements, Operands
+from qdialect.ops.rules import OpRelation, Relation, shared
+from qdialect.support.lazy_numpy import np
 
 _SLICE_LISTS = ("static_offsets", "static_sizes", "static_strides")
 _PAD_LISTS = ("static_low", "static_high")

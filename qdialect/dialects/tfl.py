@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from xdsl.ir import Operation
 
 from qdialect.algebra.joins import Concat
-from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import (
     BroadcastInDim,
     Reshape,
@@ -20,8 +19,7 @@ from qdialect.algebra.movement import (
     Transpose,
 )
 from qdialect.algebra.padding import Pad
-from qdialect.ops.model import OpModel, OpModels
-from qdialect.shape_ops.attributes import (
+from qdialect.ops.attributes import (
     attribute_of,
     axis_of,
     integer_of,
@@ -29,12 +27,14 @@ from qdialect.shape_ops.attributes import (
     static_shape_of,
     taken,
 )
-from qdialect.shape_ops.interface import (
+from qdialect.ops.interface import (
     Code,
     NotFoldable,
     find_attribute,
 )
-from qdialect.shape_ops.models import CastReads, Movements, Operands
+from qdialect.ops.model import OpModel, OpModels
+from qdialect.ops.models import CastReads, Movements, Operands
+from qdialect.support.lazy_numpy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

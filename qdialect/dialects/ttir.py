@@ -9,9 +9,9 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from qdialect.algebra.movement import Reshape, Reverse, Slice, Transpose
+from qdialect.ops.attributes import integer_of, integers_of, shape_of
 from qdialect.ops.model import OpModel, OpModels
-from qdialect.shape_ops.attributes import integer_of, integers_of, shape_of
-from qdialect.shape_ops.models import CastReads, Movements, Operands
+from qdialect.ops.models import CastReads, Movements, Operands
 
 
 def _permute(op: Operation, operands: Operands) -> Movements:

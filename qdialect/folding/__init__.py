@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qdialect.algebra.lazy_exports import lazy_exports
+from qdialect.support.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from qdialect.folding.folder import fold_shapes

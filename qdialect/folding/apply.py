@@ -12,7 +12,6 @@ from xdsl.ir import Block, Operation, OpResult
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.transforms.dead_code_elimination import is_trivially_dead
 
-from qdialect.algebra.memory_budget import memory_budget
 from qdialect.dialects.quant.shape_ops import ShapeOp
 from qdialect.folding.element_steps import ElementValues
 from qdialect.folding.fold_plan import FoldPlan
@@ -22,9 +21,10 @@ from qdialect.folding.plan_binding import bind
 from qdialect.folding.plan_report import report_of
 from qdialect.folding.report import FoldReport
 from qdialect.folding.writing import WrittenConstant, write_constant
-from qdialect.ir.garbage import paused_collection
-from qdialect.shape_ops.computed_integers import computes_integers
-from qdialect.shape_ops.interface import elements_attribute_of, models_of, op_model
+from qdialect.ops.computed_integers import computes_integers
+from qdialect.ops.interface import elements_attribute_of, models_of, op_model
+from qdialect.support.garbage import paused_collection
+from qdialect.support.memory_budget import memory_budget
 
 LARGE_BYTES = 1 << 24
 """Above 16 MiB of source elements, each source is freed as soon as its last result is written."""

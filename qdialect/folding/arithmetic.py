@@ -15,8 +15,6 @@ from xdsl.dialects.builtin import AnyFloat, IntegerType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.element_slots import ElementSlots
-from qdialect.algebra.float_format import FLOAT_FORMATS
-from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import Movement
 from qdialect.algebra.padding import Pad
 from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
@@ -29,19 +27,21 @@ from qdialect.folding.scale_origin import ScaleOrigin
 from qdialect.folding.side_constants import SideConstant, Sides
 from qdialect.ir.elements import element_dtype, integer_range
 from qdialect.ir.value_types import tensor_element_type
-from qdialect.shape_ops.attributes import as_integers, static_shape_of
-from qdialect.shape_ops.dequantization import Leaf, recognize
-from qdialect.shape_ops.elementwise import (
+from qdialect.ops.attributes import as_integers, static_shape_of
+from qdialect.ops.dequantization import Leaf, recognize
+from qdialect.ops.elementwise import (
     elementwise_model_of,
     is_broadcast,
     is_conversion,
     read_elementwise,
     substituted,
 )
-from qdialect.shape_ops.interface import Code, NotFoldable, name_of
-from qdialect.shape_ops.reading import ConstantOperands
-from qdialect.shape_ops.term_values import values_of
-from qdialect.shape_ops.terms import Apply, Arithmetic, Elementwise, Input, Term
+from qdialect.ops.interface import Code, NotFoldable, name_of
+from qdialect.ops.reading import ConstantOperands
+from qdialect.ops.term_values import values_of
+from qdialect.ops.terms import Apply, Arithmetic, Elementwise, Input, Term
+from qdialect.support.float_format import FLOAT_FORMATS
+from qdialect.support.lazy_numpy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -13,7 +13,6 @@ from xdsl.pattern_rewriter import (
     op_type_rewrite_pattern,
 )
 
-from qdialect.algebra.memory_budget import MemoryBudget, MemoryLimitError, memory_budget
 from qdialect.dialects.quant.composition import simplified
 from qdialect.dialects.quant.constants import ConstantOp
 from qdialect.dialects.quant.shape_ops import ShapeOp
@@ -24,9 +23,10 @@ from qdialect.folding.policy import DEFAULT_MAX_GROWTH
 from qdialect.folding.provenance import Provenance
 from qdialect.folding.writing import write_constant
 from qdialect.ir.resources import ResourceBlobs
-from qdialect.shape_ops.attributes import static_shape_of
-from qdialect.shape_ops.interface import NotFoldable, keeping_attribute_of
-from qdialect.shape_ops.reading import Constants
+from qdialect.ops.attributes import static_shape_of
+from qdialect.ops.interface import NotFoldable, keeping_attribute_of
+from qdialect.ops.reading import Constants
+from qdialect.support.memory_budget import MemoryBudget, MemoryLimitError, memory_budget
 
 
 class FoldShapeOpOfConstants(RewritePattern):

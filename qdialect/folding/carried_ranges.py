@@ -14,15 +14,15 @@ from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Operation
 
 from qdialect.algebra.element_slots import ElementSlots
-from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import Movement, Shape
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.algebra.splat import as_view
 from qdialect.folding.policy import FoldPolicy
 from qdialect.ir.elements import DenseElementsAttr, dense_elements, elements_of
-from qdialect.shape_ops.along_axis import AXIS, AlongAxis, said_along_axis
-from qdialect.shape_ops.attributes import attribute_of
-from qdialect.shape_ops.interface import Code, NotFoldable
+from qdialect.ops.along_axis import AXIS, AlongAxis, said_along_axis
+from qdialect.ops.attributes import attribute_of
+from qdialect.ops.interface import Code, NotFoldable
+from qdialect.support.lazy_numpy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,7 +9,7 @@ from xdsl.ir import Operation
 
 from qdialect.algebra.splat import Values
 from qdialect.folding.moved_constant import ElementMove, move_elements
-from qdialect.shape_ops.reading import Constants
+from qdialect.ops.reading import Constants
 
 
 class ElementStep(NamedTuple):

@@ -14,7 +14,7 @@ from xdsl.ir import Attribute
 
 if TYPE_CHECKING:
     from qdialect.algebra.movement import Movement
-    from qdialect.shape_ops.interface import Code
+    from qdialect.ops.interface import Code
 
 
 class PlannedSource(NamedTuple):

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
-from qdialect.algebra.arguments import check_instance
-from qdialect.algebra.memory_budget import memory_budget
 from qdialect.folding.apply import FoldRun
 from qdialect.folding.graph import FoldGraph
 from qdialect.folding.moved_constant import MovedConstant
@@ -18,8 +16,10 @@ from qdialect.folding.plan import decide
 from qdialect.folding.policy import FoldPolicy
 from qdialect.folding.report import FoldReport
 from qdialect.folding.report_listener import FoldReportListener
-from qdialect.ir.garbage import paused_collection
-from qdialect.shape_ops.interface import models_of
+from qdialect.ops.interface import models_of
+from qdialect.support.arguments import check_instance
+from qdialect.support.garbage import paused_collection
+from qdialect.support.memory_budget import memory_budget
 
 if TYPE_CHECKING:
     from collections.abc import Generator

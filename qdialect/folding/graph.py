@@ -14,9 +14,6 @@ from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute, Block, IRNode, Operation, OpResult, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.algebra.bounded_cache import BoundedCache
-from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.memory_budget import MemoryBudget, MemoryLimitError
 from qdialect.algebra.movement import (
     BroadcastInDim,
     Movement,
@@ -57,11 +54,11 @@ from qdialect.folding.unknown_ops import unknown_op_record
 from qdialect.ir.ordering import operands_first
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import tensor_element_type, tensor_parts
-from qdialect.shape_ops.attributes import held_elements, integers_in, shape_of, static_shape_of
-from qdialect.shape_ops.computed_integers import computed_integers, computes_integers
-from qdialect.shape_ops.elementwise import is_arithmetic, is_reshape
-from qdialect.shape_ops.identities import composition
-from qdialect.shape_ops.interface import (
+from qdialect.ops.attributes import held_elements, integers_in, shape_of, static_shape_of
+from qdialect.ops.computed_integers import computed_integers, computes_integers
+from qdialect.ops.elementwise import is_arithmetic, is_reshape
+from qdialect.ops.identities import composition
+from qdialect.ops.interface import (
     Code,
     NotFoldable,
     check_not_kept,
@@ -74,8 +71,11 @@ from qdialect.shape_ops.interface import (
     name_of,
     op_model,
 )
-from qdialect.shape_ops.models import Movements, ShapeOpModel
-from qdialect.shape_ops.reading import ConstantOperands, Constants
+from qdialect.ops.models import Movements, ShapeOpModel
+from qdialect.ops.reading import ConstantOperands, Constants
+from qdialect.support.bounded_cache import BoundedCache
+from qdialect.support.lazy_numpy import np
+from qdialect.support.memory_budget import MemoryBudget, MemoryLimitError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,12 +11,12 @@ from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from qdialect.algebra.memory_budget import MemoryBudget, MemoryLimitError, memory_budget
 from qdialect.folding.report import FoldRecord, Outcome
 from qdialect.ir.ordering import dependencies_first
 from qdialect.ir.symbols import symbols_in, symbols_used_by
 from qdialect.ir.value_names import kept_name, names_in, numbered_name
-from qdialect.shape_ops.interface import Code
+from qdialect.ops.interface import Code
+from qdialect.support.memory_budget import MemoryBudget, MemoryLimitError, memory_budget
 
 _OP_BYTES: Final = 8192
 """A rough estimate of the memory of one op, with what later passes keep of it."""

@@ -19,8 +19,6 @@ from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.array_view import MAX_RANK
-from qdialect.algebra.bounded_cache import BoundedCache
-from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import Movement, MovementError, Reshape, Shape
 from qdialect.algebra.padding import (
     Pad,
@@ -44,9 +42,11 @@ from qdialect.folding.scale_origin import ScaleOrigin, joined_origin
 from qdialect.folding.side_constants import Sides, can_join
 from qdialect.ir.elements import element_dtype, has_signedness, integer_range
 from qdialect.ir.value_types import element_type_or_self, tensor_element_type, tensor_parts
-from qdialect.shape_ops.interface import Code, NotFoldable, cast_reads, name_of
-from qdialect.shape_ops.models import CastReads
-from qdialect.shape_ops.reading import StoredElement
+from qdialect.ops.interface import Code, NotFoldable, cast_reads, name_of
+from qdialect.ops.models import CastReads
+from qdialect.ops.reading import StoredElement
+from qdialect.support.bounded_cache import BoundedCache
+from qdialect.support.lazy_numpy import np
 
 SLOT_BYTES: Final = 16
 """The bytes of a scale and a zero point in a type."""

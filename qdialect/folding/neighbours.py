@@ -22,9 +22,9 @@ from qdialect.dialects.quant.slot_arrays import Granularity
 from qdialect.folding.moved_constant import MovedConstant, check_joinable, move
 from qdialect.folding.policy import coarser, spell
 from qdialect.ir.value_types import has_encoding, tensor_like
-from qdialect.shape_ops.elementwise import recreated
-from qdialect.shape_ops.interface import Code, NotFoldable, is_list
-from qdialect.shape_ops.models import Movements
+from qdialect.ops.elementwise import recreated
+from qdialect.ops.interface import Code, NotFoldable, is_list
+from qdialect.ops.models import Movements
 
 
 class Part(NamedTuple):

@@ -12,8 +12,6 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import DenseResourceAttr, ModuleOp, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from qdialect.algebra.bounded_cache import BoundedCache
-from qdialect.algebra.memory_budget import MemoryBudget, MemoryLimitError, memory_budget
 from qdialect.algebra.movement import Movement, Reshape, Shape, Slice
 from qdialect.algebra.padding import PadWith, ZeroPoint
 from qdialect.dialects.quant.composition import Composition, composed
@@ -41,9 +39,8 @@ from qdialect.folding.moved_constant import (
 from qdialect.folding.policy import FoldPolicy, coarser, spell
 from qdialect.folding.quantized_products import gone_if_raised
 from qdialect.folding.writing import check_writable
-from qdialect.ir.garbage import paused_collection
 from qdialect.ir.value_types import has_encoding, tensor_element_type, tensor_like
-from qdialect.shape_ops.interface import (
+from qdialect.ops.interface import (
     Code,
     NotFoldable,
     dialect_traits_of,
@@ -53,6 +50,9 @@ from qdialect.shape_ops.interface import (
     models_of,
     name_of,
 )
+from qdialect.support.bounded_cache import BoundedCache
+from qdialect.support.garbage import paused_collection
+from qdialect.support.memory_budget import MemoryBudget, MemoryLimitError, memory_budget
 
 SMALL_COPY_BYTES: Final = 64
 """A copy of that many bytes takes no more text than the op that it replaces."""

@@ -7,7 +7,6 @@ from typing import NoReturn, TypeVar
 
 from xdsl.ir import Attribute, Operation
 
-from qdialect.algebra.memory_budget import MemoryBudget, MemoryLimitError
 from qdialect.dialects.quant.shape_ops import ShapeOp
 from qdialect.folding.fold_plan import FoldPlan, PlanError, PlannedConstant, PlannedStep
 from qdialect.folding.graph import FoldGraph, declared_layer
@@ -15,7 +14,8 @@ from qdialect.folding.moved_constant import MovedConstant, form_for
 from qdialect.folding.plan import Decision, Fate, compositions_of, find_ends, planned_movement
 from qdialect.folding.writing import check_writable
 from qdialect.ir.value_types import tensor_parts
-from qdialect.shape_ops.interface import Code, NotFoldable, name_of
+from qdialect.ops.interface import Code, NotFoldable, name_of
+from qdialect.support.memory_budget import MemoryBudget, MemoryLimitError
 
 Record = TypeVar("Record")
 

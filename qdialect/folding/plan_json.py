@@ -22,14 +22,14 @@ from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Input
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
-from qdialect.algebra.arguments import shown
-from qdialect.algebra.bounded_cache import registered_cache
 from qdialect.algebra.movement import Movement
 from qdialect.algebra.padding import PadWith, ZeroPoint
 from qdialect.dialects.quant import Quant
 from qdialect.folding.fold_plan import FoldPlan, PlanError, PlannedConstant, PlannedSource
 from qdialect.ir.errors import message_of
-from qdialect.shape_ops.interface import Code
+from qdialect.ops.interface import Code
+from qdialect.support.arguments import shown
+from qdialect.support.bounded_cache import registered_cache
 from qdialect.text.attribute_parser import AttributeParser
 from qdialect.text.mlir_errors import reading_message_of
 

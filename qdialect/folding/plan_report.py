@@ -12,7 +12,7 @@ from qdialect.folding.plan import Decision, Fate
 from qdialect.folding.provenance import Provenance
 from qdialect.folding.report import FoldRecord, FoldReport, Outcome
 from qdialect.folding.writing import WrittenConstant
-from qdialect.shape_ops.interface import Code, is_list, name_of
+from qdialect.ops.interface import Code, is_list, name_of
 
 
 def report_of(

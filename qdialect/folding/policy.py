@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from qdialect.algebra.arguments import check_instance, integer
 from qdialect.algebra.parameters import QuantizationParameters
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.dialects.quant.slot_arrays import Granularity
 from qdialect.dialects.quant.types import UniformQuantizedType
-from qdialect.shape_ops.interface import Code, NotFoldable
+from qdialect.ops.interface import Code, NotFoldable
+from qdialect.support.arguments import check_instance, integer
 
 DEFAULT_MAX_GROWTH: Final = 1 << 28
 """The default number of bytes that all folds together may add: 256 MiB."""

@@ -10,9 +10,9 @@ from typing_extensions import override
 from xdsl.ir import Operation
 
 from qdialect.algebra.joins import Concat
-from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import Movement, Shape, ValueSet
 from qdialect.algebra.run_map import IntArray, SlotMap, TooManySlotsError
+from qdialect.support.lazy_numpy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

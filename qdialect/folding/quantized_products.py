@@ -10,7 +10,6 @@ from xdsl.dialects.builtin import AnyFloat, IntegerType
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.algebra.memory_budget import MemoryLimitError
 from qdialect.algebra.movement import Reshape, Shape
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.dialects.quant.casts import CastOp, DequantizeCastOp, StorageCastOp
@@ -22,10 +21,11 @@ from qdialect.folding.moved_constant import Layer, MovedConstant
 from qdialect.folding.policy import FoldPolicy, spell
 from qdialect.folding.scale_origin import ScaleOrigin
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.shape_ops.elementwise import is_arithmetic, read_elementwise
-from qdialect.shape_ops.interface import Code, NotFoldable, cast_reads, is_cast
-from qdialect.shape_ops.models import CastReads
-from qdialect.shape_ops.terms import Apply, Arithmetic, Input
+from qdialect.ops.elementwise import is_arithmetic, read_elementwise
+from qdialect.ops.interface import Code, NotFoldable, cast_reads, is_cast
+from qdialect.ops.models import CastReads
+from qdialect.ops.terms import Apply, Arithmetic, Input
+from qdialect.support.memory_budget import MemoryLimitError
 
 
 def quant_cast_of(op: Operation) -> type[CastOp] | None:

@@ -27,8 +27,6 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.memory_budget import MemoryBudget, MemoryLimitError, memory_budget
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.algebra.splat import Splat, Values, as_view
 from qdialect.dialects.quant.casts import DequantizeCastOp, StorageCastOp
@@ -46,7 +44,6 @@ from qdialect.folding.quantized_products import (
 from qdialect.folding.report import FoldRecord, FoldReport, Outcome
 from qdialect.folding.writing import constant_like
 from qdialect.ir.elements import dense_elements, has_signedness
-from qdialect.ir.garbage import paused_collection
 from qdialect.ir.replacements import Replacements
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import (
@@ -56,9 +53,9 @@ from qdialect.ir.value_types import (
     tensor_parts,
     with_element_type,
 )
-from qdialect.shape_ops.attributes import held_elements
-from qdialect.shape_ops.elementwise import is_arithmetic
-from qdialect.shape_ops.interface import (
+from qdialect.ops.attributes import held_elements
+from qdialect.ops.elementwise import is_arithmetic
+from qdialect.ops.interface import (
     Code,
     NotFoldable,
     check_not_kept,
@@ -67,8 +64,11 @@ from qdialect.shape_ops.interface import (
     models_of,
     name_of,
 )
-from qdialect.shape_ops.reading import Constants
-from qdialect.shape_ops.unused_ops import erase_unused
+from qdialect.ops.reading import Constants
+from qdialect.ops.unused_ops import erase_unused
+from qdialect.support.garbage import paused_collection
+from qdialect.support.lazy_numpy import np
+from qdialect.support.memory_budget import MemoryBudget, MemoryLimitError, memory_budget
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,7 +12,7 @@ from xdsl.ir import Operation, SSAValue
 if TYPE_CHECKING:
     # Deferred: a tool that does not fold does not need numpy.
     from qdialect.algebra.movement import ValueSet
-    from qdialect.shape_ops.interface import Code
+    from qdialect.ops.interface import Code
 
 
 class Outcome(StrEnum):

@@ -23,9 +23,9 @@ from qdialect.algebra.splat import Elements, Splat
 from qdialect.folding.policy import FoldPolicy
 from qdialect.folding.scale_origin import ScaleOrigin, joined_origin
 from qdialect.ir.value_types import tensor_element_type
-from qdialect.shape_ops.elementwise import arithmetic_model_of
-from qdialect.shape_ops.interface import Code, NotFoldable, name_of
-from qdialect.shape_ops.terms import ElementwiseModel
+from qdialect.ops.elementwise import arithmetic_model_of
+from qdialect.ops.interface import Code, NotFoldable, name_of
+from qdialect.ops.terms import ElementwiseModel
 
 
 @dataclass(frozen=True, eq=False)

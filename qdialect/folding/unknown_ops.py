@@ -9,7 +9,7 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.folding.moved_constant import MovedConstant
 from qdialect.folding.report import FoldRecord, Outcome
 from qdialect.ir.value_types import tensor_parts
-from qdialect.shape_ops.interface import Code, is_known_dialect, name_of
+from qdialect.ops.interface import Code, is_known_dialect, name_of
 
 
 def unknown_op_record(

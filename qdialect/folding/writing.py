@@ -15,8 +15,6 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.algebra.bounded_cache import BoundedCache
-from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import Reshape
 from qdialect.algebra.splat import Elements, Splat, Values
 from qdialect.folding.moved_constant import MovedConstant, form_for
@@ -25,17 +23,19 @@ from qdialect.ir.elements import dense_elements, element_bytes, may_repeat
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import tensor_parts
 from qdialect.ir.xdsl_private import NAME_OF_UNREGISTERED
-from qdialect.shape_ops.attributes import held_elements, names_of_elements
-from qdialect.shape_ops.elementwise import (
+from qdialect.ops.attributes import held_elements, names_of_elements
+from qdialect.ops.elementwise import (
     arithmetic_model_of,
     recreated,
     reshape_like,
     with_shape,
     with_type,
 )
-from qdialect.shape_ops.interface import Code, NotFoldable, elements_attribute_of, is_cast, name_of
-from qdialect.shape_ops.reading import Constants
-from qdialect.shape_ops.terms import SmallOperand
+from qdialect.ops.interface import Code, NotFoldable, elements_attribute_of, is_cast, name_of
+from qdialect.ops.reading import Constants
+from qdialect.ops.terms import SmallOperand
+from qdialect.support.bounded_cache import BoundedCache
+from qdialect.support.lazy_numpy import np
 
 if TYPE_CHECKING:
     from qdialect.folding.side_constants import SideConstant

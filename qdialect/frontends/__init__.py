@@ -7,7 +7,7 @@ when the function is called. See docs/pipelines.md.
 
 from __future__ import annotations
 
-from qdialect.algebra.lazy_exports import TYPE_CHECKING, lazy_exports
+from qdialect.support.lazy_exports import TYPE_CHECKING, lazy_exports
 
 if TYPE_CHECKING:
     from qdialect.frontends.jax_functions import from_jax

@@ -9,7 +9,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from qdialect.frontends.printed_modules import read_operation
-from qdialect.ir.extras import library
+from qdialect.support.extras import library
 
 OnnxForm: TypeAlias = Literal["linalg-on-tensors", "onnx"]
 """The dialects that a model can be imported to."""

@@ -10,8 +10,8 @@ from xdsl.dialects.builtin import ModuleOp
 from qdialect.ir.resource_elements import take_in_resources
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.symbols import rename_as_identifiers
+from qdialect.opt.registry import ToolContext
 from qdialect.text import parse_module
-from qdialect.tools.registry import ToolContext
 
 
 def read_operation(operation: Any, name: str, context: Context | None) -> ModuleOp:

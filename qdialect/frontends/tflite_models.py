@@ -10,7 +10,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from qdialect.frontends.printed_modules import read_printed
-from qdialect.ir.extras import library
+from qdialect.support.extras import library
 
 
 def from_tflite(path: str | os.PathLike[str], *, context: Context | None = None) -> ModuleOp:

@@ -8,9 +8,9 @@ from typing import Any, Literal, TypeAlias, get_args
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
-from qdialect.algebra.lazy_numpy import np
 from qdialect.frontends.printed_modules import read_operation
-from qdialect.ir.extras import library
+from qdialect.support.extras import library
+from qdialect.support.lazy_numpy import np
 
 TorchForm: TypeAlias = Literal["linalg-on-tensors", "stablehlo", "tosa", "torch"]
 """The dialects that a program can be imported to."""

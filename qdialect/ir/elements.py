@@ -28,11 +28,11 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from qdialect.algebra.array_view import ArrayView
-from qdialect.algebra.bounded_cache import BoundedCache, registered_cache
-from qdialect.algebra.float_format import FLOAT_FORMATS
-from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.memory_budget import memory_budget
 from qdialect.ir.dense_attributes import dense_of_bytes
+from qdialect.support.bounded_cache import BoundedCache, registered_cache
+from qdialect.support.float_format import FLOAT_FORMATS
+from qdialect.support.lazy_numpy import np
+from qdialect.support.memory_budget import memory_budget
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

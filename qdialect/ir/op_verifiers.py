@@ -14,7 +14,7 @@ from xdsl.irdl import IRDLOperation, OpDef
 from xdsl.traits import SymbolTable, SymbolUserOpInterface
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.algebra.bounded_cache import registered_cache
+from qdialect.support.bounded_cache import registered_cache
 
 VerifiedPart = Attribute | tuple[object, ...]
 """A part of an op that a verifier reads. Attributes compare by identity, tuples by their values."""
@@ -24,7 +24,7 @@ class VerifiedByAttributes(IRDLOperation, ABC):
     """
     A base class of ops whose verifier reads nothing but attributes.
 
-    `qdialect.tools.verifier` uses them as a cache key, as most ops of a large module have equal
+    `qdialect.opt.verifier` uses them as a cache key, as most ops of a large module have equal
     keys.
     """
 

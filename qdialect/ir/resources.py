@@ -24,7 +24,6 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from qdialect.algebra.array_view import MAX_RANK
-from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.splat import Elements, Splat, Values
 from qdialect.ir.blobs import ALIGNMENT_BYTES, Blob, BlobStorage
 from qdialect.ir.elements import (
@@ -35,6 +34,7 @@ from qdialect.ir.elements import (
     repeats,
     unpack_elements,
 )
+from qdialect.support.lazy_numpy import np
 
 
 class ResourceBlobs:

@@ -23,8 +23,8 @@ from xdsl.parser import AttrParser, Parser, ParserState, Position
 from xdsl.printer import Printer
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind
 
-from qdialect.ir.repetition import repeated
-from qdialect.ir.text_buffer import TextBuffer
+from qdialect.support.repetition import repeated
+from qdialect.support.text_buffer import TextBuffer
 
 if TYPE_CHECKING:
     from xdsl.interpreter import Interpreter, InterpreterFunctions

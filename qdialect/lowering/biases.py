@@ -11,13 +11,13 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint
 
-from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.dialects.quant.biases import DequantizeBiasOp
 from qdialect.dialects.upstream.arith import SIToFPOp
 from qdialect.ir.elements import dense_elements, element_dtype
 from qdialect.ir.value_types import has_encoding, with_element_type
 from qdialect.lowering.cast_arithmetic import CastBuilder, SlotConstants, insert_constant
 from qdialect.lowering.storage_ops import StorageBuilder
+from qdialect.support.float_format import FLOAT_FORMATS
 
 
 def unknown_bias(op: DequantizeBiasOp) -> str | None:

@@ -29,11 +29,8 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint
 
-from qdialect.algebra.float_format import FloatFormat
-from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import DYNAMIC
 from qdialect.algebra.parameters import StorageFormat
-from qdialect.algebra.rounding import Rounding
 from qdialect.dialects.quant.casts import (
     DequantizeCastOp,
     QuantizeCastOp,
@@ -54,6 +51,9 @@ from qdialect.lowering.storage_ops import (
     block_at,
     unreadable_storage,
 )
+from qdialect.support.float_format import FloatFormat
+from qdialect.support.lazy_numpy import np
+from qdialect.support.rounding import Rounding
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -39,8 +39,6 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint
 
-from qdialect.algebra.lazy_numpy import np
-from qdialect.algebra.memory_budget import MemoryBudget, MemoryLimitError
 from qdialect.algebra.movement import DYNAMIC, Shape
 from qdialect.algebra.splat import Splat, Values, as_view
 from qdialect.dialects.quant.casts import DequantizeCastOp, StorageCastOp
@@ -51,14 +49,16 @@ from qdialect.ir.elements import dense_elements, element_dtype, integer_range
 from qdialect.lowering.cast_arithmetic import as_bits
 from qdialect.lowering.context_builder import ContextBuilder
 from qdialect.lowering.storage_ops import StorageBuilder
-from qdialect.shape_ops.interface import (
+from qdialect.ops.interface import (
     Code,
     NotFoldable,
     elements_attribute_of,
     find_attribute,
 )
+from qdialect.ops.reading import Constants
 from qdialect.shape_ops.iree_linalg_ext import DEQUANTIZE_AFFINE, indexing_maps
-from qdialect.shape_ops.reading import Constants
+from qdialect.support.lazy_numpy import np
+from qdialect.support.memory_budget import MemoryBudget, MemoryLimitError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

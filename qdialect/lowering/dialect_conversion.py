@@ -14,12 +14,12 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import Rewriter
 
-from qdialect.algebra.memory_budget import MemoryLimitError, memory_budget
 from qdialect.dialects.quant.casts import CastOp, is_rounding
 from qdialect.ir.errors import OpErrors
 from qdialect.ir.replacements import Replacements
 from qdialect.ir.xdsl_private import set_type
-from qdialect.shape_ops.interface import Code, name_of
+from qdialect.ops.interface import Code, name_of
+from qdialect.support.memory_budget import MemoryLimitError, memory_budget
 
 
 def functions_in(module: ModuleOp) -> list[FuncOp]:

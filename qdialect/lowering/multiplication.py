@@ -20,12 +20,12 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint
 
-from qdialect.algebra.float_format import FLOAT_FORMATS
-from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import DYNAMIC
 from qdialect.ir.elements import DenseElementsAttr, dense_elements, element_dtype
 from qdialect.lowering.cast_arithmetic import as_bits
 from qdialect.lowering.context_builder import ContextBuilder
+from qdialect.support.float_format import FLOAT_FORMATS
+from qdialect.support.lazy_numpy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

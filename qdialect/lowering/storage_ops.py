@@ -32,7 +32,6 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qdialect.algebra.joins import Concat
-from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import (
     DYNAMIC,
     BroadcastInDim,
@@ -50,6 +49,7 @@ from qdialect.dialects.quant.storage import StoredType
 from qdialect.dialects.quant.types import QuantizedTensor
 from qdialect.dialects.quant.verification import with_lengths_of_slots
 from qdialect.ir.elements import dense_elements
+from qdialect.support.lazy_numpy import np
 
 StorageTensor = TensorType[IntegerType]
 

@@ -26,14 +26,14 @@ from qdialect.ir.dialect_files import import_dialect_file
 
 if TYPE_CHECKING:
     # A fold needs few of these modules.
-    from qdialect.interpreters.reference.registry import NamedRun
+    from qdialect.check.interpreters.reference.registry import NamedRun
+    from qdialect.ops.along_axis import Reader as ReadAlongAxis
+    from qdialect.ops.computed_integers import IntegerFunction
+    from qdialect.ops.models import CastReads, DialectTraits, RunTimeShape, ShapeOpModel
     from qdialect.ops.positions import Positions
     from qdialect.ops.products import Contraction, Lookup, ReadProduct, ReadWindows
-    from qdialect.relations.interface import OpRelation, ReadRelation
-    from qdialect.shape_ops.along_axis import Reader as ReadAlongAxis
-    from qdialect.shape_ops.computed_integers import IntegerFunction
-    from qdialect.shape_ops.models import CastReads, DialectTraits, RunTimeShape, ShapeOpModel
-    from qdialect.shape_ops.terms import BroadcastWriter, ElementwiseModel, ReshapeWriter
+    from qdialect.ops.rules import OpRelation, ReadRelation
+    from qdialect.ops.terms import BroadcastWriter, ElementwiseModel, ReshapeWriter
 
 
 class Bits(Enum):

@@ -9,8 +9,8 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.algebra.movement import DYNAMIC, Shape
 from qdialect.ir.value_types import shape_of
-from qdialect.shape_ops.attributes import integers_of
-from qdialect.shape_ops.refusals import NotFoldable
+from qdialect.ops.attributes import integers_of
+from qdialect.ops.refusals import NotFoldable
 
 Positions: TypeAlias = Iterator[tuple[SSAValue, int]]
 """Values of positions, and the number that each position must be below."""

@@ -19,9 +19,9 @@ from typing import Any, Final
 
 from xdsl.ir import Operation
 
+from qdialect.ops.attributes import integers_of
+from qdialect.ops.interface import Code, NotFoldable, find_attribute, name_of
 from qdialect.ops.model import model_named
-from qdialect.shape_ops.attributes import integers_of
-from qdialect.shape_ops.interface import Code, NotFoldable, find_attribute, name_of
 
 Labels = tuple[str, ...]
 """One label per axis: a letter, several letters for a combined axis, or `*` for a window."""

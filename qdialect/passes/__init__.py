@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from qdialect.algebra.lazy_exports import lazy_exports
+from qdialect.support.lazy_exports import lazy_exports
 
 if __name__ != "qdialect.passes":
     raise ImportError("this package is imported as qdialect.passes")
 
 if TYPE_CHECKING:
-    from qdialect.passes.assign_activations import AssignActivationsPass
-    from qdialect.passes.assign_biases import AssignBiasesPass
-    from qdialect.passes.assign_constant_inputs import AssignConstantInputsPass
-    from qdialect.passes.assign_fixed_values import AssignFixedValuesPass
-    from qdialect.passes.assign_input_types import AssignInputTypesPass
-    from qdialect.passes.assign_mixed_precision import AssignMixedPrecisionPass
-    from qdialect.passes.assign_output_types import AssignOutputTypesPass
-    from qdialect.passes.assign_weights import AssignWeightsPass
-    from qdialect.passes.attach_keys import AttachKeysPass
-    from qdialect.passes.attach_ranges import AttachRangesPass
     from qdialect.passes.canonicalize import CanonicalizePass
-    from qdialect.passes.convert_ranges import ConvertRangesPass
     from qdialect.passes.drop_ranges import DropRangesPass
     from qdialect.passes.elide_round_trips import ElideRoundTripsPass
-    from qdialect.passes.equalize_inputs import EqualizeInputsPass
-    from qdialect.passes.fake_quantize import FakeQuantizePass
     from qdialect.passes.fold_constant_shapes import FoldConstantShapesPass
     from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
     from qdialect.passes.inline import InlinePass
@@ -34,19 +22,32 @@ if TYPE_CHECKING:
     from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
     from qdialect.passes.lower_quant_shapes import LowerQuantShapesPass
     from qdialect.passes.normalize_quant_types import NormalizeQuantTypesPass
-    from qdialect.passes.propagate_parameters_backward import PropagateParametersBackwardPass
-    from qdialect.passes.propagate_parameters_forward import PropagateParametersForwardPass
-    from qdialect.passes.quantize_dequantize_weights import QuantizeDequantizeWeightsPass
-    from qdialect.passes.quantize_weights import QuantizeWeightsPass
-    from qdialect.passes.quantize_with_ranges import QuantizeWithRangesPass
     from qdialect.passes.raise_dequantization import RaiseDequantizationPass
-    from qdialect.passes.remove_redundant_quantize import RemoveRedundantQuantizePass
-    from qdialect.passes.shift_storage import ShiftStoragePass
     from qdialect.passes.sink_quant_shapes import SinkQuantShapesPass
     from qdialect.passes.strip_func_quant_types import StripFuncQuantTypesPass
     from qdialect.passes.verify_quant_shapes import VerifyQuantShapesPass
-    from qdialect.passes.verify_quantization import VerifyQuantizationPass
-    from qdialect.passes.write_quantized import WriteQuantizedPass
+    from qdialect.ptq.passes.assign_activations import AssignActivationsPass
+    from qdialect.ptq.passes.assign_biases import AssignBiasesPass
+    from qdialect.ptq.passes.assign_constant_inputs import AssignConstantInputsPass
+    from qdialect.ptq.passes.assign_fixed_values import AssignFixedValuesPass
+    from qdialect.ptq.passes.assign_input_types import AssignInputTypesPass
+    from qdialect.ptq.passes.assign_mixed_precision import AssignMixedPrecisionPass
+    from qdialect.ptq.passes.assign_output_types import AssignOutputTypesPass
+    from qdialect.ptq.passes.assign_weights import AssignWeightsPass
+    from qdialect.ptq.passes.attach_keys import AttachKeysPass
+    from qdialect.ptq.passes.attach_ranges import AttachRangesPass
+    from qdialect.ptq.passes.convert_ranges import ConvertRangesPass
+    from qdialect.ptq.passes.equalize_inputs import EqualizeInputsPass
+    from qdialect.ptq.passes.fake_quantize import FakeQuantizePass
+    from qdialect.ptq.passes.propagate_parameters_backward import PropagateParametersBackwardPass
+    from qdialect.ptq.passes.propagate_parameters_forward import PropagateParametersForwardPass
+    from qdialect.ptq.passes.quantize_dequantize_weights import QuantizeDequantizeWeightsPass
+    from qdialect.ptq.passes.quantize_weights import QuantizeWeightsPass
+    from qdialect.ptq.passes.quantize_with_ranges import QuantizeWithRangesPass
+    from qdialect.ptq.passes.remove_redundant_quantize import RemoveRedundantQuantizePass
+    from qdialect.ptq.passes.shift_storage import ShiftStoragePass
+    from qdialect.ptq.passes.verify_quantization import VerifyQuantizationPass
+    from qdialect.ptq.passes.write_quantized import WriteQuantizedPass
 
 __all__ = [
     "GROUPS",
@@ -91,64 +92,67 @@ __all__ = [
 
 GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
     "Folding": {
-        "fold-quant-shapes": "FoldQuantShapesPass",
-        "fold-constant-shapes": "FoldConstantShapesPass",
-        "sink-quant-shapes": "SinkQuantShapesPass",
-        "elide-round-trips": "ElideRoundTripsPass",
-        "canonicalize": "CanonicalizePass",
-        "inline": "InlinePass",
+        "fold-quant-shapes": "passes.fold_quant_shapes",
+        "fold-constant-shapes": "passes.fold_constant_shapes",
+        "sink-quant-shapes": "passes.sink_quant_shapes",
+        "elide-round-trips": "passes.elide_round_trips",
+        "canonicalize": "passes.canonicalize",
+        "inline": "passes.inline",
     },
     "Raising and lowering": {
-        "raise-dequantization": "RaiseDequantizationPass",
-        "lower-dequantization": "LowerDequantizationPass",
-        "lower-quant-shapes": "LowerQuantShapesPass",
-        "lower-quant-ops": "LowerQuantOpsPass",
+        "raise-dequantization": "passes.raise_dequantization",
+        "lower-dequantization": "passes.lower_dequantization",
+        "lower-quant-shapes": "passes.lower_quant_shapes",
+        "lower-quant-ops": "passes.lower_quant_ops",
     },
     "Types and storage": {
-        "normalize-quant-types": "NormalizeQuantTypesPass",
-        "strip-func-quant-types": "StripFuncQuantTypesPass",
-        "shift-storage": "ShiftStoragePass",
-        "fake-quantize": "FakeQuantizePass",
+        "normalize-quant-types": "passes.normalize_quant_types",
+        "strip-func-quant-types": "passes.strip_func_quant_types",
+        "shift-storage": "ptq.passes.shift_storage",
+        "fake-quantize": "ptq.passes.fake_quantize",
     },
     "Recorded ranges": {
-        "attach-keys": "AttachKeysPass",
-        "attach-ranges": "AttachRangesPass",
-        "convert-ranges": "ConvertRangesPass",
-        "drop-ranges": "DropRangesPass",
+        "attach-keys": "ptq.passes.attach_keys",
+        "attach-ranges": "ptq.passes.attach_ranges",
+        "convert-ranges": "ptq.passes.convert_ranges",
+        "drop-ranges": "passes.drop_ranges",
     },
     "Quantization": {
-        "equalize-inputs": "EqualizeInputsPass",
-        "quantize-weights": "QuantizeWeightsPass",
-        "quantize-dequantize-weights": "QuantizeDequantizeWeightsPass",
-        "quantize-with-ranges": "QuantizeWithRangesPass",
+        "equalize-inputs": "ptq.passes.equalize_inputs",
+        "quantize-weights": "ptq.passes.quantize_weights",
+        "quantize-dequantize-weights": "ptq.passes.quantize_dequantize_weights",
+        "quantize-with-ranges": "ptq.passes.quantize_with_ranges",
     },
     "Steps of --quantize-with-ranges, in order": {
-        "assign-activations": "AssignActivationsPass",
-        "assign-mixed-precision": "AssignMixedPrecisionPass",
-        "remove-redundant-quantize": "RemoveRedundantQuantizePass",
-        "propagate-parameters-backward": "PropagateParametersBackwardPass",
-        "assign-constant-inputs": "AssignConstantInputsPass",
-        "assign-fixed-values": "AssignFixedValuesPass",
-        "propagate-parameters-forward": "PropagateParametersForwardPass",
-        "assign-weights": "AssignWeightsPass",
-        "assign-biases": "AssignBiasesPass",
-        "assign-input-types": "AssignInputTypesPass",
-        "assign-output-types": "AssignOutputTypesPass",
-        "write-quantized": "WriteQuantizedPass",
+        "assign-activations": "ptq.passes.assign_activations",
+        "assign-mixed-precision": "ptq.passes.assign_mixed_precision",
+        "remove-redundant-quantize": "ptq.passes.remove_redundant_quantize",
+        "propagate-parameters-backward": "ptq.passes.propagate_parameters_backward",
+        "assign-constant-inputs": "ptq.passes.assign_constant_inputs",
+        "assign-fixed-values": "ptq.passes.assign_fixed_values",
+        "propagate-parameters-forward": "ptq.passes.propagate_parameters_forward",
+        "assign-weights": "ptq.passes.assign_weights",
+        "assign-biases": "ptq.passes.assign_biases",
+        "assign-input-types": "ptq.passes.assign_input_types",
+        "assign-output-types": "ptq.passes.assign_output_types",
+        "write-quantized": "ptq.passes.write_quantized",
     },
     "Verification": {
-        "verify-quant-shapes": "VerifyQuantShapesPass",
-        "verify-quantization": "VerifyQuantizationPass",
+        "verify-quant-shapes": "passes.verify_quant_shapes",
+        "verify-quantization": "ptq.passes.verify_quantization",
     },
 }
-"""
-The class of each pass, by flag, in the groups of `--help`. The module of a pass is named after its
-flag.
-"""
+"""The module of each pass, by flag, in the groups of `--help`."""
 
-PASSES: Final = dict(sorted(pair for passes in GROUPS.values() for pair in passes.items()))
+
+def _class_of(flag: str) -> str:
+    return "".join(word.capitalize() for word in flag.split("-")) + "Pass"
+
+
+PASSES: Final = {flag: _class_of(flag) for flag in sorted(chain(*GROUPS.values()))}
 """The class of each pass, by flag."""
 
 __getattr__ = lazy_exports(
-    __name__, {name: flag.replace("-", "_") for flag, name in PASSES.items()}
+    "qdialect",
+    {_class_of(flag): module for passes in GROUPS.values() for flag, module in passes.items()},
 )

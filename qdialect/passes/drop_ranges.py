@@ -11,7 +11,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from qdialect.ir.replacements import Replacements
-from qdialect.shape_ops.statistics import is_statistics
+from qdialect.ops.statistics import is_statistics
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,8 @@ from qdialect.folding.report_listener import FoldReportListener
 from qdialect.ir.ordering import operands_first
 from qdialect.ir.replacements import Replacements
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.shape_ops.interface import Code, keeping_attribute_of
-from qdialect.shape_ops.unused_ops import erase_with_unused
+from qdialect.ops.interface import Code, keeping_attribute_of
+from qdialect.ops.unused_ops import erase_with_unused
 
 QuantOp: TypeAlias = CastOp | ConstantOp | ShapeOp
 RoundTrip: TypeAlias = QuantizeCastOp | DequantizeCastOp | RequantizeOp

@@ -9,8 +9,8 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from qdialect.certificates.certified_fold import Certificate, fold_with_certificate
 from qdialect.dialects.quant.storage import QuantizedType
+from qdialect.folding.certified_fold import Certificate, fold_with_certificate
 from qdialect.folding.moved_constant import MovedConstant
 from qdialect.folding.policy import DEFAULT_MAX_GROWTH, FoldPolicy
 

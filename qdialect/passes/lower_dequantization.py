@@ -9,17 +9,17 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from qdialect.algebra.memory_budget import memory_budget
 from qdialect.dialects.quant.casts import DequantizeCastOp
 from qdialect.folding.report import FoldRecord, FoldReport, Outcome
 from qdialect.folding.report_listener import FoldReportListener
-from qdialect.ir.garbage import paused_collection
 from qdialect.ir.replacements import Replacements
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.lowering.dequantization import DequantizationLowering, Form
-from qdialect.shape_ops.interface import NotFoldable, models_of
-from qdialect.shape_ops.reading import Constants
-from qdialect.shape_ops.unused_ops import erase_with_unused
+from qdialect.ops.interface import NotFoldable, models_of
+from qdialect.ops.reading import Constants
+from qdialect.ops.unused_ops import erase_with_unused
+from qdialect.support.garbage import paused_collection
+from qdialect.support.memory_budget import memory_budget
 
 
 def lower_dequantization(module: ModuleOp, context: Context, form: Form) -> FoldReport:

@@ -11,8 +11,6 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from qdialect.algebra.memory_budget import memory_budget
-from qdialect.algebra.rounding import Rounding
 from qdialect.dialects.quant.biases import DequantizeBiasOp
 from qdialect.dialects.quant.casts import CastOp, is_rounding
 from qdialect.dialects.quant.types import UniformQuantizedType
@@ -34,6 +32,8 @@ from qdialect.lowering.dialect_conversion import (
     functions_in,
     reserve_for,
 )
+from qdialect.support.memory_budget import memory_budget
+from qdialect.support.rounding import Rounding
 
 
 def lower_casts(

@@ -19,7 +19,6 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from qdialect.algebra.memory_budget import memory_budget
 from qdialect.dialects.quant.casts import StorageCastOp
 from qdialect.dialects.quant.constants import ConstantOp
 from qdialect.dialects.quant.shape_ops import ShapeOp
@@ -37,6 +36,7 @@ from qdialect.lowering.storage_ops import (
     unknown_length,
     unreadable_storage,
 )
+from qdialect.support.memory_budget import memory_budget
 
 ExtensionOp: TypeAlias = ConstantOp | ShapeOp
 

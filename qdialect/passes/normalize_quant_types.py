@@ -30,7 +30,7 @@ from qdialect.lowering.dialect_conversion import (
     reachable_blocks,
     refuse_function_constants,
 )
-from qdialect.shape_ops.interface import name_of
+from qdialect.ops.interface import name_of
 
 
 class CoarsestTypes(TypeConversion):

@@ -20,7 +20,7 @@ from qdialect.dialects.quant.verification import MAX_SPELLED_SLOTS, verify_fits,
 from qdialect.ir.errors import OpErrors
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.shape_ops.interface import (
+from qdialect.ops.interface import (
     NoSuchMovementError,
     NotFoldable,
     elements_attribute_of,
@@ -29,8 +29,8 @@ from qdialect.shape_ops.interface import (
     name_of,
     read_movements,
 )
-from qdialect.shape_ops.models import Movements
-from qdialect.shape_ops.reading import ConstantOperands, Constants
+from qdialect.ops.models import Movements
+from qdialect.ops.reading import ConstantOperands, Constants
 
 
 def quant_shape_errors(module: ModuleOp, context: Context) -> Iterator[tuple[Operation, str]]:

@@ -15,20 +15,20 @@ from xdsl.dialects.arith import FastMathFlagsAttr
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Operation
 
-from qdialect.algebra.lazy_numpy import np
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.shape_ops.attributes import integer_of
-from qdialect.shape_ops.computed_integers import Integers, integer_function
-from qdialect.shape_ops.elementwise import elementwise_op, same_shape, write_like
-from qdialect.shape_ops.interface import (
+from qdialect.ops.attributes import integer_of
+from qdialect.ops.computed_integers import Integers, integer_function
+from qdialect.ops.elementwise import elementwise_op, same_shape, write_like
+from qdialect.ops.interface import (
     Code,
     NotFoldable,
     find_attribute,
     name_of,
     register_constant,
 )
-from qdialect.shape_ops.models import Operands
-from qdialect.shape_ops.terms import Apply, Arithmetic, Elementwise, Term
+from qdialect.ops.models import Operands
+from qdialect.ops.terms import Apply, Arithmetic, Elementwise, Term
+from qdialect.support.lazy_numpy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

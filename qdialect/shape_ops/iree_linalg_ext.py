@@ -23,11 +23,11 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from qdialect.ir.value_types import element_type_or_self, is_tensor
-from qdialect.shape_ops.attributes import attribute_of
-from qdialect.shape_ops.elementwise import conversion, elementwise_op, recreated, shape_of_type
-from qdialect.shape_ops.interface import Code, NotFoldable, find_attribute, set_attribute
-from qdialect.shape_ops.models import Operands
-from qdialect.shape_ops.terms import (
+from qdialect.ops.attributes import attribute_of
+from qdialect.ops.elementwise import conversion, elementwise_op, recreated, shape_of_type
+from qdialect.ops.interface import Code, NotFoldable, find_attribute, set_attribute
+from qdialect.ops.models import Operands
+from qdialect.ops.terms import (
     Apply,
     Arithmetic,
     Elementwise,

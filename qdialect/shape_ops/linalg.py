@@ -24,24 +24,22 @@ from xdsl.dialects.tensor import EmptyOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
-from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import BroadcastInDim, Transpose
-from qdialect.shape_ops.arith import term_of
-from qdialect.shape_ops.attributes import (
+from qdialect.ops.attributes import (
     attribute_of,
     integer_of,
     integers_of,
     shape_of,
     static_shape_of,
 )
-from qdialect.shape_ops.computed_integers import Integers, integer_function, integers_of_op
-from qdialect.shape_ops.elementwise import (
+from qdialect.ops.computed_integers import Integers, integer_function, integers_of_op
+from qdialect.ops.elementwise import (
     broadcast_writer,
     elementwise_op,
     recreated,
     shape_of_type,
 )
-from qdialect.shape_ops.interface import (
+from qdialect.ops.interface import (
     Code,
     NotFoldable,
     find_attribute,
@@ -49,8 +47,10 @@ from qdialect.shape_ops.interface import (
     set_attribute,
     shape_op,
 )
-from qdialect.shape_ops.models import Movements, Operands
-from qdialect.shape_ops.terms import Elementwise, Input, Scalar, SmallOperand, Term, movements_along
+from qdialect.ops.models import Movements, Operands
+from qdialect.ops.terms import Elementwise, Input, Scalar, SmallOperand, Term, movements_along
+from qdialect.shape_ops.arith import term_of
+from qdialect.support.lazy_numpy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -22,7 +22,6 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.joins import Concat
-from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import (
     DYNAMIC,
     BroadcastInDim,
@@ -34,7 +33,7 @@ from qdialect.algebra.movement import (
     Transpose,
 )
 from qdialect.ir.value_types import element_type_or_self, tensor_element_type, tensor_parts
-from qdialect.shape_ops.attributes import (
+from qdialect.ops.attributes import (
     axis_of,
     integer_of,
     integers_of,
@@ -44,8 +43,8 @@ from qdialect.shape_ops.attributes import (
     taken,
     tiled,
 )
-from qdialect.shape_ops.computed_integers import integer_function, integers_from, nonzero_as_true
-from qdialect.shape_ops.elementwise import (
+from qdialect.ops.computed_integers import integer_function, integers_from, nonzero_as_true
+from qdialect.ops.elementwise import (
     axes_from_last,
     conversion,
     converted,
@@ -56,7 +55,7 @@ from qdialect.shape_ops.elementwise import (
     shape_of_type,
     with_shape,
 )
-from qdialect.shape_ops.interface import (
+from qdialect.ops.interface import (
     Code,
     NotFoldable,
     find_attribute,
@@ -65,8 +64,9 @@ from qdialect.shape_ops.interface import (
     set_attribute,
     shape_op,
 )
-from qdialect.shape_ops.models import Movements, Operands, RunTimeOperands
-from qdialect.shape_ops.terms import Apply, Arithmetic, Elementwise, Input, SmallOperand, Term
+from qdialect.ops.models import Movements, Operands, RunTimeOperands
+from qdialect.ops.terms import Apply, Arithmetic, Elementwise, Input, SmallOperand, Term
+from qdialect.support.lazy_numpy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -34,9 +34,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from qdialect.algebra.bounded_cache import registered_cache
 from qdialect.algebra.joins import Concat
-from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import (
     DYNAMIC,
     BroadcastInDim,
@@ -49,7 +47,7 @@ from qdialect.algebra.movement import (
 )
 from qdialect.ir.elements import has_signedness
 from qdialect.ir.value_types import TensorParts, register_tensor_type, tensor_element_type
-from qdialect.shape_ops.attributes import (
+from qdialect.ops.attributes import (
     items_of,
     padded,
     shape_in,
@@ -57,8 +55,8 @@ from qdialect.shape_ops.attributes import (
     static_shape_of,
     taken,
 )
-from qdialect.shape_ops.computed_integers import integer_function, integers_from
-from qdialect.shape_ops.elementwise import (
+from qdialect.ops.computed_integers import integer_function, integers_from
+from qdialect.ops.elementwise import (
     axes_from_last,
     conversion,
     elementwise_op,
@@ -66,7 +64,7 @@ from qdialect.shape_ops.elementwise import (
     reshape_writer,
     shape_of_type,
 )
-from qdialect.shape_ops.interface import (
+from qdialect.ops.interface import (
     Code,
     NotFoldable,
     find_attribute,
@@ -76,8 +74,8 @@ from qdialect.shape_ops.interface import (
     register_list,
     shape_op,
 )
-from qdialect.shape_ops.models import Movements, Operands
-from qdialect.shape_ops.terms import (
+from qdialect.ops.models import Movements, Operands
+from qdialect.ops.terms import (
     Apply,
     Arithmetic,
     Elementwise,
@@ -86,6 +84,8 @@ from qdialect.shape_ops.terms import (
     SmallOperand,
     Term,
 )
+from qdialect.support.bounded_cache import registered_cache
+from qdialect.support.lazy_numpy import np
 
 # Types
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.shape_ops.attributes import shape_of
-from qdialect.shape_ops.elementwise import elementwise_op, write_like
-from qdialect.shape_ops.models import Operands
-from qdialect.shape_ops.terms import Elementwise, Input
+from qdialect.ops.attributes import shape_of
+from qdialect.ops.elementwise import elementwise_op, write_like
+from qdialect.ops.models import Operands
+from qdialect.ops.terms import Elementwise, Input
 
 
 @elementwise_op("torch_c.to_builtin_tensor", "torch_c.from_builtin_tensor", write=write_like)

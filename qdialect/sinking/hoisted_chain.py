@@ -9,7 +9,6 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.algebra.bounded_cache import BoundedCache
 from qdialect.algebra.movement import DYNAMIC, Movement, Shape, pulled_back
 from qdialect.algebra.padding import Pad, StorageRange, ZeroPoints
 from qdialect.algebra.run_map import TooManySlotsError
@@ -17,8 +16,9 @@ from qdialect.dialects.quant.casts import CastOp, RequantizeOp, StorageCastOp
 from qdialect.dialects.quant.slot_arrays import Granularity
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.folding.policy import FoldPolicy, spell
-from qdialect.shape_ops.interface import Code, NotFoldable
+from qdialect.ops.interface import Code, NotFoldable
 from qdialect.sinking.moving_ops import Form, MovingOp, Scalar
+from qdialect.support.bounded_cache import BoundedCache
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from qdialect.dialects.quant.slot_arrays import Granularity
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.folding.policy import FoldPolicy, spell
 from qdialect.ir.value_types import tensor_element_type
-from qdialect.shape_ops.interface import Code, NotFoldable
+from qdialect.ops.interface import Code, NotFoldable
 from qdialect.sinking.moving_ops import Form, MovingOp
 
 

@@ -38,9 +38,9 @@ from qdialect.lowering.storage_ops import (
     move_elements,
     unknown_length,
 )
-from qdialect.shape_ops.interface import Code, NotFoldable
-from qdialect.shape_ops.models import Movements, ShapeOpModel
-from qdialect.shape_ops.reading import ConstantOperands
+from qdialect.ops.interface import Code, NotFoldable
+from qdialect.ops.models import Movements, ShapeOpModel
+from qdialect.ops.reading import ConstantOperands
 
 Scalar: TypeAlias = IntegerAttr | FloatAttr
 

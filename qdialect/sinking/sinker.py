@@ -20,10 +20,10 @@ from qdialect.ir.replacements import Replacements
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import tensor_element_type
 from qdialect.lowering.storage_ops import StorageBuilder
-from qdialect.shape_ops.interface import Code, NotFoldable, model_of, models_of, name_of
-from qdialect.shape_ops.models import ShapeOpModel
-from qdialect.shape_ops.reading import ConstantOperands, Constants
-from qdialect.shape_ops.unused_ops import erase_with_unused
+from qdialect.ops.interface import Code, NotFoldable, model_of, models_of, name_of
+from qdialect.ops.models import ShapeOpModel
+from qdialect.ops.reading import ConstantOperands, Constants
+from qdialect.ops.unused_ops import erase_with_unused
 from qdialect.sinking.hoisted_chain import Link
 from qdialect.sinking.joining import join_casts
 from qdialect.sinking.moving_ops import MovingOp

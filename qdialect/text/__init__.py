@@ -35,7 +35,7 @@ def parse_module(
     bytes are not UTF-8, and TypeError if `text` is neither text nor bytes.
     """
     # Deferred: importing any module of this package runs this file first.
-    from qdialect.algebra.arguments import shown
+    from qdialect.support.arguments import shown
     from qdialect.text.parser import LocatingParser
 
     if not isinstance(cast(object, text), str | bytes):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from qdialect.certificates.module_comparison import Side, compare_modules
+from qdialect.check.module_comparison import Side, compare_modules
+from qdialect.opt.registry import ToolContext
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
 from qdialect.text.parser import LocatingParser
-from qdialect.tools.registry import ToolContext
 
 
 def read(text: str) -> Side:

@@ -20,10 +20,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from qdialect.folding.report import FoldReport
-from qdialect.shape_ops.interface import name_of
+from qdialect.ops.interface import name_of
+from qdialect.opt.registry import ToolContext
 from qdialect.text.parser import LocatingParser
 from qdialect.text.printer import MLIRPrinter
-from qdialect.tools.registry import ToolContext
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]

@@ -14,23 +14,23 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
+from qdialect.check.interpreters import TypedArray, find_function, run_function
 from qdialect.folding.report import FoldReport, Outcome
-from qdialect.interpreters import TypedArray, find_function, run_function
 from qdialect.ir.resources import ResourceBlobs
-from qdialect.passes.equalize_inputs import EqualizeInputsPass
-from qdialect.post_training.calibration.attaching import attach_ranges
-from qdialect.post_training.calibration.fingerprints import fingerprint_of
-from qdialect.post_training.calibration.recorded_function import record_function, returning
-from qdialect.post_training.equalization.channel_axes import channel_axes
-from qdialect.post_training.equalization.equalization_report import EqualizationReport
-from qdialect.post_training.equalization.equalizing import equalize_inputs
-from qdialect.quantization.profile import Profile
-from qdialect.quantization.ranges import WHOLE
-from qdialect.shape_ops.interface import name_of
-from qdialect.shape_ops.statistics import is_statistics, statistics_of
+from qdialect.ops.interface import name_of
+from qdialect.ops.statistics import is_statistics, statistics_of
+from qdialect.opt.registry import ToolContext
+from qdialect.ptq.calibration.attaching import attach_ranges
+from qdialect.ptq.calibration.fingerprints import fingerprint_of
+from qdialect.ptq.calibration.recorded_function import record_function, returning
+from qdialect.ptq.equalization.channel_axes import channel_axes
+from qdialect.ptq.equalization.equalization_report import EqualizationReport
+from qdialect.ptq.equalization.equalizing import equalize_inputs
+from qdialect.ptq.passes.equalize_inputs import EqualizeInputsPass
+from qdialect.ptq.schemes.profile import Profile
+from qdialect.ptq.schemes.ranges import WHOLE
+from qdialect.ptq.tools.recording import prepare
 from qdialect.text import parse_module, write_module
-from qdialect.tools.recording import prepare
-from qdialect.tools.registry import ToolContext
 
 Array = NDArray[Any]
 

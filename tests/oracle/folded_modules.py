@@ -19,9 +19,9 @@ from xdsl.parser import Parser
 from qdialect.dialects.quant import UniformQuantizedType
 from qdialect.dialects.quant.types import uniform_tensor
 from qdialect.folding.report import FoldReport
+from qdialect.ops.interface import name_of
+from qdialect.opt.registry import ToolContext
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
-from qdialect.shape_ops.interface import name_of
-from qdialect.tools.registry import ToolContext
 
 CASTS = ("quant.scast", "quant.dcast", "stablehlo.uniform_dequantize")
 

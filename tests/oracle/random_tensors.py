@@ -10,7 +10,6 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.algebra.joins import Concat, InsertSlice
 from qdialect.algebra.movement import (
     BroadcastInDim,
@@ -24,6 +23,7 @@ from qdialect.algebra.movement import (
 )
 from qdialect.algebra.padding import Pad, PadWith, ZeroPoint
 from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
+from qdialect.support.float_format import FLOAT_FORMATS
 
 Draw = st.DrawFn
 

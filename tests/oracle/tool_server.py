@@ -3,7 +3,7 @@ Running the tools in processes forked from a server that has imported them.
 
 Starting a tool takes ten times as long as most of its runs in tests. The server imports the
 modules once; for each `call` it forks a process, which gets the caller's arguments, directory,
-environment and files, and runs like the tool's script. tests/unit/tools/test_process.py tests
+environment and files, and runs like the tool's script. tests/unit/opt/test_process.py tests
 the start of the scripts themselves.
 
 Run as a script, this file is the server; it ends with its standard input.
@@ -26,31 +26,31 @@ from typing import NoReturn
 
 TOOLS = {
     "filecheck": ("filecheck.main", "main"),
-    "qdialect-calibrate": ("qdialect.tools.program", "run_calibrate"),
-    "qdialect-check": ("qdialect.tools.program", "run_check"),
-    "qdialect-evaluate": ("qdialect.tools.program", "run_evaluate"),
-    "qdialect-opt": ("qdialect.tools.program", "run"),
-    "qdialect-run": ("qdialect.tools.program", "run_run"),
+    "qdialect-calibrate": ("qdialect.program", "run_calibrate"),
+    "qdialect-check": ("qdialect.program", "run_check"),
+    "qdialect-evaluate": ("qdialect.program", "run_evaluate"),
+    "qdialect-opt": ("qdialect.program", "run"),
+    "qdialect-run": ("qdialect.program", "run_run"),
 }
 """The function that the script of each tool calls."""
 
 IMPORTED = (
     "filecheck.main",
     "numpy",
-    "qdialect.certificates.module_comparison",
+    "qdialect.check.module_comparison",
     "qdialect.dialects.quant",
     "qdialect.folding.folder",
-    "qdialect.interpreters",
+    "qdialect.check.interpreters",
     "qdialect.lowering.dequantization",
-    "qdialect.passes.equalize_inputs",
-    "qdialect.passes.quantize_with_ranges",
+    "qdialect.ptq.passes.equalize_inputs",
+    "qdialect.ptq.passes.quantize_with_ranges",
     "qdialect.text.dense",
-    "qdialect.tools.calibrate",
-    "qdialect.tools.check",
-    "qdialect.tools.compilation",
-    "qdialect.tools.evaluate",
-    "qdialect.tools.opt",
-    "qdialect.tools.run",
+    "qdialect.ptq.tools.calibrate",
+    "qdialect.check.check_tool",
+    "qdialect.opt.compilation",
+    "qdialect.ptq.tools.evaluate",
+    "qdialect.opt.opt",
+    "qdialect.check.run_tool",
     "xdsl.dialects.arith",
     "xdsl.dialects.func",
     "xdsl.dialects.linalg",

@@ -58,7 +58,7 @@ def registered_by_tests(registered_by_files: None) -> Iterator[None]:
 def without_plugins() -> Iterator[None]:
     """Ops of StableHLO are unregistered, and nothing verifies them, whatever is installed."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("qdialect.tools.registry._plugins", tuple[()])
+        patch.setattr("qdialect.opt.registry._plugins", tuple[()])
         yield
 
 

@@ -11,13 +11,13 @@ from registrations import containers, modules
 from xdsl.dialects.builtin import ModuleOp
 
 from qdialect import clear_caches
-from qdialect.algebra.bounded_cache import BoundedCache, registered_caches
+from qdialect.opt.diagnostics import DiagnosticPrinter
+from qdialect.opt.registry import ToolContext
+from qdialect.opt.verifier import ModuleVerifier
 from qdialect.passes import FoldQuantShapesPass, LowerQuantOpsPass, SinkQuantShapesPass
+from qdialect.support.bounded_cache import BoundedCache, registered_caches
 from qdialect.text.parser import LocatingParser
 from qdialect.text.printer import MLIRPrinter
-from qdialect.tools.diagnostics import DiagnosticPrinter
-from qdialect.tools.registry import ToolContext
-from qdialect.tools.verifier import ModuleVerifier
 
 
 def test_every_cache_is_registered():

@@ -33,23 +33,23 @@ from qdialect import (
 )
 from qdialect.algebra.movement import Shape
 from qdialect.algebra.padding import ZeroPoint
-from qdialect.certificates.index_maps import moved_shape, origins
+from qdialect.check.index_maps import moved_shape, origins
+from qdialect.check.interpreters import run_function
 from qdialect.dialects.quant import DequantizeBiasOp, Quant, ShapeOp, StatisticsOp
-from qdialect.interpreters import run_function
 from qdialect.lowering.cast_arithmetic import ArithmeticCast
 from qdialect.lowering.storage_ops import STORAGE_OPS
-from qdialect.passes import PASSES
-from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
-from qdialect.shape_ops.interface import (
+from qdialect.ops.interface import (
     cast_reads,
     elements_attribute_of,
     is_known_dialect,
     model_of,
     shape_op,
 )
-from qdialect.shape_ops.models import CastReads, Movements, Operands
-from qdialect.shape_ops.refusals import Code
-from qdialect.tools.command_line import Options, help_text
+from qdialect.ops.models import CastReads, Movements, Operands
+from qdialect.ops.refusals import Code
+from qdialect.opt.command_line import Options, help_text
+from qdialect.passes import PASSES
+from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 

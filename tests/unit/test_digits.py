@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qdialect.interpreters import TypedArray, find_function, run_function
+from qdialect.check.interpreters import TypedArray, find_function, run_function
+from qdialect.opt.registry import ToolContext
+from qdialect.ptq.tools import evaluate
 from qdialect.text import parse_module
-from qdialect.tools import evaluate
-from qdialect.tools.registry import ToolContext
 
 FOLDER = Path(__file__).parents[2] / "examples" / "digits"
 NAMES = ("data", "models", "train", "run")

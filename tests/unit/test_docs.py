@@ -25,11 +25,11 @@ from _pytest.mark import ParameterSet
 from installed import is_installed
 from tool_server import shared_server
 
-from qdialect.tools.calibrate import main as calibrate_main
-from qdialect.tools.check import main as check_main
-from qdialect.tools.evaluate import main as evaluate_main
-from qdialect.tools.opt import main
-from qdialect.tools.run import main as run_main
+from qdialect.check.check_tool import main as check_main
+from qdialect.check.run_tool import main as run_main
+from qdialect.opt.opt import main
+from qdialect.ptq.tools.calibrate import main as calibrate_main
+from qdialect.ptq.tools.evaluate import main as evaluate_main
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

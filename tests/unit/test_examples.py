@@ -25,7 +25,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from qdialect.tools.opt import main
+from qdialect.opt.opt import main
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 MAX_BYTES, MAX_BYTES_OF_ALL = 300_000, 1_500_000

@@ -12,9 +12,9 @@ from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Input
 
 from qdialect.dialects.quant.slot_lists import read_slot_list
-from qdialect.tools.expected_diagnostics import DiagnosticVerifier
-from qdialect.tools.opt import main
-from qdialect.tools.registry import ToolContext
+from qdialect.opt.expected_diagnostics import DiagnosticVerifier
+from qdialect.opt.opt import main
+from qdialect.opt.registry import ToolContext
 
 LENGTH = 400_000
 

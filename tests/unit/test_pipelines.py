@@ -28,10 +28,14 @@ from xdsl.passes import ModulePass
 from xdsl.transforms.canonicalize import CanonicalizePass
 from xdsl.utils.exceptions import InterpretationError
 
-from qdialect.certificates.module_comparison import Side, compare_modules
+from qdialect.check.interpreters import TypedArray, random_arguments, run_function
+from qdialect.check.module_comparison import Side, compare_modules
 from qdialect.dialects.quant.casts import CastOp
 from qdialect.folding.report import Outcome
-from qdialect.interpreters import TypedArray, random_arguments, run_function
+from qdialect.ops.interface import name_of
+from qdialect.opt.diagnostics import Diagnostic, DiagnosticHandler
+from qdialect.opt.registry import ToolContext
+from qdialect.opt.verifier import ModuleVerifier
 from qdialect.passes.elide_round_trips import ElideRoundTripsPass
 from qdialect.passes.fold_constant_shapes import FoldConstantShapesPass
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
@@ -42,12 +46,8 @@ from qdialect.passes.normalize_quant_types import NormalizeQuantTypesPass
 from qdialect.passes.sink_quant_shapes import SinkQuantShapesPass
 from qdialect.passes.strip_func_quant_types import StripFuncQuantTypesPass
 from qdialect.passes.verify_quant_shapes import quant_shape_errors
-from qdialect.shape_ops.interface import name_of
 from qdialect.text.parser import LocatingParser
 from qdialect.text.printer import MLIRPrinter
-from qdialect.tools.diagnostics import Diagnostic, DiagnosticHandler
-from qdialect.tools.registry import ToolContext
-from qdialect.tools.verifier import ModuleVerifier
 
 # The dialect of StableHLO, where it is installed, refuses slots that move with their elements.
 pytestmark = pytest.mark.usefixtures("without_plugins", "all_is_large")

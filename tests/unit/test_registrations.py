@@ -4,16 +4,16 @@ from registrations import taken_back
 from xdsl.dialects.builtin import UnregisteredOp, i8
 from xdsl.ir import Operation
 
-from qdialect.interpreters.reference.registry import find_run, named_run
-from qdialect.ops.model import OpModel, OpModels, register_models
-from qdialect.ops.products import Contraction, is_layer
-from qdialect.relations.interface import is_known, own
-from qdialect.shape_ops.interface import (
+from qdialect.check.interpreters.reference.registry import find_run, named_run
+from qdialect.ops.interface import (
     is_cast,
     is_known_dialect,
 )
-from qdialect.shape_ops.models import CastReads
-from qdialect.shape_ops.statistics import STATISTICS, is_statistics
+from qdialect.ops.model import OpModel, OpModels, register_models
+from qdialect.ops.models import CastReads
+from qdialect.ops.products import Contraction, is_layer
+from qdialect.ops.rules import is_known, own
+from qdialect.ops.statistics import STATISTICS, is_statistics
 
 
 def of_one(name: str) -> Operation:

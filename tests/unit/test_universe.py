@@ -31,10 +31,11 @@ def test_all_passes_are_exported():
         cls = factory()
         assert cls.__name__ in passes.__all__
         assert getattr(passes, cls.__name__) is cls
-        assert cls.__module__ == f"qdialect.passes.{flag.replace('-', '_')}"
-    folder = Path(passes.__file__ or "").parent
-    modules = {path.stem for path in folder.glob("*.py")} - {"__init__"}
-    assert modules == {flag.replace("-", "_") for flag in passes.PASSES}
+    package = Path(passes.__file__ or "").parents[1]
+    paths = [*package.glob("passes/*.py"), *package.glob("ptq/passes/*.py")]
+    modules = {".".join(path.relative_to(package).with_suffix("").parts) for path in paths}
+    listed = {module for group in passes.GROUPS.values() for module in group.values()}
+    assert {name for name in modules if not name.endswith("__init__")} == listed
     assert {*passes.__all__} == {*passes.PASSES.values(), "GROUPS", "PASSES"}
 
 

@@ -17,6 +17,8 @@ from xdsl.ir import Attribute, Operation
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
 from qdialect.dialects.linalg import rules
+from qdialect.ops.attributes import attribute_of
+from qdialect.ops.interface import Code, NotFoldable, find_attribute, name_of
 from qdialect.ops.model import Bits, OpModel, OpModels
 from qdialect.ops.products import (
     Contraction,
@@ -24,7 +26,7 @@ from qdialect.ops.products import (
     positive,
     sliding_axes,
 )
-from qdialect.relations.interface import (
+from qdialect.ops.rules import (
     OpRelation,
     Relation,
     fixed,
@@ -33,8 +35,6 @@ from qdialect.relations.interface import (
     shared,
     whole_number,
 )
-from qdialect.shape_ops.attributes import attribute_of
-from qdialect.shape_ops.interface import Code, NotFoldable, find_attribute, name_of
 
 _NAMED: Final = {
     "matmul": "mk,kn->mn",

@@ -14,14 +14,14 @@ from xdsl.dialects.builtin import AnyFloat, ArrayAttr, FloatAttr
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.relations.interface import (
+from qdialect.ops.attributes import attribute_of
+from qdialect.ops.interface import name_of
+from qdialect.ops.rules import (
     OpRelation,
     Relation,
     function_of,
     relation_of,
 )
-from qdialect.shape_ops.attributes import attribute_of
-from qdialect.shape_ops.interface import name_of
 
 _LOGISTIC: Final = ["arith.negf", "math.exp", "arith.addf", "arith.divf"]
 """How torch-mlir writes `1 / (1 + exp(-x))`."""

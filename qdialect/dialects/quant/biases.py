@@ -29,13 +29,13 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.algebra.arguments import number_array
 from qdialect.dialects.quant import builder_arguments
 from qdialect.ir.elements import DenseElementsAttr, floats_attribute
 from qdialect.ir.op_verifiers import VerifiedByAttributes
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.shape_ops.biases import BiasScales, bias_scales_of
-from qdialect.shape_ops.interface import NotFoldable
+from qdialect.ops.biases import BiasScales, bias_scales_of
+from qdialect.ops.interface import NotFoldable
+from qdialect.support.arguments import number_array
 
 _WIDTHS: Final = range(33, 65)
 

@@ -7,7 +7,7 @@ from typing import cast
 
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from qdialect.algebra.arguments import check_instance, shown
+from qdialect.support.arguments import check_instance, shown
 
 
 def operand(given: object) -> SSAValue:

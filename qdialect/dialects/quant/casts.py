@@ -32,7 +32,6 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.algebra.rounding import Rounding
 from qdialect.dialects.quant import builder_arguments
 from qdialect.dialects.quant.round_trips import UnprovableError, first_change
 from qdialect.dialects.quant.slot_arrays import Granularity
@@ -45,7 +44,8 @@ from qdialect.dialects.quant.types import (
 from qdialect.dialects.quant.verification import verified_parts
 from qdialect.ir.op_verifiers import VerifiedByAttributes, VerifiedPart
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.shape_ops.interface import keeping_attribute_of
+from qdialect.ops.interface import keeping_attribute_of
+from qdialect.support.rounding import Rounding
 
 _FLOATS = "floating-point"
 _QUANTIZED = "quantized type"

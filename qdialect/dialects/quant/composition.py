@@ -12,7 +12,7 @@ from qdialect.algebra.movement import Movement
 from qdialect.dialects.quant.shape_ops import ConcatOp, ShapeOp
 from qdialect.dialects.quant.types import uniform_tensor
 from qdialect.dialects.quant.verification import verify_movement
-from qdialect.shape_ops.interface import keeping_attribute_of
+from qdialect.ops.interface import keeping_attribute_of
 
 
 class Composition(NamedTuple):

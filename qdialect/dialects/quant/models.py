@@ -6,10 +6,10 @@ https://mlir.llvm.org/docs/Dialects/QuantDialect/.
 
 from __future__ import annotations
 
+from qdialect.ops.biases import scales_along_axis
 from qdialect.ops.model import OpModel, OpModels
-from qdialect.shape_ops.biases import scales_along_axis
-from qdialect.shape_ops.models import CastReads
-from qdialect.shape_ops.statistics import STATISTICS
+from qdialect.ops.models import CastReads
+from qdialect.ops.statistics import STATISTICS
 
 CASTS = {
     "dcast": OpModel(cast=CastReads.NUMBERS),

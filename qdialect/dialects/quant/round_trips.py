@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from qdialect.algebra.bounded_cache import BoundedCache
-from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.parameters import QuantizationParameters, Slot
-from qdialect.algebra.rounding import Rounding
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.elements import integer_range
+from qdialect.support.bounded_cache import BoundedCache
+from qdialect.support.lazy_numpy import np
+from qdialect.support.rounding import Rounding
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -36,8 +36,6 @@ from xdsl.pattern_rewriter import RewritePattern
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.algebra.arguments import check_instance, integer, integers
-from qdialect.algebra.bounded_cache import BoundedCache, registered_cache
 from qdialect.algebra.joins import Concat
 from qdialect.algebra.movement import (
     DYNAMIC,
@@ -56,9 +54,11 @@ from qdialect.dialects.quant import builder_arguments
 from qdialect.dialects.quant.types import QuantizedTensor, uniform_tensor
 from qdialect.dialects.quant.verification import verify_fits, verify_result, verify_same_values
 from qdialect.ir.op_verifiers import VerifiedByAttributes
-from qdialect.shape_ops.attributes import integers_of_array
-from qdialect.shape_ops.identities import unmoved_operand
-from qdialect.shape_ops.models import Movements, ShapeOpInterface
+from qdialect.ops.attributes import integers_of_array
+from qdialect.ops.identities import unmoved_operand
+from qdialect.ops.models import Movements, ShapeOpInterface
+from qdialect.support.arguments import check_instance, integer, integers
+from qdialect.support.bounded_cache import BoundedCache, registered_cache
 
 
 def infer_result_type(

@@ -10,11 +10,11 @@ from typing import Final
 
 from typing_extensions import override
 
-from qdialect.algebra.float_format import FLOAT_FORMATS, FloatFormat
 from qdialect.algebra.granularity import Granularity as Granularity
-from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.parameters import FloatArray, IntArray, StorageFormat
 from qdialect.dialects.quant.slot_lists import slot_list_text
+from qdialect.support.float_format import FLOAT_FORMATS, FloatFormat
+from qdialect.support.lazy_numpy import np
 
 _MAX_SHOWN_SLOTS: Final = 20
 

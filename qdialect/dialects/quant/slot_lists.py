@@ -6,11 +6,11 @@ import math
 import re
 from typing import TYPE_CHECKING, Final
 
-from qdialect.algebra.decimal_text import decimal_texts
-from qdialect.algebra.float_format import FLOAT_FORMATS, FloatFormat
-from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.parameters import FloatArray, IntArray
-from qdialect.ir.repetition import repeated
+from qdialect.support.decimal_text import decimal_texts
+from qdialect.support.float_format import FLOAT_FORMATS, FloatFormat
+from qdialect.support.lazy_numpy import np
+from qdialect.support.repetition import repeated
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

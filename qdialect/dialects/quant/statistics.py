@@ -30,8 +30,8 @@ from qdialect.dialects.quant import builder_arguments
 from qdialect.ir.elements import DenseElementsAttr
 from qdialect.ir.op_verifiers import VerifiedByAttributes
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.shape_ops.interface import NotFoldable
-from qdialect.shape_ops.statistics import statistics_of
+from qdialect.ops.interface import NotFoldable
+from qdialect.ops.statistics import statistics_of
 
 if TYPE_CHECKING:
     pass
@@ -48,7 +48,7 @@ class StatisticsOp(VerifiedByAttributes):
     that no pass drops it unasked.
 
     The first three attributes are those of TensorFlow's op,
-    https://github.com/tensorflow/tensorflow, `quantization/common/ir/QuantOps.td`.
+    https://github.com/tensorflow/tensorflow, `ptq/schemes/common/ir/QuantOps.td`.
     """
 
     name = "quant.stats"

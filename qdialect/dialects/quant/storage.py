@@ -10,11 +10,11 @@ from xdsl.dialects.builtin import IntAttr, IntegerType, Signedness
 from xdsl.ir import ParametrizedAttribute, TypeAttribute
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.algebra.arguments import check_instance, integer
-from qdialect.algebra.bounded_cache import registered_cache
 from qdialect.algebra.parameters import StorageFormat
 from qdialect.dialects.quant.type_parser import MAX_STORAGE_WIDTH
 from qdialect.ir.elements import integer_range
+from qdialect.support.arguments import check_instance, integer
+from qdialect.support.bounded_cache import registered_cache
 
 
 class Storage(NamedTuple):

@@ -17,8 +17,6 @@ from xdsl.dialects.builtin import AnyFloat, IntegerType, Signedness
 from xdsl.parser import AttrParser, Position
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.algebra.float_format import FloatFormat
-from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.parameters import FloatArray, IntArray, StorageFormat
 from qdialect.dialects.quant.slot_arrays import (
     Slots,
@@ -28,6 +26,8 @@ from qdialect.dialects.quant.slot_arrays import (
 from qdialect.dialects.quant.slot_lists import read_slot_list
 from qdialect.ir.elements import integer_range
 from qdialect.ir.xdsl_private import resume_from
+from qdialect.support.float_format import FloatFormat
+from qdialect.support.lazy_numpy import np
 from qdialect.text.mlir_errors import number_up_to, place_of_missing, width_error
 
 MAX_STORAGE_WIDTH: Final = 32

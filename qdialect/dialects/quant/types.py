@@ -27,18 +27,6 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.algebra.arguments import (
-    check_instance,
-    integer,
-    integer_array,
-    integers,
-    number,
-    number_array,
-    shown,
-)
-from qdialect.algebra.bounded_cache import BoundedCache
-from qdialect.algebra.float_format import FLOAT_FORMATS, FloatFormat
-from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.parameters import (
     FloatArray,
     IntArray,
@@ -64,6 +52,18 @@ from qdialect.dialects.quant.type_parser import (
     parse_storage,
 )
 from qdialect.ir.xdsl_private import resume_from
+from qdialect.support.arguments import (
+    check_instance,
+    integer,
+    integer_array,
+    integers,
+    number,
+    number_array,
+    shown,
+)
+from qdialect.support.bounded_cache import BoundedCache
+from qdialect.support.float_format import FLOAT_FORMATS, FloatFormat
+from qdialect.support.lazy_numpy import np
 
 
 @irdl_attr_definition

@@ -16,12 +16,14 @@ from typing import Any, Final, cast
 from xdsl.dialects.builtin import DenseArrayBase, DenseIntOrFPElementsAttr
 from xdsl.ir import Operation
 
-from qdialect.algebra.bounded_cache import registered_cache
 from qdialect.algebra.granularity import Granularity
-from qdialect.algebra.lazy_numpy import np
 from qdialect.dialects.stablehlo import movements, rules
 from qdialect.ops import positions
+from qdialect.ops.attributes import attribute_of, integer_of, integers_of, shape_in, shape_of
+from qdialect.ops.computed_integers import nonzero_as_true
+from qdialect.ops.interface import Code, NotFoldable, find_attribute
 from qdialect.ops.model import Bits, OpModel, OpModels
+from qdialect.ops.models import CastReads, DialectTraits
 from qdialect.ops.products import (
     Contraction,
     Lookup,
@@ -29,12 +31,10 @@ from qdialect.ops.products import (
     per_window,
     positive,
 )
-from qdialect.relations.interface import conversion, fixed, own, shared, whole_number
-from qdialect.shape_ops.attributes import attribute_of, integer_of, integers_of, shape_in, shape_of
-from qdialect.shape_ops.computed_integers import nonzero_as_true
-from qdialect.shape_ops.interface import Code, NotFoldable, find_attribute
-from qdialect.shape_ops.models import CastReads, DialectTraits
-from qdialect.shape_ops.terms import Arithmetic
+from qdialect.ops.rules import conversion, fixed, own, shared, whole_number
+from qdialect.ops.terms import Arithmetic
+from qdialect.support.bounded_cache import registered_cache
+from qdialect.support.lazy_numpy import np
 
 
 def _dot(op: Operation) -> Contraction:

@@ -11,7 +11,6 @@ from xdsl.dialects.builtin import DenseArrayBase, DenseIntOrFPElementsAttr, Tens
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.joins import Concat, InsertSlice
-from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import (
     BroadcastInDim,
     Movement,
@@ -22,8 +21,7 @@ from qdialect.algebra.movement import (
     Take,
     Transpose,
 )
-from qdialect.ir.repetition import repeated
-from qdialect.shape_ops.attributes import (
+from qdialect.ops.attributes import (
     attribute_of,
     integer_of,
     integers_of,
@@ -31,21 +29,23 @@ from qdialect.shape_ops.attributes import (
     shape_of,
     static_shape_of,
 )
-from qdialect.shape_ops.computed_integers import Integers
-from qdialect.shape_ops.elementwise import (
+from qdialect.ops.computed_integers import Integers
+from qdialect.ops.elementwise import (
     converted,
     recreated,
     same_shape,
     write_like,
 )
-from qdialect.shape_ops.interface import (
+from qdialect.ops.interface import (
     Code,
     NotFoldable,
     find_attribute,
     set_attribute,
 )
-from qdialect.shape_ops.models import Movements, Operands
-from qdialect.shape_ops.terms import Arithmetic, Elementwise, ElementwiseModel, SmallOperand
+from qdialect.ops.models import Movements, Operands
+from qdialect.ops.terms import Arithmetic, Elementwise, ElementwiseModel, SmallOperand
+from qdialect.support.lazy_numpy import np
+from qdialect.support.repetition import repeated
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -6,13 +6,13 @@ from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation
 
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.relations.interface import (
+from qdialect.ops.attributes import integers_of
+from qdialect.ops.interface import find_attribute, name_of
+from qdialect.ops.rules import (
     OpRelation,
     Relation,
     relation_of,
 )
-from qdialect.shape_ops.attributes import integers_of
-from qdialect.shape_ops.interface import find_attribute, name_of
 
 _HOMOGENEOUS = ("stablehlo.add", "stablehlo.maximum", "stablehlo.minimum")
 _MAXIMUM = ("stablehlo.maximum", "stablehlo.minimum")

@@ -21,10 +21,35 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.joins import Concat
-from qdialect.algebra.lazy_numpy import np
 from qdialect.algebra.movement import Movement, Reshape, Reverse, Slice, Take, Transpose
 from qdialect.ops import positions
+from qdialect.ops.attributes import (
+    integer_of,
+    integers_of,
+    padded,
+    shape_in,
+    shape_of,
+    static_shape_of,
+    tiled,
+)
+from qdialect.ops.computed_integers import Integers, nonzero_as_true
+from qdialect.ops.elementwise import converted, recreated, same_shape, shape_of_type
+from qdialect.ops.interface import (
+    Code,
+    NotFoldable,
+    find_attribute,
+    name_of,
+    reads_unsigned,
+)
 from qdialect.ops.model import Bits, OnElements, OpModel, OpModels
+from qdialect.ops.models import (
+    CastReads,
+    DialectTraits,
+    Movements,
+    Operands,
+    RunTimeOperands,
+    ShapeOpModel,
+)
 from qdialect.ops.products import (
     Contraction,
     Lookup,
@@ -33,7 +58,7 @@ from qdialect.ops.products import (
     positive,
     sliding_axes,
 )
-from qdialect.relations.interface import (
+from qdialect.ops.rules import (
     OpRelation,
     Relation,
     conversion,
@@ -43,33 +68,8 @@ from qdialect.relations.interface import (
     shared,
     whole_number,
 )
-from qdialect.shape_ops.attributes import (
-    integer_of,
-    integers_of,
-    padded,
-    shape_in,
-    shape_of,
-    static_shape_of,
-    tiled,
-)
-from qdialect.shape_ops.computed_integers import Integers, nonzero_as_true
-from qdialect.shape_ops.elementwise import converted, recreated, same_shape, shape_of_type
-from qdialect.shape_ops.interface import (
-    Code,
-    NotFoldable,
-    find_attribute,
-    name_of,
-    reads_unsigned,
-)
-from qdialect.shape_ops.models import (
-    CastReads,
-    DialectTraits,
-    Movements,
-    Operands,
-    RunTimeOperands,
-    ShapeOpModel,
-)
-from qdialect.shape_ops.terms import Arithmetic, Elementwise, ElementwiseModel, SmallOperand
+from qdialect.ops.terms import Arithmetic, Elementwise, ElementwiseModel, SmallOperand
+from qdialect.support.lazy_numpy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -263,7 +263,7 @@ _rounded = partial(OpModel, bits=Bits.ROUNDED)
 _each = OnElements
 _pair = partial(OnElements, arity=2, broadcasts=True)
 
-_LAYER = "qdialect.interpreters.reference.layers:run_layer"
+_LAYER = "qdialect.check.interpreters.reference.layers:run_layer"
 
 
 def _run(function: str) -> str:
@@ -271,7 +271,7 @@ def _run(function: str) -> str:
 
 
 def _scalar(function: str) -> str:
-    return f"qdialect.interpreters.scalar_functions:{function}"
+    return f"qdialect.check.interpreters.scalar_functions:{function}"
 
 
 _convolution = partial(_rounded, windows=_windows, zero_points={3: 0, 4: 1}, run=_LAYER)

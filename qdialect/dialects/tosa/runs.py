@@ -12,15 +12,15 @@ from xdsl.interpreter import Interpreter
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import InterpretationError
 
-from qdialect.interpreters.loops import within
-from qdialect.interpreters.memory import allocated, temporary_memory
-from qdialect.interpreters.reference.reductions import (
+from qdialect.check.interpreters.loops import within
+from qdialect.check.interpreters.memory import allocated, temporary_memory
+from qdialect.check.interpreters.reference.reductions import (
     PoolWindow,
     combined_by,
     pooled,
     reduced,
 )
-from qdialect.interpreters.reference.values import (
+from qdialect.check.interpreters.reference.values import (
     Function,
     Numbers,
     all_numbers,
@@ -30,15 +30,15 @@ from qdialect.interpreters.reference.values import (
     rounded,
     run_conversion,
 )
-from qdialect.interpreters.scalar_functions import (
+from qdialect.check.interpreters.scalar_functions import (
     larger,
     larger_number,
     smaller,
     smaller_number,
 )
-from qdialect.interpreters.values import TypedArray
-from qdialect.shape_ops.attributes import integer_of, integers_of
-from qdialect.shape_ops.interface import find_attribute, name_of
+from qdialect.check.interpreters.values import TypedArray
+from qdialect.ops.attributes import integer_of, integers_of
+from qdialect.ops.interface import find_attribute, name_of
 
 
 def _ignores_nan(op: Operation) -> bool:

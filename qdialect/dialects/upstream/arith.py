@@ -42,9 +42,9 @@ from xdsl.printer import Printer
 from xdsl.traits import ConstantLike, HasCanonicalizationPatternsTrait, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.algebra.lazy_numpy import np
 from qdialect.ir.value_types import element_type_or_self, with_element_type
 from qdialect.ir.xdsl_private import set_type
+from qdialect.support.lazy_numpy import np
 
 
 class ConversionOp(IRDLOperation, HasFolderInterface, ABC):
@@ -118,8 +118,8 @@ class _IntegerToFloatOp(ConversionOp, ABC):
         if isinstance(type, Float80Type | Float128Type):
             return None
         # Deferred: needed only when a constant is folded.
-        from qdialect.algebra.float_format import FLOAT_FORMATS
         from qdialect.ir.elements import integer_range
+        from qdialect.support.float_format import FLOAT_FORMATS
 
         constant = cast(IntegerAttr[IntegerType], constant)
         least, greatest = integer_range(constant.type.bitwidth, self.IS_SIGNED)

@@ -49,7 +49,6 @@ from xdsl.printer import Printer
 from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.algebra.lazy_numpy import np
 from qdialect.dialects.quant.slot_arrays import Granularity
 from qdialect.dialects.quant.storage import StoredType, element_type_of
 from qdialect.dialects.quant.types import UniformQuantizedType
@@ -64,7 +63,8 @@ from qdialect.ir.value_types import (
     verify_value_types,
 )
 from qdialect.ir.xdsl_private import rebuilt
-from qdialect.shape_ops.identities import unmoved_operand
+from qdialect.ops.identities import unmoved_operand
+from qdialect.support.lazy_numpy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

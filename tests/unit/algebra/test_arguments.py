@@ -8,7 +8,6 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.algebra.joins import Concat, InsertSlice
 from qdialect.algebra.movement import (
     BroadcastInDim,
@@ -24,6 +23,7 @@ from qdialect.algebra.movement import (
 from qdialect.algebra.padding import Pad, PadWith, Real, Stored, ZeroPoint
 from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
 from qdialect.algebra.splat import Splat
+from qdialect.support.float_format import FLOAT_FORMATS
 
 F32 = FLOAT_FORMATS["f32"]
 I8 = StorageFormat(8, signed=True)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from qdialect.algebra.decimal_text import decimal_texts
-from qdialect.algebra.float_format import FLOAT_FORMATS, FloatFormat, Specials
+from qdialect.support.decimal_text import decimal_texts
+from qdialect.support.float_format import FLOAT_FORMATS, FloatFormat, Specials
 
 FORMATS = [format for format in FLOAT_FORMATS.values() if format.precision <= 53]
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import AnyFloat
 
-from qdialect.algebra.float_format import FLOAT_FORMATS, FloatFormat
+from qdialect.support.float_format import FLOAT_FORMATS, FloatFormat
 
 MLIR_OPT = shutil.which("mlir-opt-22")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from qdialect.algebra.memory_budget import (
+from qdialect.support.memory_budget import (
     DEFAULT_MAX_MEMORY,
     MemoryBudget,
     MemoryLimitError,

@@ -19,11 +19,11 @@ from random_tensors import (
     unary_movements,
 )
 
-from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.algebra.joins import Concat
 from qdialect.algebra.movement import Movement, Reshape, Reverse, Slice, Transpose
 from qdialect.algebra.parameters import QuantizationParameters, Slot, StorageFormat
 from qdialect.algebra.run_map import MAX_SLOTS, TooManySlotsError
+from qdialect.support.float_format import FLOAT_FORMATS
 
 
 def blocks(shape: tuple[int, ...], scales: object, zero_points: object = 0):

@@ -21,7 +21,6 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerType, TensorType, f32
 from xdsl.dialects.test import TestOp as SourceOp
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.algebra.joins import Concat
 from qdialect.algebra.movement import DYNAMIC, MovementError, Shape
 from qdialect.algebra.parameters import QuantizationParameters
@@ -39,6 +38,7 @@ from qdialect.dialects.quant import (
     TransposeOp,
     UniformQuantizedType,
 )
+from qdialect.support.float_format import FLOAT_FORMATS
 
 LIKE = UniformQuantizedType.per_tensor(Storage.of(IntegerType(8)), f32, 1.0)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.dialects.quant.slot_lists import read_slot_list, slot_list_text
+from qdialect.support.float_format import FLOAT_FORMATS
 
 
 @pytest.mark.parametrize("name", ["f16", "bf16", "f32", "f64"])

@@ -7,15 +7,15 @@ from io import StringIO
 import pytest
 from xdsl.ir import Operation
 
+from qdialect.opt.registry import ToolContext
 from qdialect.text.parser import LocatingParser
 from qdialect.text.printer import MLIRPrinter
-from qdialect.tools.registry import ToolContext
 
 
 def test_nothing_is_imported_before_a_name_is_met() -> None:
     code = (
         "import sys\n"
-        "from qdialect.tools.registry import ToolContext\n"
+        "from qdialect.opt.registry import ToolContext\n"
         "context = ToolContext()\n"
         "context.get_op('builtin.module')\n"
         "assert not {'qdialect.dialects.stablehlo.ops', 'numpy'} & sys.modules.keys()\n"

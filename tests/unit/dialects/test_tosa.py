@@ -15,7 +15,7 @@ from xdsl.utils.exceptions import VerifyException
 from qdialect.dialects.quant import Storage, UniformQuantizedType
 from qdialect.dialects.upstream import tosa
 from qdialect.dialects.upstream.tosa_table import TABLED_OPS
-from qdialect.tools.registry import ToolContext
+from qdialect.opt.registry import ToolContext
 
 
 @irdl_op_definition
@@ -60,7 +60,7 @@ def test_tools_know_the_ops_of_both():
 def test_nothing_is_imported_before_a_name_is_met():
     code = (
         "import sys\n"
-        "from qdialect.tools.registry import ToolContext\n"
+        "from qdialect.opt.registry import ToolContext\n"
         "context = ToolContext()\n"
         "context.get_op('builtin.module')\n"
         "tosa = {'xdsl.dialects.tosa', 'qdialect.dialects.upstream.tosa'}\n"

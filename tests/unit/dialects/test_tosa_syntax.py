@@ -16,11 +16,11 @@ from xdsl.printer import Printer
 
 from qdialect.dialects.upstream.tosa_syntax import TosaSyntax
 from qdialect.dialects.upstream.tosa_table import TABLED_OPS
+from qdialect.opt.command_line import SPLIT_MARKER
+from qdialect.opt.opt import main
+from qdialect.opt.registry import ToolContext
 from qdialect.text import parse_module
 from qdialect.text.op_forms import PrintedForm
-from qdialect.tools.command_line import SPLIT_MARKER
-from qdialect.tools.opt import main
-from qdialect.tools.registry import ToolContext
 
 TOOLS = {"mlir-opt-22": False, "iree-opt": True}
 """Each with whether it is the later version."""

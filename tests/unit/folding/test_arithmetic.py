@@ -32,15 +32,15 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 from moved_texts import KEEP_SEPARABLE, MOVES, Mover, padded
 
-from qdialect.certificates.module_comparison import Side, compare_modules
+from qdialect.check.module_comparison import Side, compare_modules
 from qdialect.folding.apply import apply
 from qdialect.folding.plan import plan
 from qdialect.folding.plan_json import plan_of_json, plans_to_json
 from qdialect.folding.policy import FoldPolicy
 from qdialect.folding.report import Outcome
+from qdialect.ops.interface import Code
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
 from qdialect.passes.raise_dequantization import RaiseDequantizationPass
-from qdialect.shape_ops.interface import Code
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 

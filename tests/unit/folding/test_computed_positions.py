@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from folded_modules import fold, op_of
 
+from qdialect.ops.interface import Code
+from qdialect.opt.registry import ToolContext
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
-from qdialect.shape_ops.interface import Code
 from qdialect.text import parse_module
-from qdialect.tools.registry import ToolContext
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 

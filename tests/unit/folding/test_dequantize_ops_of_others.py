@@ -23,12 +23,12 @@ from hypothesis import strategies as st
 from typing_extensions import override
 from xdsl.utils.exceptions import ParseError, VerifyException
 
-from qdialect.certificates.function_comparison import Grounds
-from qdialect.certificates.module_comparison import Side, compare_modules
+from qdialect.check.function_comparison import Grounds
+from qdialect.check.module_comparison import Side, compare_modules
 from qdialect.folding.report import Outcome
+from qdialect.ops.interface import Code
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
 from qdialect.passes.raise_dequantization import RaiseDequantizationPass
-from qdialect.shape_ops.interface import Code
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 

@@ -45,9 +45,9 @@ from shape_op_texts import (
 from xdsl.parser import Parser
 
 from qdialect.folding.report import Outcome
-from qdialect.shape_ops.interface import Code
-from qdialect.tools.opt import main
-from qdialect.tools.registry import ToolContext
+from qdialect.ops.interface import Code
+from qdialect.opt.opt import main
+from qdialect.opt.registry import ToolContext
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 

@@ -15,11 +15,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.folding.report import FoldReport, Outcome
+from qdialect.ops.interface import is_cast, model_of, name_of
+from qdialect.opt.registry import ToolContext
 from qdialect.passes.fold_constant_shapes import FoldConstantShapesPass
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
-from qdialect.shape_ops.interface import is_cast, model_of, name_of
 from qdialect.text.parser import LocatingParser
-from qdialect.tools.registry import ToolContext
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 

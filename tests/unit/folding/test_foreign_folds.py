@@ -44,14 +44,14 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.dialects.quant import UniformQuantizedType
 from qdialect.folding.report import FoldReport, Outcome
+from qdialect.ops.interface import Code, name_of
+from qdialect.opt.diagnostics import Diagnostic, DiagnosticHandler
+from qdialect.opt.registry import ToolContext
+from qdialect.opt.verifier import ModuleVerifier
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
 from qdialect.passes.verify_quant_shapes import quant_shape_errors
-from qdialect.shape_ops.interface import Code, name_of
 from qdialect.text.parser import LocatingParser
 from qdialect.text.printer import MLIRPrinter
-from qdialect.tools.diagnostics import Diagnostic, DiagnosticHandler
-from qdialect.tools.registry import ToolContext
-from qdialect.tools.verifier import ModuleVerifier
 
 pytestmark = pytest.mark.usefixtures("without_plugins", "all_is_large")
 

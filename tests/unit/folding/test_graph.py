@@ -7,13 +7,13 @@ import weakref
 
 import pytest
 
-from qdialect.algebra.memory_budget import memory_budget
 from qdialect.folding.apply import FoldRun
 from qdialect.folding.graph import FoldGraph
 from qdialect.folding.plan import decide
 from qdialect.folding.policy import FoldPolicy
+from qdialect.opt.registry import ToolContext
+from qdialect.support.memory_budget import memory_budget
 from qdialect.text.parser import LocatingParser
-from qdialect.tools.registry import ToolContext
 
 MODULE = """
 !q = !quant.uniform<i8:f32, 0.5>

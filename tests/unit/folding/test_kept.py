@@ -7,6 +7,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from qdialect.folding.report import Outcome
+from qdialect.ops.interface import Code, name_of
+from qdialect.opt.registry import ToolContext
 from qdialect.passes import (
     CanonicalizePass,
     ElideRoundTripsPass,
@@ -15,9 +17,7 @@ from qdialect.passes import (
     RaiseDequantizationPass,
     SinkQuantShapesPass,
 )
-from qdialect.shape_ops.interface import Code, name_of
 from qdialect.text.parser import LocatingParser
-from qdialect.tools.registry import ToolContext
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 

@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
-from qdialect.certificates.module_comparison import Side
+from qdialect.check.module_comparison import Side
 from qdialect.folding.apply import apply
 from qdialect.folding.fold_plan import PlanError
 from qdialect.folding.folder import fold_run
@@ -27,12 +27,12 @@ from qdialect.folding.plan import plan
 from qdialect.folding.plan_json import plan_of_json, plans_to_json
 from qdialect.folding.policy import FoldPolicy
 from qdialect.folding.report import FoldRecord, Outcome
+from qdialect.ops.interface import Code, elements_attribute_of, find_attribute, name_of
+from qdialect.opt.registry import ToolContext
 from qdialect.passes.fold_constant_shapes import FoldConstantShapesPass
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
-from qdialect.shape_ops.interface import Code, elements_attribute_of, find_attribute, name_of
 from qdialect.text.parser import LocatingParser
 from qdialect.text.printer import MLIRPrinter
-from qdialect.tools.registry import ToolContext
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 

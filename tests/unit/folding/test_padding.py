@@ -6,10 +6,10 @@ import pytest
 from folded_modules import fold, op_of, owner, parse, returned, stored
 from xdsl.ir import BlockArgument
 
-from qdialect.interpreters import OpInterpretationError, run_function
+from qdialect.check.interpreters import OpInterpretationError, run_function
 from qdialect.ir.resources import ResourceBlobs
-from qdialect.shape_ops.interface import Code, NotFoldable, model_of, read_movements
-from qdialect.shape_ops.reading import ConstantOperands, Constants
+from qdialect.ops.interface import Code, NotFoldable, model_of, read_movements
+from qdialect.ops.reading import ConstantOperands, Constants
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 

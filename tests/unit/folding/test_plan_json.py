@@ -13,8 +13,8 @@ from qdialect.folding.apply import apply
 from qdialect.folding.fold_plan import PlanError
 from qdialect.folding.plan import plan
 from qdialect.folding.plan_json import plan_of_json, plans_to_json
+from qdialect.opt.registry import ToolContext
 from qdialect.text import parse_module
-from qdialect.tools.registry import ToolContext
 
 NO_PLAN: dict[str, Any] = {
     "sources": [],

@@ -17,11 +17,11 @@ from xdsl.parser import Parser
 
 from qdialect.dialects.quant import UniformQuantizedType
 from qdialect.dialects.quant.types import uniform_tensor
+from qdialect.ops.interface import Code, name_of
+from qdialect.opt.opt import main
+from qdialect.opt.registry import ToolContext
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
 from qdialect.passes.verify_quant_shapes import quant_shape_errors
-from qdialect.shape_ops.interface import Code, name_of
-from qdialect.tools.opt import main
-from qdialect.tools.registry import ToolContext
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from folded_modules import fold
 
-from qdialect.shape_ops.interface import Code
+from qdialect.ops.interface import Code
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 

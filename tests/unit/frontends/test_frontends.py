@@ -19,14 +19,14 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 import qdialect.frontends
-from qdialect.certificates.module_comparison import Side, compare_modules
+from qdialect.check.iree_engine import IreeEngine
+from qdialect.check.module_comparison import Side, compare_modules
 from qdialect.frontends import from_jax, from_onnx, from_tflite, from_torch
-from qdialect.ir.extras import MissingLibraryError, library
+from qdialect.ops.interface import name_of
+from qdialect.opt.registry import ToolContext
 from qdialect.passes import FoldQuantShapesPass
-from qdialect.shape_ops.interface import name_of
+from qdialect.support.extras import MissingLibraryError, library
 from qdialect.text import write_module
-from qdialect.tools.iree_engine import IreeEngine
-from qdialect.tools.registry import ToolContext
 
 pytestmark = [
     pytest.mark.exporters,

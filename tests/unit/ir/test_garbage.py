@@ -6,7 +6,7 @@ from threading import Event, Thread
 
 import pytest
 
-from qdialect.ir.garbage import paused_collection
+from qdialect.support.garbage import paused_collection
 
 
 def collects_in_child() -> bool:

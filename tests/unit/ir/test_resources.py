@@ -39,9 +39,9 @@ from qdialect.algebra.movement import Transpose
 from qdialect.algebra.splat import Elements, Splat, as_view
 from qdialect.ir.elements import DenseElementsAttr, dense_elements, element_dtype, elements_of
 from qdialect.ir.resources import ResourceBlobs
+from qdialect.opt.registry import ToolContext
 from qdialect.text.parser import LocatingParser
 from qdialect.text.printer import MLIRPrinter
-from qdialect.tools.registry import ToolContext
 
 # Elements as text, and as MLIR has them in memory.
 LAYOUTS = [

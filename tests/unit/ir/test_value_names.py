@@ -15,8 +15,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Region
 
 from qdialect.ir.value_names import NumberedName, kept_name, stem_of
+from qdialect.opt.registry import ToolContext
 from qdialect.text import parse_module, write_module
-from qdialect.tools.registry import ToolContext
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import xdsl
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
-from qdialect.interpreters.interpreter import ModuleInterpreter
+from qdialect.check.interpreters.interpreter import ModuleInterpreter
 from qdialect.ir.xdsl_private import (
     PRIVATE_NAMES,
     XDSL_VERSION,

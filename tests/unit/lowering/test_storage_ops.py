@@ -62,8 +62,8 @@ from qdialect.dialects.quant import (
 )
 from qdialect.ir.elements import DenseElementsAttr, elements_of
 from qdialect.ir.errors import OpErrors
+from qdialect.opt.registry import ToolContext
 from qdialect.passes.lower_quant_shapes import LowerQuantShapesPass
-from qdialect.tools.registry import ToolContext
 
 
 def evaluate(functions: Sequence[FuncOp]) -> list[tuple[Shape, list[int]]]:

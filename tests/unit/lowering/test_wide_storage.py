@@ -7,10 +7,10 @@ import io
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp, TensorType, f32
 
-from qdialect.interpreters import TypedArray, run_function
+from qdialect.check.interpreters import TypedArray, run_function
 from qdialect.lowering.wide_storage import widen_storage
+from qdialect.opt.registry import ToolContext
 from qdialect.text import parse_module, write_module
-from qdialect.tools.registry import ToolContext
 
 TEXT = """
 !a = !quant.uniform<u4:f32:0, {0.5:3,0.25:15}>

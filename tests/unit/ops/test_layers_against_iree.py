@@ -21,8 +21,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from qdialect.ops.products import Contraction, Lookup, layer_of
+from qdialect.opt.registry import ToolContext
 from qdialect.text.parser import LocatingParser
-from qdialect.tools.registry import ToolContext
 
 pytestmark = pytest.mark.without_xdsl
 

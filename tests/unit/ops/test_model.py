@@ -14,18 +14,18 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import InterpretationError
 from xdsl.utils.test_value import create_ssa_value
 
+from qdialect.check.interpreters import run_function
+from qdialect.check.interpreters.interpreter import is_rounded
+from qdialect.check.interpreters.reference.registry import find_run
+from qdialect.check.interpreters.reference.values import Numbers, numbers_of, on_elements, rounded
 from qdialect.dialects.quant import Quant
-from qdialect.interpreters import run_function
-from qdialect.interpreters.interpreter import is_rounded
-from qdialect.interpreters.reference.registry import find_run
-from qdialect.interpreters.reference.values import Numbers, numbers_of, on_elements, rounded
+from qdialect.ops.interface import NotFoldable, is_cast
 from qdialect.ops.model import Bits, OnElements, OpModel, OpModels, models_of, register_models
+from qdialect.ops.models import CastReads
 from qdialect.ops.products import Contraction, Lookup, Window, layer_of, windows_of
+from qdialect.ops.rules import OpRelation, Relation, homogeneous, relation_of
 from qdialect.passes import FoldQuantShapesPass
-from qdialect.passes.quantize_with_ranges import QuantizeWithRangesPass
-from qdialect.relations.interface import OpRelation, Relation, homogeneous, relation_of
-from qdialect.shape_ops.interface import NotFoldable, is_cast
-from qdialect.shape_ops.models import CastReads
+from qdialect.ptq.passes.quantize_with_ranges import QuantizeWithRangesPass
 
 
 def op(name: str) -> Operation:

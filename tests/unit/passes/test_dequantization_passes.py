@@ -27,14 +27,14 @@ from hypothesis import assume, given, note
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType, bf16, f16, f32, f64
 
-from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.dialects.quant import Storage, UniformQuantizedType
 from qdialect.folding.report import Outcome
 from qdialect.lowering.dequantization import Form
+from qdialect.ops.interface import Code
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
 from qdialect.passes.lower_dequantization import LowerDequantizationPass
 from qdialect.passes.raise_dequantization import RaiseDequantizationPass
-from qdialect.shape_ops.interface import Code
+from qdialect.support.float_format import FLOAT_FORMATS
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 

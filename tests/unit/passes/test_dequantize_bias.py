@@ -16,13 +16,13 @@ from nested_text import nested
 from numpy.typing import NDArray
 from random_modules import tensor
 
-from qdialect.certificates.module_comparison import Side, compare_modules
-from qdialect.interpreters import run_function
+from qdialect.check.interpreters import run_function
+from qdialect.check.module_comparison import Side, compare_modules
+from qdialect.opt.registry import ToolContext
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
 from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
 from qdialect.text.parser import LocatingParser
 from qdialect.text.printer import MLIRPrinter
-from qdialect.tools.registry import ToolContext
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 

@@ -10,11 +10,11 @@ import pytest
 from numpy.typing import NDArray
 from xdsl.dialects.func import FuncOp
 
-from qdialect.interpreters import TypedArray, run_function
-from qdialect.passes.fake_quantize import FakeQuantizePass
-from qdialect.shape_ops.interface import model_of, name_of
+from qdialect.check.interpreters import TypedArray, run_function
+from qdialect.ops.interface import model_of, name_of
+from qdialect.opt.registry import ToolContext
+from qdialect.ptq.passes.fake_quantize import FakeQuantizePass
 from qdialect.text.parser import LocatingParser
-from qdialect.tools.registry import ToolContext
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 

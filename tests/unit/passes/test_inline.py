@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import CallOp, FuncOp
 
-from qdialect.algebra.memory_budget import memory_budget
 from qdialect.folding.report import Outcome
+from qdialect.ops.interface import Code
+from qdialect.opt.registry import ToolContext
 from qdialect.passes.inline import InlinePass
-from qdialect.shape_ops.interface import Code
+from qdialect.support.memory_budget import memory_budget
 from qdialect.text.parser import LocatingParser
 from qdialect.text.printer import MLIRPrinter
-from qdialect.tools.registry import ToolContext
 
 TYPE = "tensor<2xf32>"
 

@@ -25,15 +25,15 @@ from numpy.typing import NDArray
 from random_casts import RandomType, cast_functions, flow_functions, random_types
 from xdsl.parser import Parser
 
-from qdialect.algebra.float_format import FLOAT_FORMATS, FloatFormat
 from qdialect.algebra.parameters import StorageFormat
-from qdialect.algebra.rounding import Rounding
 from qdialect.dialects.quant import UniformQuantizedType
 from qdialect.ir.elements import integer_range
 from qdialect.ir.errors import OpErrors
+from qdialect.opt.opt import main
+from qdialect.opt.registry import ToolContext
 from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
-from qdialect.tools.opt import main
-from qdialect.tools.registry import ToolContext
+from qdialect.support.float_format import FLOAT_FORMATS, FloatFormat
+from qdialect.support.rounding import Rounding
 
 ANYTHING = ["--allow-unregistered-dialect"]
 GENERIC = [MLIR_OPT, *ANYTHING, "--mlir-print-op-generic"]

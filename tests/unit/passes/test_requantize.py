@@ -34,20 +34,20 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region
 from xdsl.passes import ModulePass
 
-from qdialect.algebra.float_format import FLOAT_FORMATS
 from qdialect.algebra.movement import Movement, Shape
 from qdialect.algebra.padding import Pad
 from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
-from qdialect.algebra.rounding import Rounding
+from qdialect.check.interpreters import TypedArray, run_function
 from qdialect.dialects.quant import RequantizeOp, Storage, UniformQuantizedType
-from qdialect.interpreters import TypedArray, run_function
+from qdialect.opt.registry import ToolContext
 from qdialect.passes.canonicalize import CanonicalizePass
 from qdialect.passes.elide_round_trips import ElideRoundTripsPass
 from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
 from qdialect.passes.sink_quant_shapes import SinkQuantShapesPass
+from qdialect.support.float_format import FLOAT_FORMATS
+from qdialect.support.rounding import Rounding
 from qdialect.text.parser import LocatingParser
 from qdialect.text.printer import MLIRPrinter
-from qdialect.tools.registry import ToolContext
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 

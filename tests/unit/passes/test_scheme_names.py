@@ -10,10 +10,10 @@ import pytest
 from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import ArgSpec
 
+from qdialect.opt.registry import make_pass
 from qdialect.passes import PASSES
-from qdialect.post_training.assignment.precision import precision_of
-from qdialect.quantization.presets import I8, SCHEMES, SYSTEMS, U8, luci, scheme_of, system_of
-from qdialect.tools.registry import make_pass
+from qdialect.ptq.assignment.precision import precision_of
+from qdialect.ptq.schemes.presets import I8, SCHEMES, SYSTEMS, U8, luci, scheme_of, system_of
 
 NAMES = (*SYSTEMS, *SCHEMES)
 

@@ -18,6 +18,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.padding import Pad
 from qdialect.algebra.parameters import StorageFormat
+from qdialect.check.interpreters import TypedArray, run_function
 from qdialect.dialects.quant import (
     ConstantOp,
     DequantizeCastOp,
@@ -26,11 +27,10 @@ from qdialect.dialects.quant import (
     UniformQuantizedType,
     infer_result_type,
 )
-from qdialect.interpreters import TypedArray, run_function
 from qdialect.ir.elements import integer_range
-from qdialect.passes.shift_storage import ShiftStoragePass
+from qdialect.opt.registry import ToolContext
+from qdialect.ptq.passes.shift_storage import ShiftStoragePass
 from qdialect.text.parser import LocatingParser
-from qdialect.tools.registry import ToolContext
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 

@@ -33,18 +33,18 @@ from qdialect.algebra.movement import (
 )
 from qdialect.algebra.padding import Pad
 from qdialect.algebra.parameters import QuantizationParameters
+from qdialect.check.interpreters import TypedArray, random_arguments, run_function
 from qdialect.dialects.quant import CastOp, DequantizeCastOp, QuantizeCastOp
 from qdialect.folding.report import FoldReport, Outcome
-from qdialect.interpreters import TypedArray, random_arguments, run_function
 from qdialect.lowering.storage_ops import StorageBuilder, move_elements
+from qdialect.ops.interface import Code, name_of
+from qdialect.opt.registry import ToolContext
 from qdialect.passes.elide_round_trips import ElideRoundTripsPass
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
 from qdialect.passes.lower_quant_shapes import LowerQuantShapesPass
 from qdialect.passes.sink_quant_shapes import SinkQuantShapesPass
-from qdialect.shape_ops.interface import Code, name_of
 from qdialect.text.parser import LocatingParser
 from qdialect.text.printer import MLIRPrinter
-from qdialect.tools.registry import ToolContext
 
 # The dialect of StableHLO, where it is installed, refuses slots that move with their elements.
 pytestmark = pytest.mark.usefixtures("without_plugins")

@@ -30,9 +30,9 @@ from xdsl.ir import Attribute
 from xdsl.utils.exceptions import ParseError
 
 from qdialect.ir.elements import DenseElementsAttr, dense_elements, element_dtype, elements_of
+from qdialect.opt.registry import ToolContext
 from qdialect.text.parser import LocatingParser
 from qdialect.text.printer import MLIRPrinter
-from qdialect.tools.registry import ToolContext
 
 pytestmark = pytest.mark.skipif(
     shutil.which("mlir-opt-22") is None, reason="mlir-opt-22 is not on PATH"

@@ -11,10 +11,10 @@ from collections.abc import Callable
 import pytest
 from xdsl.parser import Parser
 
-from qdialect.algebra.bounded_cache import clear_caches
 from qdialect.dialects.quant import types
+from qdialect.opt.registry import ToolContext
+from qdialect.support.bounded_cache import clear_caches
 from qdialect.text.parser import LocatingParser
-from qdialect.tools.registry import ToolContext
 
 COUNT = 100
 TYPE = "tensor<2x2x!quant.uniform<i8:f32:0, {0.5,0.25:3}>>"

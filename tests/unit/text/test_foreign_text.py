@@ -13,11 +13,11 @@ from textwrap import dedent
 import pytest
 from xdsl.transforms.canonicalize import CanonicalizePass
 
+from qdialect.check import check_tool as check
+from qdialect.opt.command_line import SPLIT_MARKER
+from qdialect.opt.opt import main
+from qdialect.opt.registry import ToolContext
 from qdialect.text import parse_module
-from qdialect.tools import check
-from qdialect.tools.command_line import SPLIT_MARKER
-from qdialect.tools.opt import main
-from qdialect.tools.registry import ToolContext
 
 MODULES = {
     "ranges in locations": """

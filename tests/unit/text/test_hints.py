@@ -9,8 +9,8 @@ from xdsl.ir import Dialect, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import IRDLOperation, irdl_attr_definition, irdl_op_definition
 from xdsl.utils.exceptions import ParseError
 
+from qdialect.opt.registry import ToolContext
 from qdialect.text import parse_module
-from qdialect.tools.registry import ToolContext
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 

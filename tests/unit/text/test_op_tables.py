@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from mlir_tools import MLIR_OPT, needs_mlir_opt, run
 
+from qdialect.opt.opt import main
 from qdialect.text.op_formats import OpFormat, compiled
 from qdialect.text.op_tables import find_op, formats
-from qdialect.tools.opt import main
 
 HERE = Path(__file__).parent / "op_texts"
 OPS = (HERE / "ops.txt").read_text()

@@ -17,10 +17,10 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import ParseError
 
+from qdialect.opt.registry import ToolContext
 from qdialect.text.mlir_errors import TextError, balanced_end
 from qdialect.text.parser import LocatingParser
 from qdialect.text.printer import MLIRPrinter
-from qdialect.tools.registry import ToolContext
 
 WORDS = 'a b2 // -> = , : é 0x1F 1.5 #a !b % ^ @ * $ i8 "x" "\\22" "\\0A" dense<1> {-# #-}'
 PIECES = st.sampled_from([*WORDS.split(), " ", "\n", "\n    ", "- >", '" <>])"'])

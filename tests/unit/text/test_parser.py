@@ -19,11 +19,11 @@ from xdsl.ir import Operation
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import MultipleSpansParseError, ParseError
 
-from qdialect.algebra.memory_budget import MemoryLimitError, memory_budget
 from qdialect.ir.elements import MAX_REPEATED_BYTES, DenseElementsAttr
+from qdialect.opt.registry import ToolContext
+from qdialect.support.memory_budget import MemoryLimitError, memory_budget
 from qdialect.text.parser import LocatingParser
 from qdialect.text.printer import MLIRPrinter
-from qdialect.tools.registry import ToolContext
 
 MODULE = """
 !q = !quant.uniform<i8:f32:0, {0.5,0.25:3}>

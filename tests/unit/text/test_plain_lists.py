@@ -23,10 +23,10 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import ParseError
 
 from qdialect.ir.elements import element_bytes, element_dtype, elements_of
+from qdialect.opt.registry import ToolContext
 from qdialect.text.dense import DenseLiteral, print_dense
 from qdialect.text.parser import LocatingParser
 from qdialect.text.plain_lists import bytes_of_plain_list, find_plain_list, text_of_plain_list
-from qdialect.tools.registry import ToolContext
 
 FLOATS = [f32, f64]
 TYPES = [

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.utils.exceptions import ParseError
 
+from qdialect.opt.registry import ToolContext
 from qdialect.text import parse_module, read_module, source, write_module
 from qdialect.text.parser import LocatingParser
 from qdialect.text.source import AbridgedInput, HexDigits, NotUTF8Error, abridge, read_text
-from qdialect.tools.registry import ToolContext
 
 ROOT = Path(__file__).parents[3]
 

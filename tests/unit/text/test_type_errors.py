@@ -12,9 +12,9 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import MultipleSpansParseError, ParseError
 
 from qdialect.dialects.quant import Quant
+from qdialect.opt.diagnostics import place_in_file, text_of_place
+from qdialect.opt.registry import ToolContext
 from qdialect.text.parser import LocatingParser
-from qdialect.tools.diagnostics import place_in_file, text_of_place
-from qdialect.tools.registry import ToolContext
 
 NO_SIZE = re.compile(r"illegal storage type size: \d{4,}")
 """The message for a storage type that is not an integer: upstream reads its width from anywhere."""

@@ -1,0 +1,284 @@
+"""Keys of attributes and types: equal keys mean equal attributes, even across contexts."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Collection, Hashable, Mapping
+from hashlib import blake2b
+from typing import Any, Final, cast
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    DenseResourceAttr,
+    DictionaryAttr,
+    FloatAttr,
+    FloatData,
+    IntegerAttr,
+    NoneAttr,
+    TensorType,
+    UnregisteredAttr,
+)
+from xdsl.ir import Attribute, Operation, ParametrizedAttribute, TypeAttribute
+
+from qdialect.algebra.movement import DYNAMIC, Shape
+from qdialect.check.dequantize import SlotTable
+from qdialect.check.followed_elements import pieces_of
+from qdialect.check.index_maps import NotCertifiableError, Positions
+from qdialect.check.step_budget import StepBudget
+from qdialect.check.value_nodes import storage_of
+from qdialect.dialects.quant.types import UniformQuantizedType, uniform_tensor
+from qdialect.dialects.quant.verification import with_lengths_of_slots
+from qdialect.ir.blobs import Blob, BlobStorage
+from qdialect.ir.resources import ResourceBlobs
+from qdialect.ir.value_types import element_type_or_self, shape_of
+from qdialect.support.lazy_numpy import np
+from qdialect.text.opaque_attributes import (
+    BuiltinTextAttr,
+    OpaqueTextAttr,
+    OpaqueTextType,
+    parts_of_text,
+    resource_in,
+)
+
+_SAMPLES: Final = 24
+
+
+def sample_positions(size: int) -> Positions:
+    """
+    Sample row-major positions in a tensor of `size` elements, including the first and the last.
+
+    Raises NotCertifiableError if positions take more than 64 bits.
+    """
+    if size <= _SAMPLES:
+        return np.arange(size, dtype=np.int64)
+    if size >= 1 << 63:
+        raise NotCertifiableError(f"{size} elements are too many: their positions exceed 64 bits")
+    last = _SAMPLES // 2 - 1
+    even = np.array([(size - 1) * number // last for number in range(last + 1)], dtype=np.int64)
+    # Multiples of an odd number spread over the rows and columns of most shapes.
+    odd = np.arange(1, _SAMPLES // 2 + 1, dtype=np.int64) * 2_654_435_761 % size
+    return np.unique(np.concatenate((even, odd)))
+
+
+class AttributeKeys:
+    """
+    The keys of the attributes of one module, except ignored ones.
+
+    Numbers are keyed by their bits, resources by their content, and types by their meaning: see
+    `TypeClasses`.
+    """
+
+    def __init__(
+        self, types: TypeClasses, resources: ResourceBlobs, ignored: Collection[str] = ()
+    ) -> None:
+        self._types = types
+        self._resources = resources
+        self._ignored = frozenset(ignored)
+        self._known: dict[int, tuple[Attribute, Hashable]] = {}
+        """The compound attributes seen, with their keys, by `id`."""
+
+    def ignoring_numbers(self, types: TypeClasses) -> AttributeKeys:
+        """The keys of the attributes of the same module, with `types` that ignore numbers."""
+        return AttributeKeys(types, self._resources, self._ignored)
+
+    def of_op(self, op: Operation, *without: str) -> Hashable:
+        """The key of all attributes and properties of an op, except those named in `without`."""
+        # Generic form may have a property among the attributes.
+        return self.of_names({**op.attributes, **op.properties}, *without)
+
+    def of_names(self, attributes: Mapping[str, Attribute], *without: str) -> Hashable:
+        """The key of a dictionary of attributes, except those named in `without`."""
+        left_out = self._ignored.union(without)
+        return tuple(
+            (name, self.of(attribute))
+            for name, attribute in sorted(attributes.items())
+            if name not in left_out
+        )
+
+    def of(self, attribute: Attribute) -> Hashable:
+        """
+        The key of an attribute or a type: a number if it is compound.
+
+        Raises NotCertifiableError for a resource without data.
+        """
+        # Looked up by id, not by value: 0.0 == -0.0, so attributes that contain floats may
+        # compare equal.
+        match attribute:
+            case (
+                FloatAttr()
+                | IntegerAttr()
+                | DenseArrayBase()
+                | DenseIntOrFPElementsAttr()
+                | DenseResourceAttr()
+            ) if self._types.ignores_numbers:
+                parts = attribute.parameters
+                return attribute.name, tuple(
+                    self.of(of) for of in parts if isinstance(of, TypeAttribute)
+                )
+            case FloatData():
+                return "float", struct.pack("<d", attribute.data)
+            case DenseResourceAttr():
+                return self._of_resource(attribute)
+            case DictionaryAttr() | ArrayAttr() | ParametrizedAttribute():
+                if (known := self._known.get(id(attribute))) is None:
+                    known = self._known[id(attribute)] = attribute, self._of_parts(attribute)
+                return known[1]
+            case _:
+                return attribute
+
+    def _of_parts(
+        self, attribute: DictionaryAttr | ArrayAttr[Attribute] | ParametrizedAttribute
+    ) -> Hashable:
+        match attribute:
+            case UniformQuantizedType() | TensorType():
+                return self._types.of(cast(Attribute, attribute), self)
+            case DictionaryAttr():
+                parts: Hashable = self.of_names(attribute.data)
+            case ArrayAttr():
+                parts = tuple(self.of(item) for item in attribute.data)
+            case OpaqueTextAttr() | OpaqueTextType() | BuiltinTextAttr():
+                texts = parts_of_text(attribute.text.data)
+                parts = tuple(self._of_text(text, attribute.definitions) for text in texts)
+                if isinstance(attribute, OpaqueTextAttr):
+                    parts = (*parts, self.of(attribute.type))
+            case UnregisteredAttr():
+                if len(parts_of_text(attribute.value.data)) > 1:
+                    # xDSL's own parser does not keep what the text names.
+                    raise NotCertifiableError(f"'{attribute}' may name something that is not kept")
+                # Each context creates its own class for each name.
+                return "unregistered", attribute.parameters
+            case ParametrizedAttribute():
+                parts = tuple(self.of(each) for each in attribute.parameters)
+        # Use a number, so that comparing enclosing keys does not compare the parts again.
+        return "parts", self._types.number((type(attribute), parts))
+
+    def _of_text(self, text: str, definitions: DictionaryAttr) -> Hashable:
+        """The key of a part of an opaque text: what it names, or else the text."""
+        if (definition := definitions.data.get(text)) is not None:
+            return "alias", self.of(definition)
+        key = resource_in(text)
+        return text if key is None else ("resource", self._digest(key))
+
+    def _of_resource(self, attribute: DenseResourceAttr) -> Hashable:
+        digest = self._digest(attribute.resource_handle.data)
+        return "resource", self.of(cast(Any, attribute).type), digest
+
+    def _digest(self, name: str) -> bytes:
+        """A digest of a resource. Raises NotCertifiableError if its data is missing."""
+        blob = blob_of(name, self._resources)
+        if blob is None:
+            # Equal names of handles do not imply equal data.
+            raise NotCertifiableError(f"the data of resource '{name}' is missing")
+        digest = blake2b(blob.alignment)
+        digest.update(blob.elements)
+        return digest.digest()
+
+
+def blob_of(key: str, resources: ResourceBlobs) -> Blob | None:
+    """The blob of a resource; None if it is missing or malformed."""
+    interface = resources.interface
+    blob = interface.find(key) if isinstance(interface, BlobStorage) else None
+    if blob is None and interface is not None:
+        blob = Blob.from_text(interface.lookup(key) or "")
+    return blob
+
+
+class TypeClasses:
+    """
+    Numbers for types: types with the same number mean the same, however their slots are spelled.
+
+    Two quantized tensor types of one shape mean the same if they store the same integers, and
+    each element has the same scale and zero point. With `ignores_numbers`, they may have other
+    scales and zero points, and attributes may have other numbers.
+    """
+
+    def __init__(self, steps: StepBudget, *, ignores_numbers: bool = False) -> None:
+        self._steps = steps
+        self.ignores_numbers = ignores_numbers
+        self._numbers: dict[Hashable, int] = {}
+        self._known: dict[int, tuple[Attribute, int]] = {}
+        """The types seen, with their numbers, by `id`."""
+        self._tensors: dict[Attribute, int] = {}
+        self._tables: dict[int, list[tuple[SlotTable, int]]] = {}
+
+    def of(self, type: Attribute, keys: AttributeKeys) -> int:
+        """The number of a type. Raises StepLimitError."""
+        if (known := self._known.get(id(type))) is not None:
+            return known[1]
+        is_flat = _is_flat(type)
+        number = self._tensors.get(type) if is_flat else None
+        if number is None:
+            number = self._class_of(type, keys)
+            if is_flat:
+                self._tensors[type] = number
+        self._known[id(type)] = type, number
+        return number
+
+    def _class_of(self, type: Attribute, keys: AttributeKeys) -> int:
+        element_type = element_type_or_self(type)
+        shape = assumed_shape(type)
+        rest: Hashable = "scalar" if element_type is type else "unranked"
+        if isinstance(type, TensorType):
+            tensor = cast("TensorType[Attribute]", type)
+            rest = tensor.get_shape(), keys.of(tensor.encoding)
+        elif (ranked := shape_of(type)) is not None:
+            # A registered tensor type: its other parameters are in its text.
+            if not isinstance(element_type, UniformQuantizedType):
+                return self.number(keys.of(type))
+            rest = type.name, ranked
+        if not isinstance(element_type, UniformQuantizedType):
+            return self.number((rest, keys.of(element_type)))
+        if self.ignores_numbers:
+            return self.number((rest, storage_of(element_type)))
+        try:
+            table = SlotTable.of(element_type, shape)
+            samples = sample_positions(math.prod(shape))
+        except NotCertifiableError:
+            return self.number((rest, element_type))
+        scales, zero_points = table.at(samples)
+        digest = blake2b(scales.tobytes())
+        digest.update(zero_points.tobytes())
+        # Tables are compared by positions, which mean the same in one shape only.
+        bucket = self.number((rest, shape, storage_of(element_type), digest.digest()))
+        tables = self._tables.setdefault(bucket, [])
+        for other, number in tables:
+            if self._are_equal(table, other, math.prod(shape)):
+                return number
+        tables.append((table, self.number((bucket, len(tables)))))
+        return tables[-1][1]
+
+    def _are_equal(self, one: SlotTable, other: SlotTable, size: int) -> bool:
+        if one.is_one_for_all([other]) or one.is_spelled_as(other):
+            return True
+        for positions in pieces_of(size):
+            self._steps.spend(len(positions))
+            if one.differs_at(other, positions).any():
+                return False
+        return True
+
+    def number(self, key: Hashable) -> int:
+        """The number of a key, the same for both modules."""
+        return self._numbers.setdefault(key, len(self._numbers))
+
+
+def _is_flat(type: Attribute) -> bool:
+    """Whether a type is looked up by value: it neither nests deeply nor names anything."""
+    if not isinstance(type, TensorType):
+        return isinstance(type, UniformQuantizedType)
+    tensor = cast("TensorType[Attribute]", type)
+    is_opaque = isinstance(tensor.element_type, UnregisteredAttr)
+    return isinstance(tensor.encoding, NoneAttr) and not is_opaque
+
+
+def assumed_shape(type: Attribute) -> Shape:
+    """
+    The shape of a type, with dynamic lengths replaced by those that the slots determine, or by
+    1.
+    """
+    shape = shape_of(type) or ()
+    if isinstance(element_type_or_self(type), UniformQuantizedType) and shape:
+        shape = with_lengths_of_slots(uniform_tensor(type))
+    return tuple(1 if length == DYNAMIC else length for length in shape)

@@ -1,0 +1,150 @@
+"""`qdialect-check`: whether two modules mean the same, such as before and after a fold."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Sequence
+
+from qdialect.check.function_comparison import Verdict
+from qdialect.check.module_comparison import (
+    DEFAULT_RUNS,
+    Comparison,
+    Side,
+    compare_modules,
+)
+from qdialect.check.sampled_runs import Engine, RunFailure
+from qdialect.check.step_budget import DEFAULT_STEPS
+from qdialect.opt.diagnostics import DiagnosticPrinter
+from qdialect.opt.exit_status import run_tool
+from qdialect.opt.module_tool import ModuleArgumentParser, read_module
+from qdialect.opt.outputs import standard_output
+from qdialect.opt.tool_error import ToolError
+from qdialect.support.memory_budget import memory_budget
+
+TOOL = "qdialect-check"
+"""The name that the tool's own errors begin with."""
+
+
+class _CommandLine(ModuleArgumentParser):
+    def __init__(self) -> None:
+        super().__init__(TOOL, description="Compare the results of the functions of two modules.")
+        self.add_argument("before", help="the reference module; - for standard input")
+        self.add_argument("after", help="the module to compare with it")
+        self.add_argument(
+            "--runs",
+            type=int,
+            default=DEFAULT_RUNS,
+            metavar="COUNT",
+            help="the maximum number of runs of a function, with random arguments, where no proof "
+            f"succeeds ({DEFAULT_RUNS})",
+        )
+        self.add_argument(
+            "--require",
+            choices=("proof", "runs"),
+            default="runs",
+            help="what is required of each function: a proof, or a proof or runs (runs)",
+        )
+        self.add_argument(
+            "--engine",
+            choices=("interpreter", "iree"),
+            default="interpreter",
+            help="run functions with qdialect's interpreter, where no proof succeeds, or with "
+            "IREE, which compiles both modules (interpreter)",
+        )
+        self.add_argument(
+            "--ignore-attributes",
+            default="",
+            metavar="NAMES",
+            help="attributes that may differ, separated by commas",
+        )
+        self.add_argument(
+            "--max-steps",
+            type=int,
+            default=DEFAULT_STEPS,
+            metavar="COUNT",
+            help="the maximum number of steps for proofs and for runs, besides some for each op; "
+            f"comparing an op takes 1000, an element 1 ({DEFAULT_STEPS})",
+        )
+        self.add_reading_arguments()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """
+    Run the tool with these arguments, or those of the process.
+
+    Returns the exit status: 0 if both modules mean the same, or 1 if there is a difference,
+    something that cannot be compared, or another error, which are on standard error.
+    """
+    return run_tool(TOOL, _run, argv)
+
+
+def _run(arguments: Sequence[str]) -> bool:
+    options = _CommandLine().parse_args(arguments)
+    if options.runs < 1:
+        raise ToolError(f"--runs must be at least 1, but is {options.runs}")
+    if options.max_steps < 0:
+        raise ToolError(f"--max-steps must not be negative, but is {options.max_steps}")
+    if options.require == "proof" and options.engine == "iree":
+        raise ToolError("--require=proof cannot be met with --engine=iree, which proves nothing")
+    with memory_budget(options.max_memory):
+        return _compare(options)
+
+
+def _compare(options: Namespace) -> bool:
+    printer = DiagnosticPrinter(sys.stderr)
+    before, after = (
+        read_module(path, printer, options) for path in (options.before, options.after)
+    )
+    if before is None or after is None:
+        return False
+    sides = [Side(each.module, each.context) for each in (before, after)]
+    try:
+        comparison = compare_modules(
+            sides[0],
+            sides[1],
+            options.runs,
+            ignored_attributes=[name for name in options.ignore_attributes.split(",") if name],
+            max_steps=options.max_steps,
+            engine=_engine(options.engine, sides[0], sides[1]),
+            requires_proof=options.require == "proof",
+        )
+    except RunFailure as failure:
+        place = (before if failure.is_before else after).locate(failure.op)
+        printer.error(f"not checked: {failure.reason}", place)
+        return False
+    for finding in comparison.findings:
+        place = (before if finding.is_before else after).locate(finding.op)
+        printer.error(finding.message, place)
+    if comparison.findings:
+        return False
+    with standard_output() as stream:
+        stream.write(_text(comparison))
+    return True
+
+
+def _engine(name: str, before: Side, after: Side) -> Engine | None:
+    """The engine that runs functions; None for the interpreter. Raises RunFailure and ToolError."""
+    if name != "iree":
+        return None
+    # Imported only if chosen, since its passes take time to import.
+    from qdialect.check.iree_engine import IreeEngine
+
+    return IreeEngine(before, after)
+
+
+def _text(comparison: Comparison) -> str:
+    """The reasons why each function, and the module, is the same."""
+    lines = [f"function '{verdict.name}': {verdict}" for verdict in comparison.verdicts]
+    count = len(lines)
+    total = f"the same: {count} function{'' if count == 1 else 's'}"
+    kinds = [
+        f"{number} {text}" if number < count else f"{'all ' if count > 1 else ''}{text}"
+        for text, number in Counter(map(str, sorted(comparison.verdicts, key=_strength))).items()
+    ]
+    return "".join(f"{line}\n" for line in (*lines, ", ".join((total, *kinds))))
+
+
+def _strength(verdict: Verdict) -> tuple[int, int]:
+    return verdict.grounds, -verdict.runs

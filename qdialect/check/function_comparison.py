@@ -1,0 +1,561 @@
+"""Comparing two functions: by a proof on terms, or else by running them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from itertools import zip_longest
+from typing import Final, cast
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from qdialect.check.attribute_keys import AttributeKeys
+from qdialect.check.effects import Effects
+from qdialect.check.element_comparison import leaf_name
+from qdialect.check.followed_elements import groups_at
+from qdialect.check.function_terms import (
+    Body,
+    Calls,
+    ComparedModule,
+    Event,
+    TermReader,
+    Terms,
+)
+from qdialect.check.index_maps import NotCertifiableError, index_at
+from qdialect.check.sampled_runs import Engine, RunFailure, compare_runs
+from qdialect.check.step_budget import StepBudget
+from qdialect.check.typed_values import (
+    DifferenceError,
+    place,
+    require_same_elements,
+    require_same_type,
+)
+from qdialect.check.unread_attributes import first_other_attribute
+from qdialect.check.value_classes import unequal_element
+from qdialect.check.value_nodes import Node, SymbolNode
+from qdialect.ops.interface import name_of
+from qdialect.support.lazy_numpy import np
+
+
+class Grounds(IntEnum):
+    """The grounds for a verdict that two functions mean the same, from strongest to weakest."""
+
+    DECLARED = 0
+    """Neither function has a body."""
+
+    PROVEN = 1
+    """All results and effects are proven to be the same."""
+
+    ALL_INPUTS = 2
+    """Both were run with all possible arguments."""
+
+    SAMPLES = 3
+    """Both were run with some arguments."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The verdict that two functions mean the same, with its grounds."""
+
+    name: str
+    grounds: Grounds
+    runs: int = 0
+    """The number of sets of arguments that both were run with."""
+
+    callees: frozenset[str] = frozenset()
+    """The functions that a proof assumes to mean the same."""
+
+    note: str = ""
+    """Remarks on the runs."""
+
+    def __str__(self) -> str:
+        return self._text + self.note
+
+    @property
+    def _text(self) -> str:
+        match self.grounds:
+            case Grounds.DECLARED:
+                return "declared"
+            case Grounds.PROVEN:
+                return "proven"
+            case Grounds.ALL_INPUTS:
+                return (
+                    f"run with {'its only input' if self.runs == 1 else f'all {self.runs} inputs'}"
+                )
+            case Grounds.SAMPLES:
+                return f"run with {self.runs} of its inputs"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A difference, or a part that cannot be shown to be the same."""
+
+    message: str
+    op: Operation
+    is_before: bool = False
+    """Whether the op belongs to the first module."""
+
+
+class NotShownError(Exception):
+    """Two functions cannot be shown to mean the same. The message gives the reason."""
+
+    def __init__(self, message: str, op: Operation, *, is_before: bool = False) -> None:
+        super().__init__(message)
+        self.op = op
+        self.is_before = is_before
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A pair of modules to compare, and the state of the comparison."""
+
+    sides: tuple[ComparedModule, ComparedModule]
+    terms: Terms
+    keys: tuple[AttributeKeys, AttributeKeys]
+    reachable: tuple[frozenset[str], frozenset[str]]
+    """The names of the functions of each module that are reachable from outside."""
+
+    runs: int
+    """The maximum number of sets of arguments that a function is run with."""
+
+    run_steps: StepBudget
+
+    engine: Engine | None = None
+    """The engine that runs functions, instead of proofs and the interpreter."""
+
+    requires_proof: bool = False
+    """Whether runs are no grounds for a verdict."""
+
+    def readers(self, calls: Calls) -> tuple[TermReader, TermReader]:
+        """Readers of the terms of both modules."""
+        before, after = (
+            TermReader(self.sides[at], self.terms, self.keys[at], calls, self.sides[1 - at].effects)
+            for at in (0, 1)
+        )
+        return before, after
+
+    def ignoring_numbers(self) -> Pair:
+        """The same pair, whose readers tell the functions apart by all but their numbers."""
+        terms = Terms(self.terms.steps, ignores_numbers=True)
+        before, after = (keys.ignoring_numbers(terms.types) for keys in self.keys)
+        return replace(self, terms=terms, keys=(before, after))
+
+
+_STEPS_PER_OP: Final = 1_000
+
+_SIGNATURE: Final = ("arg_attrs", "function_type", "res_attrs", "sym_name", "sym_visibility")
+
+
+class FunctionComparison:
+    """
+    The comparison of two functions of one name, from the cheapest grounds to the most expensive.
+
+    Each method returns a verdict, or None if it does not decide. Each raises DifferenceError if
+    the functions differ, and NotCertifiableError if it takes too many steps.
+    """
+
+    def __init__(self, pair: Pair, old: FuncOp, new: FuncOp) -> None:
+        self.old = old
+        self.new = new
+        self._pair = pair
+        self._name = new.sym_name.data
+        self._unproven = _Unproven()
+
+    def declare(self) -> Verdict | None:
+        """Compare the signatures. Only declarations have a verdict."""
+        _require_same_signature(self._pair, self.old, self.new)
+        if self.old.is_declaration and self.new.is_declaration:
+            return Verdict(self._name, Grounds.DECLARED)
+        if self.old.is_declaration or self.new.is_declaration:
+            raise DifferenceError(" has a body in only one of the modules")
+        return None
+
+    def prove(self) -> Verdict | None:
+        """Try a proof that assumes called functions of both modules to be the same."""
+        return self._prove(self._only_one)
+
+    def prove_with_callees(self) -> Verdict | None:
+        """After `prove`, try a proof that reads calls as the bodies of the called functions."""
+        if not self._unproven.callees - self._only_one:
+            return None
+        return self._prove(frozenset[str]().union(*(side.functions for side in self._pair.sides)))
+
+    def run(self) -> Verdict:
+        """Run both functions. Raises NotShownError if that shows nothing."""
+        unproven = self._unproven
+        if (engine := self._pair.engine) is not None:
+            return _run_by(engine, self._pair, (self.old, self.new))
+        callees = frozenset[str]()
+        if self._has_effects:
+            if unproven.other_effect is not None:
+                raise unproven.other_effect
+            callees = unproven.callees
+        _require_no_other_attributes(self._pair, (self.old, self.new), unproven.reason)
+        pair = self._pair
+        try:
+            runs = compare_runs(pair.sides, (self.old, self.new), pair.runs, pair.run_steps)
+        except RunFailure as failure:
+            raise NotShownError(
+                f"is not shown to be the same: {unproven.reason}; and it cannot be run: "
+                f"{failure.reason}",
+                failure.op,
+                is_before=failure.is_before,
+            ) from None
+        grounds = Grounds.ALL_INPUTS if runs.is_exhaustive else Grounds.SAMPLES
+        verdict = Verdict(self._name, grounds, runs.count, callees)
+        if pair.requires_proof:
+            raise NotShownError(f"is not proven: {unproven.reason}; it was {verdict}", self.new)
+        if grounds is Grounds.SAMPLES and self._differ_in_numbers():
+            raise NotShownError(
+                f"is not shown to be the same: {unproven.reason}; as the functions differ in "
+                f"numbers only, it is no proof that it was {verdict}",
+                self.new,
+            )
+        return verdict
+
+    def _differ_in_numbers(self) -> bool:
+        """Whether the functions, which are not proven to be equal, are equal but for numbers."""
+        pair = self._pair.ignoring_numbers()
+        names = frozenset[str]().union(*(side.functions for side in pair.sides))
+        return _Proof(pair, self.old, self.new, Calls(names)).has_equal_terms()
+
+    @property
+    def _only_one(self) -> frozenset[str]:
+        """The functions that are reachable in one module only."""
+        return self._pair.reachable[0] ^ self._pair.reachable[1]
+
+    @property
+    def _has_effects(self) -> bool:
+        return any(side.effects.of_function(self._name) is Effects.ANY for side in self._pair.sides)
+
+    def _prove(self, expanded: frozenset[str]) -> Verdict | None:
+        steps = self._pair.terms.steps
+        calls, refusals = Calls(expanded), steps.refusals
+        proof = _Proof(self._pair, self.old, self.new, calls)
+        if proof.succeeds():
+            return Verdict(self._name, Grounds.PROVEN, callees=frozenset(calls.kept))
+        if steps.refusals == refusals or not self._unproven.is_complete:
+            is_complete = steps.refusals == refusals
+            kept = frozenset(calls.kept)
+            self._unproven = _Unproven(proof.reason, proof.other_effect, kept, is_complete)
+        return None
+
+
+@dataclass(frozen=True)
+class _Unproven:
+    """The outcome of a proof that failed."""
+
+    reason: str = "no proof was tried"
+
+    other_effect: NotShownError | None = None
+    """The error for the first effect that is not shown to be the same."""
+
+    callees: frozenset[str] = frozenset()
+    """The functions whose calls were assumed to be the same."""
+
+    is_complete: bool = False
+    """Whether the proof finished within its steps."""
+
+
+def _require_no_other_attributes(pair: Pair, functions: tuple[FuncOp, FuncOp], reason: str) -> None:
+    """Raise NotShownError if only one of the functions has an attribute that runs do not read."""
+    ops = [
+        [
+            op
+            for name in (function.sym_name.data, *sorted(_called_from(pair, function)))
+            for op in side.functions[name].walk()
+        ]
+        for side, function in zip(pair.sides, functions, strict=True)
+    ]
+    other = first_other_attribute(pair.keys, ops)
+    if other is not None:
+        raise NotShownError(
+            f"is not shown to be the same: {reason}; and runs do not depend on attribute "
+            f"'{other.name}', which differs",
+            other.op,
+            is_before=other.is_before,
+        )
+
+
+def _run_by(engine: Engine, pair: Pair, functions: tuple[FuncOp, FuncOp]) -> Verdict:
+    try:
+        runs = engine.compare(functions, pair.runs)
+    except RunFailure as failure:
+        raise NotShownError(
+            f"is not checked: {failure.reason}", failure.op, is_before=failure.is_before
+        ) from None
+    grounds = Grounds.ALL_INPUTS if runs.is_exhaustive else Grounds.SAMPLES
+    return Verdict(functions[1].sym_name.data, grounds, runs.count, note=runs.note)
+
+
+def _called_from(pair: Pair, function: FuncOp) -> set[str]:
+    """The functions that a function calls, directly or through others."""
+    found, pending = set[str](), [function]
+    side = pair.sides[0] if function.parent_op() is pair.sides[0].module else pair.sides[1]
+    while pending:
+        for op in pending.pop().walk():
+            pair.run_steps.spend(_STEPS_PER_OP)
+            callee = side.effects.callee_of(op)
+            if callee is not None and callee.sym_name.data not in found:
+                found.add(callee.sym_name.data)
+                pending.append(callee)
+    return found
+
+
+def _require_same_signature(pair: Pair, old: FuncOp, new: FuncOp) -> None:
+    types = old.function_type, new.function_type
+    for kind, olds, news in (
+        ("argument", types[0].inputs.data, types[1].inputs.data),
+        ("result", types[0].outputs.data, types[1].outputs.data),
+    ):
+        if len(olds) != len(news):
+            raise DifferenceError(f" has {len(news)} {kind}s, but had {len(olds)} before")
+        for number, of_both in enumerate(zip(olds, news, strict=True)):
+            with place(f" {kind} #{number}"):
+                require_same_type(*of_both, pair.keys)
+    visibilities = [visibility_of(function) for function in (old, new)]
+    if visibilities[0] != visibilities[1]:
+        raise DifferenceError(f" is {visibilities[1]}, but was {visibilities[0]} before")
+    require_same_attributes(pair.keys, *(_own_attributes(function) for function in (old, new)))
+    for kind, name in (("argument", "arg_attrs"), ("result", "res_attrs")):
+        lists = [_dictionaries(function, name) for function in (old, new)]
+        for number, (before, after) in enumerate(zip_longest(*lists, fillvalue={})):
+            with place(f" {kind} #{number}"):
+                require_same_attributes(pair.keys, before, after)
+
+
+def visibility_of(op: Operation) -> str:
+    """The visibility of a symbol."""
+    visibility = op.properties.get("sym_visibility") or op.attributes.get("sym_visibility")
+    return getattr(visibility, "data", "public")
+
+
+def _own_attributes(function: FuncOp) -> dict[str, Attribute]:
+    attributes = {**function.attributes, **function.properties}
+    return {name: of for name, of in attributes.items() if name not in _SIGNATURE}
+
+
+def _dictionaries(function: FuncOp, name: str) -> list[Mapping[str, Attribute]]:
+    attribute = function.properties.get(name) or function.attributes.get(name)
+    if not isinstance(attribute, ArrayAttr):
+        return []
+    items = cast("ArrayAttr[Attribute]", attribute).data
+    return [item.data if isinstance(item, DictionaryAttr) else {} for item in items]
+
+
+def require_same_attributes(
+    keys: tuple[AttributeKeys, AttributeKeys],
+    before: Mapping[str, Attribute],
+    after: Mapping[str, Attribute],
+) -> None:
+    """Raise DifferenceError for the first attribute that differs."""
+    for name in sorted({*before, *after}):
+        olds, news = ({name: of[name]} if name in of else {} for of in (before, after))
+        if keys[0].of_names(olds) != keys[1].of_names(news):
+            was, now = (f"is {of[name]}" if of else "is missing" for of in (olds, news))
+            was = was.replace("is", "was", 1)
+            raise DifferenceError(f" attribute '{name}' {now}, but {was} before")
+
+
+class _Proof:
+    """An attempt to prove that two functions are equal as terms."""
+
+    def __init__(self, pair: Pair, old: FuncOp, new: FuncOp, calls: Calls) -> None:
+        self._pair = pair
+        self._functions = old, new
+        self._readers: tuple[TermReader, TermReader] = pair.readers(calls)
+        self.reason = ""
+        """The reason why the attempt failed."""
+        self.other_effect: NotShownError | None = None
+        """The error for the first effect that is not shown to be the same."""
+
+    def succeeds(self) -> bool:
+        """
+        Try to prove that the functions are equal; return whether that succeeded.
+
+        Raises DifferenceError if constant results differ.
+        """
+        try:
+            old, new = self._bodies()
+            return old.key == new.key or self._are_equal(old, new)
+        except NotCertifiableError as error:
+            self.reason = str(error)
+        except RecursionError:
+            self.reason = "regions or calls are too deep"
+        self.other_effect = self._unshown(None, None)
+        return False
+
+    def has_equal_terms(self) -> bool:
+        """Whether the functions can be read as terms, which are equal."""
+        try:
+            old, new = self._bodies()
+        except (NotCertifiableError, RecursionError):
+            return False
+        return old.key == new.key
+
+    def _bodies(self) -> tuple[Body, Body]:
+        old, new = (
+            reader.body(function.body)
+            for reader, function in zip(self._readers, self._functions, strict=True)
+        )
+        return old, new
+
+    def _are_equal(self, old: Body, new: Body) -> bool:
+        if len(old.blocks) != 1 or len(new.blocks) != 1:
+            self.reason = "the control flow differs"
+            self.other_effect = self._unshown(None, None)
+            return False
+        olds, news = old.blocks[0], new.blocks[0]
+        self.other_effect = self._first_other_effect(olds[:-1], news[:-1])
+        last = olds[-1], news[-1]
+        if not all(isinstance(event.op, ReturnOp) for event in last):
+            self.reason = "it does not end in a return"
+            return False
+        return self._have_same_results(last[0], last[1]) and self.other_effect is None
+
+    def _have_same_results(self, old: Event, new: Event) -> bool:
+        is_shown = True
+        for number, values in enumerate(zip(old.op.operands, new.op.operands, strict=True)):
+            if old.operands[number] == new.operands[number]:
+                continue
+            nodes = _nodes(self._readers, values)
+            types = [value.type for value in values]
+            with place(f" result #{number}"):
+                try:
+                    require_same_elements(*nodes, types, self._pair.terms.steps)
+                except NotCertifiableError:
+                    self.reason = _cause(self._pair, self._readers, f"result #{number}", values)
+                    is_shown = False
+        return is_shown
+
+    def _first_other_effect(
+        self, olds: Sequence[Event], news: Sequence[Event]
+    ) -> NotShownError | None:
+        keys = [[(event.key, event.operands) for event in events] for events in (olds, news)]
+        for at, (old, new) in enumerate(zip_longest(*keys)):
+            if old == new:
+                continue
+            # Distinguish a removed or added op from a changed one.
+            is_gone = new is None or keys[0][at + 1 : at + 2] == [new]
+            is_new = old is None or keys[1][at + 1 : at + 2] == [old]
+            return self._unshown(
+                None if is_new and not is_gone else olds[at],
+                None if is_gone else news[at],
+            )
+        return None
+
+    def _unshown(self, old: Event | None, new: Event | None) -> NotShownError:
+        if old is None or new is None:
+            there = new or old
+            if there is None:
+                message = f"is not shown to be the same: {self.reason}; and it has effects"
+                return NotShownError(message, self._functions[1])
+            name = f"'{name_of(there.op)}' op"
+            self.reason = f"{name} was {'removed' if new is None else 'added'}"
+            return NotShownError(f"is not the same: {self.reason}", there.op, is_before=new is None)
+        if old.key == new.key:
+            number = next(
+                at
+                for at, (was, now) in enumerate(zip(old.operands, new.operands, strict=True))
+                if was != now
+            )
+            values = old.op.operands[number], new.op.operands[number]
+            subject = f"operand #{number} of '{name_of(new.op)}' op"
+            self.reason = _cause(self._pair, (old.reader, new.reader), subject, values)
+        elif name_of(old.op) != name_of(new.op):
+            self.reason = f"there is '{name_of(new.op)}' op instead of '{name_of(old.op)}' op"
+        else:
+            self.reason = (
+                f"'{name_of(new.op)}' op has different {_other_part(self._pair, old.op, new.op)}"
+            )
+        return NotShownError(f"is not shown to be the same: {self.reason}", new.op)
+
+
+_Readers = tuple[TermReader, TermReader]
+
+
+def _nodes(readers: _Readers, values: tuple[SSAValue, SSAValue]) -> tuple[Node, Node]:
+    before, after = (reader.read(value) for reader, value in zip(readers, values, strict=True))
+    return before, after
+
+
+def _cause(pair: Pair, readers: _Readers, subject: str, values: tuple[SSAValue, SSAValue]) -> str:
+    """Why values are not shown to be equal: the first difference among their operands."""
+    try:
+        for _ in range(_MAX_CAUSES):
+            below = _first_unequal_operands(readers, values)
+            if below is None:
+                break
+            user, number, values = below
+            subject = f"operand #{number} of '{name_of(user)}' op"
+        return f"{subject} {_difference(pair, readers, values)}"
+    except NotCertifiableError as error:
+        return f"{subject}: {error}"
+
+
+def _first_unequal_operands(
+    readers: _Readers, values: tuple[SSAValue, SSAValue]
+) -> tuple[Operation, int, tuple[SSAValue, SSAValue]] | None:
+    old, new = (value.owner for value in values)
+    if not isinstance(old, Operation) or not isinstance(new, Operation):
+        return None
+    nodes = _nodes(readers, values)
+    is_alike = name_of(old) == name_of(new) and len(old.operands) == len(new.operands)
+    if not is_alike or not all(isinstance(node, SymbolNode) for node in nodes):
+        return None
+    for number, operands in enumerate(zip(old.operands, new.operands, strict=True)):
+        classes = [
+            reader.class_of(operand) for reader, operand in zip(readers, operands, strict=True)
+        ]
+        if classes[0] != classes[1]:
+            return new, number, operands
+    return None
+
+
+def _difference(pair: Pair, readers: _Readers, values: tuple[SSAValue, SSAValue]) -> str:
+    before, after = _nodes(readers, values)
+    if before.shape != after.shape:
+        return f"has shape {list(after.shape)}, but had {list(before.shape)} before"
+    owners = [value.owner for value in values if isinstance(value.owner, Operation)]
+    if all(isinstance(node, SymbolNode) for node in (before, after)):
+        was, now = (leaf_name(node) for node in (before, after))
+        if was == now and len(owners) == 2:
+            return f"is {now}, which has different {_other_part(pair, *owners)}"
+        return f"is {now}, but was {was} before"
+    position = unequal_element(before, after, pair.terms.steps)
+    if position is None:
+        return "has another type"
+    element = f"element {index_at(position, before.shape)} " if before.shape else ""
+    was, now = (_element(pair, node, position) for node in (before, after))
+    return f"{element}is {now}, but was {was} before"
+
+
+def _element(pair: Pair, node: Node, position: int) -> str:
+    at = np.array([position], dtype=np.int64)
+    (group,) = groups_at(node, at, pair.terms.steps)
+    try:
+        return str(group.elements.numbers_at(0).item())
+    except NotCertifiableError:
+        leaf, positions = group.elements.leaves[0]
+        casts = [layer.node.cast for layer in group.elements.layers]
+        through = "".join(f"'{name_of(op)}' of " for op in casts if op is not None)
+        index = index_at(int(positions[0]), leaf.shape)
+        return f"{through}element {index} of {leaf_name(leaf)}"
+
+
+_MAX_CAUSES: Final = 1_000
+"""The maximum number of ops searched for the first difference."""
+
+
+def _other_part(pair: Pair, *ops: Operation) -> str:
+    keys = [pair_keys.of_op(op) for pair_keys, op in zip(pair.keys, ops, strict=True)]
+    if keys[0] != keys[1]:
+        return "attributes"
+    types = [
+        [pair.terms.types.of(type, pair_keys) for type in (*op.operand_types, *op.result_types)]
+        for pair_keys, op in zip(pair.keys, ops, strict=True)
+    ]
+    return "types" if types[0] != types[1] else "regions or operands"

@@ -1,0 +1,32 @@
+"""
+Running modules on numpy arrays.
+
+`run_function` runs a function of a module. `random_arguments` makes arguments for it from a
+seed; `dealt_arguments` makes sets of arguments that cover the values of their types.
+`QuantFunctions` implements the quant dialect for xDSL's own interpreter. See docs/semantics.md.
+"""
+
+from qdialect.check.interpreters.dealt_values import DealtArguments, dealt_arguments
+from qdialect.check.interpreters.interesting_numbers import interesting_numbers
+from qdialect.check.interpreters.interpreter import (
+    ModuleInterpreter,
+    OpInterpretationError,
+    find_function,
+    run_function,
+)
+from qdialect.check.interpreters.quant import QuantFunctions
+from qdialect.check.interpreters.random_values import random_arguments
+from qdialect.check.interpreters.values import TypedArray
+
+__all__ = [
+    "DealtArguments",
+    "ModuleInterpreter",
+    "OpInterpretationError",
+    "QuantFunctions",
+    "TypedArray",
+    "dealt_arguments",
+    "find_function",
+    "interesting_numbers",
+    "random_arguments",
+    "run_function",
+]

@@ -1,0 +1,621 @@
+"""
+Arguments that cover the values of their types, distributed over sets of arguments.
+
+A *pool* is the list of values that an argument should take: all codes of a narrow type, the
+edge cases of a wide one. Each position of an argument takes the values of the pool in turn, set
+by set, so that coverage does not depend on a random seed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, cast, overload
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+from xdsl.dialects.builtin import AnyFloat, FunctionType, IndexType, IntegerType, Signedness
+from xdsl.ir import Attribute
+from xdsl.utils.exceptions import InterpretationError
+
+from qdialect.algebra.movement import DYNAMIC, Shape
+from qdialect.check.interpreters.memory import allocated, require_possible
+from qdialect.check.interpreters.random_values import declared_shape, naming_argument
+from qdialect.check.interpreters.values import (
+    TypedArray,
+    at_all_positions,
+    elements_of_bits,
+    elements_of_numbers,
+    format_of,
+    held_type,
+    width_of,
+)
+from qdialect.dialects.quant.storage import StoredType
+from qdialect.dialects.quant.types import UniformQuantizedType
+from qdialect.ir.elements import integer_range
+from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
+from qdialect.support.float_format import FloatFormat
+
+DEFAULT_MAX_SETS: Final = 512
+"""The default maximum number of sets of arguments, unless the sets are all combinations."""
+
+DEFAULT_MAX_COMBINATIONS: Final = 1 << 16
+"""The default maximum number of combinations up to which all are dealt."""
+
+_MAX_LISTED_WIDTH: Final = 8
+"""The maximum width of a type whose pool always has all codes, however small the argument is."""
+
+_MAX_LISTED: Final = 1 << 16
+"""The maximum size of a pool of all codes, for an argument that takes them in a few sets."""
+
+_MAX_POSITIONS: Final = 16
+"""The maximum number of positions of an argument for each to take all values of the pool."""
+
+_FEW_SETS: Final = 8
+
+_MAX_OTHERS: Final = 1 << 12
+"""The maximum number of values other than edge cases in the pool of a large argument."""
+
+_MAX_INTERESTING: Final = 64
+"""The maximum number of the caller's interesting numbers in a pool."""
+
+_MAX_INDEX: Final = 4
+
+_EQUAL_LENGTHS: Final = (3, 1, 4, 2)
+"""The lengths of dynamic axes in successive sets in which all dynamic axes have the same length."""
+
+_LEAST_DIFFERENT: Final = 2
+"""The minimum length of a dynamic axis in sets in which dynamic axes differ in length."""
+
+_MAX_UNKNOWN: Final = 1 << 12
+"""The maximum product of the dynamic lengths of an argument."""
+
+_LEAST_SETS: Final = 4
+"""The minimum number of sets of a series: exchanged elements show only where values differ."""
+
+_MAX_SHARED, _MAX_TAME, _MAX_MILD = 8, 4, 16
+"""The maximum number of sets of equal arguments, of tame and of mild arguments."""
+
+_MILD_STEPS: Final = 8
+"""The number of different magnitudes in a set of mild arguments."""
+
+_PIECE: Final = 1 << 20
+"""The number of elements dealt at once, which bounds the temporary arrays."""
+
+_Bits = NDArray[np.uint64]
+
+
+class _Pool(NamedTuple):
+    """The values that an argument should take, and the tame ones among them."""
+
+    values: NDArray[Any]
+    """All values: elements of the dtype of the type, one-dimensional."""
+
+    tame: NDArray[Any]
+    """The values on which all arithmetic is defined: no zeros, infinities or NaN."""
+
+    mild: Sequence[NDArray[Any]]
+    """
+    Lists of small numbers of both signs and one magnitude, and zeros.
+
+    Sums of their products stay within bounds such as those of a clamp, which maps larger sums to
+    one number.
+    """
+
+
+class _Set(NamedTuple):
+    """The description from which one set of arguments is made."""
+
+    shapes: tuple[Shape, ...]
+
+    dealt: tuple[int, ...]
+    """For each argument, the number of values that each of its slots has taken in earlier sets."""
+
+    series: int
+    """The series of the set: each set of a series continues where the previous one ended."""
+
+    is_shared: bool = False
+    """Whether arguments of the same type are equal."""
+
+    is_tame: bool = False
+
+    mild: int | None = None
+    """The index of the list of mild values that the set uses; None if it uses other values."""
+
+
+class DealtArguments(Sequence[tuple[TypedArray, ...]]):
+    """A lazy sequence of sets of arguments."""
+
+    is_exhaustive: bool
+    """Whether the sets are all possible arguments: functions that differ do so on one of them."""
+
+    def __init__(
+        self,
+        types: FunctionType,
+        interesting: Sequence[float],
+        max_sets: int,
+        max_combinations: int,
+        *,
+        is_tame: bool = False,
+        bounds: Mapping[int, int] | None = None,
+    ) -> None:
+        self._types = types.inputs.data
+        self._declared = [declared_shape(type) for type in self._types]
+        self._is_tame = is_tame
+        values = None
+        if not (is_tame or bounds) or not self._types:
+            values = _all_combinations(self._types, self._declared, max_combinations)
+        self.is_exhaustive = values is not None
+        if values is not None:
+            sizes = [math.prod(shape) for shape in self._declared]
+            counts = [len(of) ** size for of, size in zip(values, sizes, strict=True)]
+            self._pools = [_Pool(of, of, ()) for of in values]
+            self._sets: Sequence[_Set] = ()
+            self._count = math.prod(counts)
+        else:
+            self._pools = [
+                _bounded(_pool(element_type_or_self(type), shape, interesting), type, bound)
+                for type, shape, bound in zip(
+                    self._types,
+                    self._declared,
+                    map((bounds or {}).get, range(len(self._types))),
+                    strict=True,
+                )
+            ]
+            self._sets = self._planned(max(max_sets, 1))
+            self._count = len(self._sets)
+
+    @override
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int, /) -> tuple[TypedArray, ...]: ...
+
+    @overload
+    def __getitem__(self, index: slice, /) -> Sequence[tuple[TypedArray, ...]]: ...
+
+    @override
+    def __getitem__(
+        self, index: int | slice, /
+    ) -> tuple[TypedArray, ...] | Sequence[tuple[TypedArray, ...]]:
+        if isinstance(index, slice):
+            return [self[number] for number in range(*index.indices(len(self)))]
+        number = range(len(self))[index]
+        if not self.is_exhaustive:
+            return self._dealt(number)
+        return tuple(
+            TypedArray.of(argument.elements[0], type)
+            for argument, type in zip(
+                self.combinations(np.array([number])), self._types, strict=True
+            )
+        )
+
+    def combinations(self, numbers: NDArray[np.int64]) -> tuple[TypedArray, ...]:
+        """
+        The sets with these indices, batched; only if `is_exhaustive`.
+
+        The first axis of each argument is the batch axis.
+        """
+        arguments: list[TypedArray] = []
+        for type, shape, pool in zip(self._types, self._declared, self._pools, strict=True):
+            # Read as a number in mixed radix, an index has one digit per element of the arguments.
+            digits: list[NDArray[np.int64]] = []
+            for _ in range(math.prod(shape)):
+                numbers, digit = np.divmod(numbers, len(pool.values))
+                digits.append(digit)
+            places = np.array(digits, dtype=np.int64).reshape(-1, len(numbers)).transpose()
+            elements = np.asarray(pool.values[places].reshape(len(numbers), *shape))
+            arguments.append(TypedArray.of(elements, at_all_positions(type, elements.shape)))
+        return tuple(arguments)
+
+    def _dealt(self, number: int) -> tuple[TypedArray, ...]:
+        of = self._sets[number]
+        arguments: list[TypedArray] = []
+        for at, (type, pool) in enumerate(zip(self._types, self._pools, strict=True)):
+            player = self._types.index(type) if of.is_shared else at
+            dealer = _Dealer(type, of.shapes[at], of.dealt[at], (of.series, player))
+            with naming_argument(at, type):
+                elements = dealer.deal(_values_for(of, pool))
+            arguments.append(TypedArray.of(elements, type))
+        return tuple(arguments)
+
+    def _planned(self, max_sets: int) -> list[_Set]:
+        if self._is_tame:
+            return [of._replace(is_tame=True) for of in self._series(4, max_sets)]
+        unknown = sum(shape.count(DYNAMIC) for shape in self._declared)
+        has_equals = len(set(self._types)) < len(self._types)
+        has_numbers = any(_is_computed_with(element_type_or_self(type)) for type in self._types)
+        shared = min(_MAX_SHARED, max_sets // 4) * has_equals
+        tame = min(_MAX_TAME, max_sets // 4) * has_numbers
+        mild = min(_MAX_MILD, max_sets // 4)
+        most = max_sets - shared - tame - mild
+        if unknown > 1:
+            equal = self._series(0, (most + 1) // 2)
+            different = self._series(1, most // 2)
+            sets = [of for pair in zip(equal, different, strict=False) for of in pair]
+            both = min(len(equal), len(different))
+            sets += equal[both:] + different[both:]
+        else:
+            sets = self._series(0, most)
+        planned = tuple(sets)
+        sets += [of._replace(is_shared=True) for of in self._series(2, shared)]
+        for at, of in enumerate(self._series(4, tame)):
+            sets.append((self._series(5, at + 1)[-1] if at % 2 else of)._replace(is_tame=True))
+        # Interleaved with other sets, so that some of each kind run even if not all sets do.
+        for at in range(mild):
+            like = planned[at % len(planned)]
+            sets.insert(2 * at + 1, like._replace(series=like.series + 2 * (at + 3), mild=at))
+        return sets
+
+    def _series(self, series: int, most: int) -> list[_Set]:
+        """Plan sets until all values have been dealt. In odd series, dynamic lengths differ."""
+        sets: list[_Set] = []
+        dealt = (0,) * len(self._types)
+        while len(sets) < most:
+            number = len(sets)
+            lengths = self._different(number) if series % 2 else self._equal(number)
+            shapes = tuple(map(_with_lengths, self._declared, lengths))
+            sets.append(_Set(shapes, dealt, series))
+            dealt = tuple(
+                taken + _Dealer(type, shape, taken, ()).per_slot
+                for type, shape, taken in zip(self._types, shapes, dealt, strict=True)
+            )
+            if len(sets) >= _LEAST_SETS and all(
+                taken >= len(pool.values) or not taken
+                for taken, pool in zip(dealt, self._pools, strict=True)
+            ):
+                break
+        return sets
+
+    def _equal(self, number: int) -> list[list[int]]:
+        counts = [shape.count(DYNAMIC) for shape in self._declared]
+        length = _EQUAL_LENGTHS[number % len(_EQUAL_LENGTHS)]
+        while length ** max(counts, default=0) > _MAX_UNKNOWN:
+            length -= 1
+        return [[length] * count for count in counts]
+
+    def _different(self, number: int) -> list[list[int]]:
+        """
+        Dynamic lengths that all differ; a length that would make an argument too large becomes
+        1.
+        """
+        counts = [shape.count(DYNAMIC) for shape in self._declared]
+        axes = iter(range(sum(counts)))
+        lengths: list[list[int]] = []
+        for count in counts:
+            lengths.append([])
+            for _ in range(count):
+                length = _LEAST_DIFFERENT + (next(axes) + number) % sum(counts)
+                fits = math.prod(lengths[-1]) * length <= _MAX_UNKNOWN
+                lengths[-1].append(length if fits else 1)
+        return lengths
+
+
+def _values_for(of: _Set, pool: _Pool) -> NDArray[Any]:
+    if of.mild is not None:
+        return pool.mild[of.mild % len(pool.mild)]
+    return pool.tame if of.is_tame else pool.values
+
+
+def dealt_arguments(
+    types: FunctionType,
+    *,
+    interesting: Iterable[float] = (),
+    max_sets: int = DEFAULT_MAX_SETS,
+    max_combinations: int = DEFAULT_MAX_COMBINATIONS,
+    is_tame: bool = False,
+    bounds: Mapping[int, int] | None = None,
+) -> DealtArguments:
+    """
+    Deterministic sets of arguments for a function of these types.
+
+    If all elements together have at most `max_combinations` combinations of values, the sets
+    are all combinations, and `is_exhaustive` is true. Otherwise there are at most `max_sets`,
+    or fewer if they suffice:
+
+    - Each position of a small argument takes every value of its pool. In a larger argument, the
+    positions that read one slot of its type do so together, or all positions. The pool of a type of
+    up to 8 bits is all its codes. The pool of another type has the ends of the range, powers of
+    two, the numbers in `interesting`, and the neighbours of these; for floats also NaN, infinities,
+    zeros of both signs, the least and the greatest normal and denormal numbers, and ties of
+    rounding. - Axes of unknown length all have the same length, but different ones in every second
+    set. - In some sets arguments of the same type are equal, in some there are small numbers of
+    both signs and zeros, so that sums of products are not all clamped, and in some there are no
+    zeros, infinities and NaN, so that arithmetic is defined. With `is_tame`, no set has these. -
+    The elements of an integer argument whose number is in `bounds` are from zero to below the bound
+    in all sets, which then are not all combinations.
+
+    Raises InterpretationError for a type without known values. Getting a set raises it if an
+    argument takes more bytes than the memory budget has left.
+    """
+    return DealtArguments(
+        types, list(interesting), max_sets, max_combinations, is_tame=is_tame, bounds=bounds
+    )
+
+
+def _with_lengths(shape: Shape, lengths: Sequence[int]) -> Shape:
+    unknown = iter(lengths)
+    return tuple(next(unknown) if length == DYNAMIC else length for length in shape)
+
+
+class _Dealer:
+    """
+    Deals values to the positions of one argument.
+
+    The positions that read one slot share a deck: they take its values in turn, and it is
+    reshuffled when all have been dealt. If there are few positions, each has its own deck.
+    """
+
+    def __init__(self, type: Attribute, shape: Shape, dealt: int, seed: tuple[int, ...]) -> None:
+        self._declared, self._shape, self._already, self._seed = type, shape, dealt, seed
+        element_type = element_type_or_self(type)
+        self._slots: tuple[int, ...] = (1,) * len(shape)
+        if math.prod(shape) <= _MAX_POSITIONS and is_static(shape_of(type)) and 0 not in shape:
+            self._slots = shape
+        elif isinstance(element_type, UniformQuantizedType) and 0 not in shape:
+            self._slots = element_type.parameters_on(shape).scales.shape
+        self.per_slot = math.prod(shape) // math.prod(self._slots)
+
+    def deal(self, values: NDArray[Any]) -> NDArray[Any]:
+        """The elements of the argument: of its shape, and of the dtype of `values`."""
+        require_possible(self._shape)
+        count = math.prod(self._shape)
+        nbytes = count * values.dtype.itemsize
+        elements = allocated(lambda: np.empty(count, dtype=values.dtype), nbytes)
+        for start in range(0, count, _PIECE):
+            positions = np.arange(start, min(start + _PIECE, count))
+            elements[start : start + _PIECE] = values[self._cards(positions, len(values))]
+        return elements.reshape(self._shape)
+
+    def _cards(self, positions: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+        slot, rank = self._places(positions)
+        deck, at = np.divmod(self._already + rank, count)
+        random = _mixed(self._seed, slot, deck)
+        # Multiplying by a unit modulo `count` and adding an offset permutes the deck.
+        units = _units(count)
+        factor = units[(random % np.uint64(len(units))).astype(np.int64)]
+        offset = ((random >> np.uint64(32)) % np.uint64(count)).astype(np.int64)
+        return (factor * at + offset) % count
+
+    def _places(self, positions: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """
+        For each position, the index of its slot, and its rank among the positions of that slot.
+        """
+        if math.prod(self._slots) == 1:
+            return np.zeros_like(positions), positions
+        slot, rank, slots_below, ranks_below = 0, 0, 1, 1
+        for length, slots in zip(reversed(self._shape), reversed(self._slots), strict=True):
+            positions, index = np.divmod(positions, length)
+            block = length // slots
+            slot = slot + index // block * slots_below
+            rank = rank + index % block * ranks_below
+            slots_below, ranks_below = slots_below * slots, ranks_below * block
+        return cast("NDArray[np.int64]", slot), cast("NDArray[np.int64]", rank)
+
+
+def _mixed(seed: Sequence[int], slot: NDArray[np.int64], deck: NDArray[np.int64]) -> _Bits:
+    """Pseudorandom bits from all of these: one round of SplitMix64 for each."""
+    bits = np.zeros(len(slot), dtype=np.uint64)
+    for part in (*seed, slot, deck):
+        bits = bits + np.asarray(part).astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+        bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        bits = bits ^ (bits >> np.uint64(31))
+    return bits
+
+
+def _units(count: int) -> NDArray[np.int64]:
+    """The numbers below `count` that are coprime to it; 1 if there are none."""
+    numbers = np.arange(1, max(count, 2))
+    return numbers[np.gcd(numbers, count) == 1]
+
+
+# Pools
+
+
+def _is_computed_with(type: Attribute) -> bool:
+    return isinstance(type, IntegerType | IndexType | AnyFloat)
+
+
+def _all_combinations(
+    types: Sequence[Attribute], shapes: Sequence[Shape], most: int
+) -> list[NDArray[Any]] | None:
+    """All values of each of `types`; None if there are more than `most` combinations."""
+    pools: list[NDArray[Any]] = []
+    total = 1
+    for type, shape in zip(types, shapes, strict=True):
+        codes = _codes(element_type_or_self(type))
+        if DYNAMIC in shape or codes is None:
+            return None
+        count, size = codes.stop - codes.start, math.prod(shape)
+        # Bound the exponent before computing the power, which could be huge.
+        total *= count**size if count < 2 or size <= most.bit_length() else most + 1
+        if total > most or count > most:
+            return None
+        pools.append(_listed(element_type_or_self(type), codes))
+    return pools
+
+
+def _codes(type: Attribute) -> range | None:
+    """All storage integers of a type, or all bit patterns of a float type."""
+    held = held_type(type)
+    if isinstance(type, StoredType):
+        return range(type.storage_type_min, type.storage_type_max + 1)
+    if isinstance(held, IntegerType):
+        least, greatest = _range_of(held)
+        return range(least, greatest + 1)
+    if isinstance(held, AnyFloat):
+        return range(1 << width_of(held))
+    return None
+
+
+def _listed(type: Attribute, codes: range) -> NDArray[Any]:
+    if isinstance(held_type(type), AnyFloat):
+        return elements_of_bits(np.arange(codes.start, codes.stop, dtype=np.uint64), type)
+    return elements_of_numbers(np.arange(codes.start, codes.stop, dtype=np.int64), type)
+
+
+def _range_of(type: IntegerType) -> tuple[int, int]:
+    is_signed = type.signedness.data is not Signedness.UNSIGNED
+    return integer_range(type.bitwidth, is_signed=is_signed)
+
+
+def _pool(type: Attribute, declared: Shape, interesting: Sequence[float]) -> _Pool:
+    """The pool of an argument; `declared` is its shape, possibly dynamic."""
+    held = held_type(type)
+    if not isinstance(held, IntegerType | IndexType | AnyFloat):
+        raise InterpretationError(
+            f"values of type '{held}' cannot be generated to run a function with"
+        )
+    room = math.prod(length for length in declared if length != DYNAMIC)
+    codes = _codes(type)
+    if codes is not None and _are_listed(codes, held, room):
+        values = _listed(type, codes)
+    elif isinstance(held, AnyFloat):
+        values = _float_pool(held, room, interesting)
+    elif codes is None:
+        values = _index_pool(interesting)
+    else:
+        edges = _integer_edges(type, codes, interesting)
+        others = _others(room, len(edges))
+        drawn = codes.start + (others * (codes.stop - codes.start)).astype(object)
+        values = _integers(type, [*edges, *(min(int(n), codes.stop - 1) for n in drawn)])
+    return _Pool(values, _tame(type, values), _mild(type))
+
+
+def _bounded(pool: _Pool, type: Attribute, bound: int | None) -> _Pool:
+    """The pool of an argument of integers from zero to below a bound; None for no bound."""
+    if bound is None:
+        return pool
+    element_type = element_type_or_self(type)
+    codes = _codes(element_type)
+    last = bound - 1 if codes is None else min(bound, codes.stop) - 1
+    # Spread over the range, with both ends.
+    count = min(last + 1, max(len(pool.values), 1 << _MAX_LISTED_WIDTH))
+    values = _integers(element_type, (last * at // max(count - 1, 1) for at in range(count)))
+    return _Pool(values, values, (values,))
+
+
+def _are_listed(codes: range, held: Attribute, room: int) -> bool:
+    if width_of(cast(Any, held)) <= _MAX_LISTED_WIDTH:
+        return True
+    count = codes.stop - codes.start
+    return count <= min(_MAX_LISTED, max(room * _FEW_SETS, 1 << _MAX_LISTED_WIDTH))
+
+
+def _tame(type: Attribute, values: NDArray[Any]) -> NDArray[Any]:
+    held = held_type(type)
+    if isinstance(held, AnyFloat):
+        return elements_of_numbers(np.arange(1, 65) * 0.5, type)
+    if not _is_computed_with(type) or width_of(held) == 1:
+        return values
+    width = width_of(held)
+    return _integers(type, range(1, min(_MAX_INDEX, (1 << (width - 1)) - 1) + 1))
+
+
+def _mild(type: Attribute) -> list[NDArray[Any]]:
+    """The lists of mild values, of increasing magnitude: first with few zeros, then with many."""
+    most_zeros, least_power = 4 * _MILD_STEPS, -_MAX_MILD // 2
+    steps = np.concatenate((np.arange(-_MILD_STEPS, 0), np.arange(1, _MILD_STEPS + 1)))
+    lists: list[NDArray[Any]] = []
+    for at in range(_MAX_MILD):
+        zeros, size = divmod(at, _MAX_MILD // 2)
+        with_zeros = np.concatenate((steps, np.zeros(zeros * most_zeros + 1, dtype=np.int64)))
+        if isinstance(held_type(type), AnyFloat):
+            lists.append(elements_of_numbers(with_zeros * 2.0 ** (least_power + size), type))
+            continue
+        zero = int(type.zero_points.flat[0]) if isinstance(type, UniformQuantizedType) else 0
+        most = min(size + 1, _MILD_STEPS)
+        numbers = np.clip(with_zeros, -most, most) + zero
+        codes = _codes(type)
+        if codes is not None:
+            # Clamp the ends of 64-bit ranges, which would overflow, and are far from all of these
+            # numbers.
+            least, greatest = max(codes.start, -(1 << 62)), min(codes.stop - 1, 1 << 62)
+            numbers = np.clip(numbers, least, greatest)
+        lists.append(elements_of_numbers(numbers, type))
+    return lists
+
+
+def _integers(type: Attribute, numbers: Iterable[int]) -> NDArray[Any]:
+    """Distinct integers as elements of `type`, of any width."""
+    distinct = sorted(set(numbers))
+    bits = np.array([number % (1 << 64) for number in distinct], dtype=np.uint64)
+    return elements_of_numbers(bits.astype(np.int64), type)
+
+
+def _index_pool(interesting: Sequence[float]) -> NDArray[Any]:
+    near = _whole_neighbours(interesting)
+    return _integers(IndexType(), [*range(-1, _MAX_INDEX + 1), *near])
+
+
+def _whole_neighbours(interesting: Sequence[float]) -> list[int]:
+    finite = [number for number in interesting[:_MAX_INTERESTING] if math.isfinite(number)]
+    return [
+        whole + step
+        for number in finite
+        for whole in (math.floor(number), math.ceil(number))
+        for step in (-1, 0, 1)
+    ]
+
+
+def _integer_edges(type: Attribute, codes: range, interesting: Sequence[float]) -> list[int]:
+    powers = [1 << bit for bit in range((codes.stop - codes.start).bit_length())]
+    edges = [0, codes.start, codes.stop - 1, *powers, *(-power for power in powers)]
+    if isinstance(type, UniformQuantizedType):
+        edges += np.unique(type.zero_points)[:_MAX_INTERESTING].tolist()
+    edges = [number + step for number in edges for step in (-1, 0, 1)]
+    edges += _whole_neighbours(interesting)
+    return sorted({number for number in edges if number in codes})
+
+
+def _others(room: int, edges: int) -> NDArray[np.float64]:
+    """Numbers from 0 to 1 for the part of a pool that edge cases do not fill."""
+    count = min(max(room - edges, 0), _MAX_OTHERS)
+    return np.random.default_rng(0).random(count)
+
+
+def _float_pool(type: AnyFloat, room: int, interesting: Sequence[float]) -> NDArray[Any]:
+    known = format_of(type)
+    numbers = _float_edges(known)
+    others = _others(room, len(numbers))
+    others = np.where(np.arange(len(others)) % 2, -1.0, 1.0) * 2.0 ** (others * 16 - 8)
+    given = [float(number) for number in interesting[:_MAX_INTERESTING]]
+    near = known.nearest_bits(np.array(given, dtype=np.float64))
+    bits = np.concatenate(
+        (
+            known.nearest_bits(np.concatenate((numbers, -numbers, others))),
+            *((near + np.uint64(step)) & _all_ones(known) for step in (0, 1, (1 << 64) - 1)),
+            # A NaN with a sign and a payload. The plain NaN is among the edge cases.
+            [_all_ones(known)],
+        )
+    )
+    return elements_of_bits(np.unique(bits), type)
+
+
+def _all_ones(known: FloatFormat) -> np.uint64:
+    return np.uint64((1 << (known.exponent_bits + known.precision)) - 1)
+
+
+def _float_edges(known: FloatFormat) -> NDArray[np.float64]:
+    """Non-negative numbers at which rounding, ranges and comparisons change."""
+    last, digits = known.smallest, known.precision
+    least_normal = math.ldexp(last, digits - 1)
+    ulp = math.ldexp(1.0, 1 - digits)
+    halves = [number + 0.5 for number in range(9)]
+    whole = [1.0, 2.0, 3.0, 100.0, math.ldexp(1.0, digits) - 1, math.ldexp(1.0, digits)]
+    ranges = [
+        number + step for number in (7.0, 8.0, 127.0, 255.0) for step in (-0.5, 0.0, 0.5, 1.0)
+    ]
+    wide = [
+        number
+        for bits in (15, 16, 31, 32, 63, 64)
+        for number in (math.ldexp(1.0, bits), math.ldexp(1.0 - ulp / 2, bits))
+    ]
+    near_tie = [0.5 - ulp / 4, 0.5 + ulp / 2, 1.5 - ulp, 1.5 + ulp, 2.5 - 2 * ulp, 2.5 + 2 * ulp]
+    least = [0.0, last, least_normal - last, least_normal, math.sqrt(least_normal)]
+    greatest = [known.largest, known.largest * (1 - ulp / 2), math.inf, math.nan]
+    fractions = [0.25, 1 / 3, 0.75, 1 - ulp / 2, 1 + ulp]
+    return np.array([*halves, *whole, *ranges, *wide, *near_tie, *least, *greatest, *fractions])

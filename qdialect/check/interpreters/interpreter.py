@@ -1,0 +1,301 @@
+"""Running the functions of a module."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, cast
+
+from typing_extensions import override
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.interpreter import (
+    Interpreter,
+    InterpreterFunctions,
+    OpImplResult,
+    PythonValues,
+    ReturnedValues,
+    TerminatorValue,
+)
+from xdsl.interpreters.func import FuncFunctions
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.traits import SymbolTable
+from xdsl.utils.exceptions import InterpretationError, VerifyException
+from xdsl.utils.scoped_dict import ScopedDict
+
+from qdialect.algebra.movement import MovementError
+from qdialect.check.interpreters.arith import ArithFunctions
+from qdialect.check.interpreters.control_flow import BranchFunctions, ControlFlowFunctions
+from qdialect.check.interpreters.movements import run_known_op
+from qdialect.check.interpreters.reference.registry import (
+    find_run,
+    is_quantized,
+    run_named_op,
+)
+from qdialect.check.interpreters.tensor import TensorFunctions
+from qdialect.check.interpreters.values import TypedArray, value_of
+from qdialect.check.interpreters.work import ELEMENTS_PER_STEP, PRODUCTS_PER_STEP, work_spent_by
+from qdialect.ir.errors import describe
+from qdialect.ir.resources import ResourceBlobs
+from qdialect.ir.symbols import symbols_of
+from qdialect.ir.value_types import element_type_or_self
+from qdialect.ir.xdsl_private import InterpreterHooks, implementations_of, scope_of, set_scope
+from qdialect.ops.interface import (
+    Code,
+    NotFoldable,
+    is_cast,
+    model_of,
+    models_of,
+    name_of,
+)
+from qdialect.ops.model import Bits, bits_of, model_named
+from qdialect.support.memory_budget import MemoryLimitError, memory_budget
+
+
+class OpInterpretationError(InterpretationError):
+    """An op cannot be run. The message begins with the name of the op."""
+
+    def __init__(self, op: Operation, reason: str) -> None:
+        super().__init__(f"'{name_of(op)}' op {reason}")
+        self.op = op
+
+
+DEFAULT_MAX_STEPS: Final = 50_000
+"""
+The default maximum number of steps of a run: some seconds. An op is a step, and so are
+`ELEMENTS_PER_STEP` elements or `PRODUCTS_PER_STEP` products.
+"""
+
+
+class ModuleInterpreter(InterpreterHooks, Interpreter):
+    """
+    Runs a module on `TypedArray`s.
+
+    Shape ops, casts and constants of all dialects are run by their models in the shape-op
+    interface, and ops of float models by `qdialect.check.interpreters.reference`, even if their
+    dialect is not registered. Ops of arith and tensor, calls and control flow are run by
+    functions; add others with `register_implementations`.
+    OpInterpretationError is raised for an op that cannot be run (xDSL would print the whole
+    module into its error), for the op after `max_steps`, and for an op whose result exceeds the
+    memory budget.
+    """
+
+    def __init__(
+        self, module: ModuleOp, resources: ResourceBlobs, max_steps: int = DEFAULT_MAX_STEPS
+    ) -> None:
+        super().__init__(module)
+        self._resources = resources
+        self._symbols = symbols_of(module)
+        self._max_steps = self._steps_left = max_steps
+        self._last_uses: dict[Block, _LastUses] = {}
+        self._functions: dict[str, tuple[InterpreterFunctions, Any]] = {}
+        for functions in (
+            FuncFunctions(),
+            ControlFlowFunctions(),
+            BranchFunctions(),
+            ArithFunctions(),
+            TensorFunctions(),
+        ):
+            self.register_implementations(functions)
+
+    @override
+    def register_implementations(
+        self, impls: InterpreterFunctions, /, override: bool = False
+    ) -> None:
+        super().register_implementations(impls, override=override)
+        for op, run in implementations_of(impls):
+            # Keyed by name: this package and xDSL may both have a class for an op.
+            self._functions[op.name] = impls, run
+
+    @override
+    def get_op_for_symbol(self, symbol: str | SymbolRefAttr) -> Operation:
+        """The op that a symbol refers to, without a search. Raises InterpretationError."""
+        name = symbol if isinstance(symbol, str) else symbol.root_reference.data
+        op = self._symbols.get(name)
+        if op is None or (isinstance(symbol, SymbolRefAttr) and symbol.nested_references):
+            return super().get_op_for_symbol(symbol)
+        return op
+
+    @override
+    def run_ssacfg_region(
+        self, region: Region, args: PythonValues, name: str = "unknown"
+    ) -> PythonValues:
+        """
+        Run the blocks of a region: see `Interpreter.run_ssacfg_region`.
+
+        All blocks share one scope, in which a block that is run again replaces its values. xDSL
+        opens a scope for each run of a block, and keeps all of them until the region ends.
+        """
+        outer, values = scope_of(self), dict[SSAValue, Any]()
+        set_scope(self, ScopedDict(outer, name=name, local_scope=values))
+        try:
+            block = region.blocks.first
+            while block is not None:
+                values.update(zip(block.args, args, strict=True))
+                ended = self._run_block(block, values)
+                if isinstance(ended, ReturnedValues):
+                    return ended.values
+                block, args = ended or (None, ())
+            return ()
+        finally:
+            set_scope(self, outer)
+
+    def _run_block(self, block: Block, values: dict[SSAValue, Any]) -> TerminatorValue | None:
+        """Run the ops of a block, and drop each value from `values` after its last use."""
+        last_uses = self._last_uses.get(block)
+        if last_uses is None:
+            last_uses = self._last_uses[block] = _last_uses_in(block)
+        for value in last_uses.get(None, ()):
+            del values[value]
+        for op in block.ops:
+            result = self.run_one_op(op, self.get_values(op.operands))
+            if result.terminator_value is not None:
+                return result.terminator_value
+            values.update(zip(op.results, result.values, strict=True))
+            for value in last_uses.get(op, ()):
+                del values[value]
+        return None
+
+    def run_one_op(self, op: Operation, inputs: PythonValues) -> OpImplResult:
+        """Run an op; xDSL's methods call this too. Raises OpInterpretationError."""
+        self._steps_left -= 1
+        if self._steps_left < 0:
+            raise OpInterpretationError(
+                op, f"is not run: {self._max_steps} steps have been taken before it (--max-steps)"
+            )
+        for listener in self.listeners:
+            listener.will_interpret_op(op, inputs)
+        try:
+            result = self._result_of(op, inputs)
+        except OpInterpretationError:
+            raise
+        except MemoryLimitError as error:
+            raise OpInterpretationError(op, f"is not run: {error} [{Code.MEMORY}]") from error
+        except (InterpretationError, MovementError, NotFoldable, VerifyException) as error:
+            raise OpInterpretationError(op, f"cannot be run: {error}") from error
+        except RecursionError:
+            raise OpInterpretationError(op, "cannot be run: calls are too deep") from None
+        except Exception as error:
+            raise OpInterpretationError(op, f"cannot be run: {describe(error)}") from error
+        for listener in self.listeners:
+            listener.did_interpret_op(op, result.values)
+        return result
+
+    def spend_products(self, count: int) -> None:
+        """Spend the steps for products of a sum. Raises InterpretationError."""
+        self._spend(count // PRODUCTS_PER_STEP, f"{count} products")
+
+    def spend_elements(self, count: int) -> None:
+        """Spend the steps for elements. Raises InterpretationError."""
+        self._spend(count // ELEMENTS_PER_STEP, f"{count} elements")
+
+    def _spend(self, steps: int, what: str) -> None:
+        if steps > self._steps_left:
+            raise InterpretationError(
+                f"its {what} take {steps} steps, and of {self._max_steps} that are allowed "
+                f"{self._steps_left} are left (--max-steps)"
+            )
+        self._steps_left -= steps
+
+    def _result_of(self, op: Operation, inputs: PythonValues) -> OpImplResult:
+        if (found := self._functions.get(name_of(op))) is not None:
+            functions, run = found
+            return cast(OpImplResult, run(functions, self, op, inputs))
+        if model_named(name_of(op)).yields:
+            return OpImplResult((), ReturnedValues(inputs))
+        named = find_run(name_of(op))
+        # The models say how casts and shape ops act on quantized values.
+        if named is not None and is_quantized(op) and (is_cast(op) or model_of(op) is not None):
+            named = None
+        if named is not None:
+            return OpImplResult(run_named_op(self, op, inputs, named), None)
+        known = run_known_op(self, op, inputs, self._resources)
+        if known is None:
+            raise InterpretationError("it has no implementation")
+        return OpImplResult((known,), None)
+
+
+def is_rounded(op: Operation) -> bool:
+    """
+    Whether the results of `op` agree with those of a compiler up to rounding only.
+
+    The order of a sum is the compiler's, and so are the last digits of functions such as exp.
+    """
+    name = name_of(op)
+    # The functions that run ops say which of them are.
+    find_run(name)
+    return bits_of(op, name) is Bits.ROUNDED
+
+
+_LastUses = dict[Operation | None, list[SSAValue]]
+"""The values to drop after an op, or at the beginning of a block (key None)."""
+
+
+def _last_uses_in(block: Block) -> _LastUses:
+    """
+    For the values that a block defines and no other block of its region uses, their last uses.
+    """
+    order = {op: number for number, op in enumerate(block.ops)}
+    last_uses: _LastUses = {}
+    for definer, values in ((None, block.args), *((op, op.results) for op in order)):
+        for value in values:
+            users = [block.find_ancestor_op_in_block(use.operation) for use in value.uses]
+            if None not in users:
+                last = max(filter(None, users), key=order.__getitem__, default=definer)
+                last_uses.setdefault(last, []).append(value)
+    return last_uses
+
+
+def find_function(module: ModuleOp, name: str) -> FuncOp:
+    """The function `name`. Raises InterpretationError if there is none, or it has no body."""
+    op = SymbolTable.lookup_symbol(module, name)
+    if not isinstance(op, FuncOp):
+        raise InterpretationError(f"there is no function '{name}'")
+    if op.is_declaration:
+        raise OpInterpretationError(op, f"'{name}' has no body")
+    return op
+
+
+def run_function(
+    module: ModuleOp,
+    name: str,
+    arguments: Sequence[TypedArray] = (),
+    context: Context | None = None,
+    *,
+    max_steps: int = DEFAULT_MAX_STEPS,
+) -> tuple[TypedArray, ...]:
+    """
+    Run a function of a module, and return its results.
+
+    `context` is the one that the module was parsed in; it is needed if constants refer to
+    resources. A run takes at most `max_steps` steps (see `DEFAULT_MAX_STEPS`), and its values
+    count toward `qdialect.support.memory_budget`. Raises InterpretationError if there is no such
+    function or the arguments do not match its type, and OpInterpretationError for an op that
+    cannot be run.
+    """
+    function = find_function(module, name)
+    types = function.function_type
+    _check_arguments(function, arguments)
+    resources = ResourceBlobs(None) if context is None else ResourceBlobs.of(context)
+    with memory_budget(), models_of(context):
+        interpreter = ModuleInterpreter(module, resources, max_steps)
+        with work_spent_by(interpreter):
+            results = interpreter.call_op(function, tuple(arguments))
+    return tuple(map(value_of, results, types.outputs))
+
+
+def _check_arguments(function: FuncOp, arguments: Sequence[TypedArray]) -> None:
+    name, declared = function.sym_name.data, function.function_type.inputs.data
+    if len(arguments) != len(declared):
+        raise OpInterpretationError(
+            function, f"'{name}' takes {len(declared)} arguments, but {len(arguments)} are given"
+        )
+    for number, (argument, type) in enumerate(zip(arguments, declared, strict=True)):
+        reason = f"it is of type '{argument.type}', not '{type}'"
+        try:
+            is_like = element_type_or_self(argument.type) == element_type_or_self(type)
+            if is_like and TypedArray.of(argument.elements, type).type == argument.type:
+                continue
+        except InterpretationError as error:
+            reason = str(error)
+        raise OpInterpretationError(function, f"'{name}' argument #{number}: {reason}")

@@ -1,0 +1,526 @@
+"""
+The ops of StableHLO other than shape ops.
+
+Attributes are parsed from printed text, which is the same for registered and unregistered ones.
+https://openxla.org/stablehlo/spec.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from math import prod
+from operator import index
+from typing import Final
+
+import numpy as np
+from xdsl.dialects.builtin import FloatAttr, SymbolRefAttr, TensorType, i1
+from xdsl.interpreter import Interpreter
+from xdsl.ir import Attribute, Operation
+from xdsl.utils.exceptions import InterpretationError
+
+from qdialect.algebra.movement import DYNAMIC
+from qdialect.check.interpreters.memory import allocated, require_possible, temporary_memory
+from qdialect.check.interpreters.reference.indexing import (
+    WindowNumbers,
+    gathered,
+    indices_of,
+    scattered,
+    slice_at,
+)
+from qdialect.check.interpreters.reference.layers import run_layer
+from qdialect.check.interpreters.reference.reductions import (
+    Arrays,
+    Combine,
+    PoolWindow,
+    pooled,
+    reduce_by_region,
+    reduced,
+)
+from qdialect.check.interpreters.reference.registry import named_run
+from qdialect.check.interpreters.reference.sorting import run_sort
+from qdialect.check.interpreters.reference.values import (
+    Function,
+    Numbers,
+    all_numbers,
+    on_elements,
+    rounded,
+    run_conversion,
+)
+from qdialect.check.interpreters.scalar_functions import (
+    clamped,
+    larger,
+    logistic,
+    quotient,
+    reciprocal_root,
+    remainder,
+    sign,
+    smaller,
+    total_order,
+)
+from qdialect.check.interpreters.values import (
+    TypedArray,
+    computed,
+    held_type,
+    reinterpreted,
+    unsigned,
+    value_of,
+    width_of,
+)
+from qdialect.dialects.stablehlo.models import list_in
+from qdialect.ir.value_types import element_type_or_self, shape_of
+from qdialect.ops.attributes import attribute_of, integer_of, integers_of
+from qdialect.ops.interface import find_attribute, name_of
+from qdialect.ops.products import per_window, positive
+from qdialect.support.float_format import FloatFormat
+from qdialect.support.rounding import rounded_half_away
+
+_ROUNDED: Final[dict[str, Function]] = {
+    "cbrt": np.cbrt,
+    "cosine": np.cos,
+    "exponential": np.exp,
+    "exponential_minus_one": np.expm1,
+    "log": np.log,
+    "log_plus_one": np.log1p,
+    "logistic": logistic,
+    "rsqrt": reciprocal_root,
+    "sine": np.sin,
+    "tan": np.tan,
+    "tanh": np.tanh,
+}
+"""Functions of floats whose results are not specified to the last bit."""
+
+for _name, _function in _ROUNDED.items():
+    named_run(f"stablehlo.{_name}", is_rounded=True)(on_elements(_function, count=1))
+named_run("stablehlo.atan2", is_rounded=True)(on_elements(np.arctan2, count=2))
+named_run("stablehlo.power", is_rounded=True)(on_elements(np.power, count=2))
+
+
+def _clamp(least: Numbers, numbers: Numbers, greatest: Numbers) -> Numbers:
+    return clamped(numbers, least, greatest)
+
+
+_EXACT: Final[dict[str, tuple[int, Function | None, Function | None, Function | None]]] = {
+    "abs": (1, np.abs, np.abs, None),
+    "add": (2, np.add, np.add, np.logical_or),
+    "and": (2, None, np.bitwise_and, np.logical_and),
+    "ceil": (1, np.ceil, None, None),
+    "clamp": (3, _clamp, _clamp, None),
+    "divide": (2, np.divide, quotient, None),
+    "floor": (1, np.floor, None, None),
+    "is_finite": (1, np.isfinite, None, None),
+    "maximum": (2, larger, larger, np.logical_or),
+    "minimum": (2, smaller, smaller, np.logical_and),
+    "multiply": (2, np.multiply, np.multiply, np.logical_and),
+    "negate": (1, np.negative, np.negative, None),
+    "not": (1, None, np.invert, np.logical_not),
+    "or": (2, None, np.bitwise_or, np.logical_or),
+    "remainder": (2, np.fmod, remainder, None),
+    "round_nearest_afz": (1, rounded_half_away, None, None),
+    "round_nearest_even": (1, np.rint, None, None),
+    "select": (3, np.where, np.where, np.where),
+    "sign": (1, sign, np.sign, None),
+    "sqrt": (1, np.sqrt, None, None),
+    "subtract": (2, np.subtract, np.subtract, None),
+    "xor": (2, None, np.bitwise_xor, np.logical_xor),
+}
+"""For each op, the number of operands it reads, and its functions of floats, integers and i1."""
+
+for _name, (_count, _floats, _integers, _truths) in _EXACT.items():
+    named_run(f"stablehlo.{_name}", is_rounded=False)(
+        on_elements(_floats, _integers, truths=_truths, count=_count)
+    )
+
+
+_COMPARISONS: Final[dict[str, Function]] = {
+    "EQ": np.equal,
+    "NE": np.not_equal,
+    "GE": np.greater_equal,
+    "GT": np.greater,
+    "LE": np.less_equal,
+    "LT": np.less,
+}
+
+
+@named_run("stablehlo.compare", is_rounded=False)
+def _compare(
+    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
+) -> Sequence[TypedArray]:
+    text = str(attribute_of(op, "comparison_direction"))
+    found = re.search(r"\b(EQ|NE|GE|GT|LE|LT)\b", text)
+    if found is None:
+        raise InterpretationError("its comparison direction is not supported")
+    function = _COMPARISONS[found[1]]
+    is_total = "TOTALORDER" in str(find_attribute(op, "compare_type"))
+
+    def floats(one: Numbers, other: Numbers) -> Numbers:
+        if is_total:
+            return function(total_order(one), total_order(other))
+        return function(one, other)
+
+    return on_elements(floats, function, truths=function, count=2)(interpreter, op, operands)
+
+
+@named_run("stablehlo.convert", is_rounded=False)
+def _convert(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+    """A conversion: floats to integers truncate toward zero, all others are casts."""
+
+    def truncate(numbers: Numbers, least: int, greatest: int) -> Numbers:
+        cut = np.trunc(numbers)
+        # The greatest 64-bit integer is not a double, but the number after it is.
+        if not np.all((cut >= least) & (cut < float(greatest + 1))):
+            raise InterpretationError(
+                "the result is undefined: a float is outside the range of the integers"
+            )
+        return cut.astype(np.int64 if least else np.uint64)
+
+    return [run_conversion(op, operands, truncate)]
+
+
+@named_run("stablehlo.bitcast_convert", is_rounded=False)
+def _bitcast(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+    return [reinterpreted(operands[0], op.results[0].type)]
+
+
+_LAST_PLACE_OF_DOUBLE: Final = -1074
+
+
+@named_run("stablehlo.reduce_precision", is_rounded=False)
+def _reduce_precision(
+    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
+) -> Sequence[TypedArray]:
+    exponent, mantissa = (integer_of(op, f"{name}_bits") for name in ("exponent", "mantissa"))
+    if exponent < 2 or mantissa < 1:
+        raise InterpretationError(
+            f"it keeps {exponent} bits of the exponent and {mantissa} of the significand"
+        )
+    bias = 2 ** (exponent - 1) - 1
+    largest = (2.0 - 2.0**-mantissa) * 2.0**bias
+    format = FloatFormat("", exponent, mantissa + 1, _LAST_PLACE_OF_DOUBLE, largest)
+
+    def reduce(numbers: Numbers) -> Numbers:
+        nearest = format.round(numbers)
+        # There are no subnormal numbers.
+        return np.where(np.abs(nearest) < 2.0 ** (1 - bias), 0.0 * numbers, nearest)
+
+    return on_elements(reduce, count=1)(interpreter, op, operands)
+
+
+def _shift(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+    """A shift; by the width or more, all bits are shifted in."""
+    name = name_of(op).removeprefix("stablehlo.shift_")
+    width = width_of(held_type(operands[0].element_type))
+
+    def shift(value: TypedArray, by: TypedArray) -> Numbers:
+        counts = unsigned(by)
+        if name == "right_arithmetic":
+            return value.numbers >> np.minimum(counts, np.uint64(width - 1)).astype(np.int64)
+        function = np.left_shift if name == "left" else np.right_shift
+        shifted = function(unsigned(value), np.minimum(counts, np.uint64(63)))
+        return np.where(counts < width, shifted, np.uint64(0))
+
+    return [computed(shift, operands[:2], op.results[0].type)]
+
+
+for _name in ("left", "right_arithmetic", "right_logical"):
+    named_run(f"stablehlo.shift_{_name}", is_rounded=False)(_shift)
+
+
+@named_run("stablehlo.popcnt", "stablehlo.count_leading_zeros", is_rounded=False)
+def _count_bits(
+    _: Interpreter, op: Operation, operands: Sequence[TypedArray]
+) -> Sequence[TypedArray]:
+    width = width_of(held_type(operands[0].element_type))
+
+    def count(value: TypedArray) -> Numbers:
+        bits = unsigned(value)
+        if name_of(op) == "stablehlo.popcnt":
+            return np.bitwise_count(bits).astype(np.int64)
+        for distance in (1, 2, 4, 8, 16, 32):
+            bits = bits | bits >> np.uint64(distance)
+        return width - np.bitwise_count(bits).astype(np.int64)
+
+    return [computed(count, operands, op.results[0].type)]
+
+
+@named_run("stablehlo.batch_norm_inference", is_rounded=True)
+def _normalize(
+    _: Interpreter, op: Operation, operands: Sequence[TypedArray]
+) -> Sequence[TypedArray]:
+    axis, epsilon = integer_of(op, "feature_index"), find_attribute(op, "epsilon")
+    rank = len(operands[0].shape)
+    if not isinstance(epsilon, FloatAttr) or not 0 <= axis < rank:
+        raise InterpretationError("its epsilon or its feature axis is missing")
+    line = [-1 if at == axis else 1 for at in range(rank)]
+    with all_numbers(*operands) as (numbers, *others):
+        scale, offset, mean, variance = (of.reshape(line) for of in others)
+        normal = (numbers - mean) / np.sqrt(variance + epsilon.value.data)
+        return [rounded(normal * scale + offset, op.results[0].type)]
+
+
+@named_run("stablehlo.optimization_barrier", is_rounded=False)
+def _barrier(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+    return operands
+
+
+@named_run("stablehlo.iota", is_rounded=False)
+def _iota(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+    return [_numbered(op, op.results[0].type)]
+
+
+def _numbered(op: Operation, declared: Attribute) -> TypedArray:
+    """The position of each element along the axis of an `iota`."""
+    shape = shape_of(declared) or ()
+    axis = integer_of(op, "iota_dimension")
+    if DYNAMIC in shape or not 0 <= axis < len(shape):
+        raise InterpretationError(
+            "the axis is out of range of its result, or the shape of the result is not static"
+        )
+    require_possible(shape)
+    line = [1] * len(shape)
+    line[axis] = shape[axis]
+    with temporary_memory(8 * shape[axis]):
+        numbers = np.arange(shape[axis]).reshape(line)
+        return rounded(np.broadcast_to(numbers, shape), declared)
+
+
+@named_run("stablehlo.dynamic_iota", is_rounded=False)
+def _dynamic_iota(
+    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
+) -> Sequence[TypedArray]:
+    shape = [int(length) for length in operands[0].numbers]
+    return [_numbered(op, TensorType(element_type_or_self(op.results[0].type), shape))]
+
+
+@named_run("stablehlo.get_dimension_size", is_rounded=False)
+def _get_dimension_size(
+    _: Interpreter, op: Operation, operands: Sequence[TypedArray]
+) -> Sequence[TypedArray]:
+    axis, shape = integer_of(op, "dimension"), operands[0].shape
+    if not 0 <= axis < len(shape):
+        raise InterpretationError(f"its operand has no axis {axis}")
+    return [TypedArray.of_numbers(np.array(shape[axis]), op.results[0].type)]
+
+
+@named_run("stablehlo.dynamic_reshape", is_rounded=False)
+def _dynamic_reshape(
+    _: Interpreter, op: Operation, operands: Sequence[TypedArray]
+) -> Sequence[TypedArray]:
+    value, lengths = operands
+    shape = [int(length) for length in lengths.numbers]
+    if min(shape, default=0) < 0 or prod(shape) != prod(value.shape):
+        raise InterpretationError(f"{list(value.shape)} does not have as many elements as {shape}")
+    return [TypedArray.of(value.elements.reshape(shape), op.results[0].type)]
+
+
+@named_run("stablehlo.dynamic_broadcast_in_dim", is_rounded=False)
+def _dynamic_broadcast(
+    _: Interpreter, op: Operation, operands: Sequence[TypedArray]
+) -> Sequence[TypedArray]:
+    value, lengths = operands
+    shape = tuple(int(length) for length in lengths.numbers)
+    axes = integers_of(op, "broadcast_dimensions")
+    line = [1] * len(shape)
+    for axis, length in zip(axes, value.shape, strict=False):
+        if not 0 <= axis < len(shape) or length not in (1, shape[axis]):
+            raise InterpretationError(f"{list(value.shape)} is not broadcast to {[*shape]}")
+        line[axis] = length
+    if len(axes) != len(value.shape) or len(set(axes)) != len(axes) or min(shape, default=0) < 0:
+        raise InterpretationError(f"{list(value.shape)} is not broadcast to {[*shape]}")
+    require_possible(shape)
+    placed = value.elements.transpose(np.argsort(axes)).reshape(line)
+    return [TypedArray.of(np.broadcast_to(placed, shape), op.results[0].type)]
+
+
+@named_run("stablehlo.composite", is_rounded=True)
+def _composite(
+    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
+) -> Sequence[TypedArray]:
+    """The results of the function that is its decomposition."""
+    name = attribute_of(op, "decomposition")
+    if not isinstance(name, SymbolRefAttr):
+        raise InterpretationError("its decomposition is not in the module")
+    made = interpreter.call_op(name, tuple(operands))
+    return [value_of(value, result.type) for value, result in zip(made, op.results, strict=True)]
+
+
+@named_run("stablehlo.dot", "stablehlo.dot_general", "stablehlo.convolution", is_rounded=True)
+def _layer(
+    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
+) -> Sequence[TypedArray]:
+    return run_layer(interpreter, op, operands)
+
+
+# Reductions
+
+
+def _halves(
+    operands: Sequence[TypedArray],
+) -> tuple[Sequence[TypedArray], Sequence[TypedArray]]:
+    """The values to reduce, and their initial elements."""
+    count = len(operands) // 2
+    values, initial = operands[:count], operands[count:]
+    if not count or len(initial) != count or any(of.shape for of in initial):
+        raise InterpretationError("it does not have one initial element for each operand")
+    if len({value.shape for value in values}) != 1:
+        raise InterpretationError("its operands differ in shape")
+    return values, initial
+
+
+@named_run("stablehlo.reduce", is_rounded=True)
+def _reduce(
+    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
+) -> Sequence[TypedArray]:
+    values, initial = _halves(operands)
+    axes = integers_of(op, "dimensions")
+    shape = values[0].shape
+    if len(set(axes)) != len(axes) or not all(0 <= axis < len(shape) for axis in axes):
+        raise InterpretationError(f"its dimensions {list(axes)} are not axes of its operands")
+    if not all(shape[axis] for axis in axes):
+        kept = tuple(n for axis, n in enumerate(shape) if axis not in axes)
+        return [
+            TypedArray.of(np.broadcast_to(of.elements, kept), result.type)
+            for of, result in zip(initial, op.results, strict=True)
+        ]
+
+    def reduce(combine: Combine, arrays: Arrays, _: Arrays) -> Arrays:
+        return reduced(combine, arrays, axes)
+
+    return reduce_by_region(interpreter, op, values, initial, reduce, is_started=False)
+
+
+@named_run("stablehlo.reduce_window", is_rounded=True)
+def _reduce_window(
+    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
+) -> Sequence[TypedArray]:
+    values, initial = _halves(operands)
+    count = len(values[0].shape)
+    pads = per_window(op, "padding", 2 * count, default=0)
+    lists = (
+        positive(op, "window_dimensions", count),
+        positive(op, "window_strides", count, default=1),
+        positive(op, "window_dilations", count, default=1),
+        positive(op, "base_dilations", count, default=1),
+        pads[::2],
+        pads[1::2],
+    )
+    windows = [PoolWindow(*of) for of in zip(*lists, strict=True)]
+
+    def reduce(combine: Combine, arrays: Arrays, initial: Arrays) -> Arrays:
+        return pooled(combine, arrays, initial, windows)
+
+    return reduce_by_region(interpreter, op, values, initial, reduce, is_started=True)
+
+
+# Places that are known at run time
+
+
+def _starts(operands: Sequence[TypedArray]) -> list[int]:
+    return [index(start) for start in operands]
+
+
+@named_run("stablehlo.dynamic_slice", is_rounded=False)
+def _dynamic_slice(
+    _: Interpreter, op: Operation, operands: Sequence[TypedArray]
+) -> Sequence[TypedArray]:
+    value, *starts = operands
+    at = slice_at(_starts(starts), integers_of(op, "slice_sizes"), value.shape)
+    return [TypedArray.of(value.elements[at], op.results[0].type)]
+
+
+@named_run("stablehlo.dynamic_update_slice", is_rounded=False)
+def _dynamic_update_slice(
+    _: Interpreter, op: Operation, operands: Sequence[TypedArray]
+) -> Sequence[TypedArray]:
+    value, update, *starts = operands
+    at = slice_at(_starts(starts), update.shape, value.shape)
+    updated = allocated(value.elements.copy, value.elements.nbytes)
+    updated[at] = update.elements
+    return [TypedArray.of(updated, op.results[0].type)]
+
+
+def _window_numbers(op: Operation, name: str, fields: Sequence[str]) -> WindowNumbers:
+    text = str(attribute_of(op, name))
+    vector = re.search(r"\bindex_vector_dim = ([0-9]+)", text)
+    windows, dropped, batching, indices_batching, starts = (list_in(text, of) for of in fields)
+    return WindowNumbers(
+        windows,
+        dropped,
+        batching,
+        indices_batching,
+        starts,
+        0 if vector is None else int(vector[1]),
+    )
+
+
+@named_run("stablehlo.gather", is_rounded=False)
+def _gather(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+    value, indices = operands
+    fields = (
+        *("offset_dims", "collapsed_slice_dims", "operand_batching_dims"),
+        *("start_indices_batching_dims", "start_index_map"),
+    )
+    numbers = _window_numbers(op, "dimension_numbers", fields)
+    found = gathered(value.elements, indices_of(indices), numbers, integers_of(op, "slice_sizes"))
+    return [TypedArray.of(found, op.results[0].type)]
+
+
+@named_run("stablehlo.scatter", is_rounded=True)
+def _scatter(
+    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
+) -> Sequence[TypedArray]:
+    """Elements are combined in the order of the updates, which StableHLO leaves open."""
+    count = len(operands) // 2
+    values, indices, updates = operands[:count], operands[count], operands[count + 1 :]
+    fields = (
+        *("update_window_dims", "inserted_window_dims", "input_batching_dims"),
+        *("scatter_indices_batching_dims", "scatter_dims_to_operand_dims"),
+    )
+    numbers = _window_numbers(op, "scatter_dimension_numbers", fields)
+
+    def scatter(combine: Combine, arrays: Arrays, initial: Arrays) -> Arrays:
+        return scattered(combine, initial, indices_of(indices), arrays, numbers)
+
+    with temporary_memory(sum(8 * value.elements.size for value in values)):
+        return reduce_by_region(interpreter, op, updates, values, scatter, is_started=True)
+
+
+@named_run("stablehlo.sort", is_rounded=False)
+def _sort(
+    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
+) -> Sequence[TypedArray]:
+    axis = integer_of(op, "dimension") if find_attribute(op, "dimension") is not None else -1
+    return run_sort(interpreter, op, operands, axis, is_strict=True)
+
+
+# Control flow
+
+
+def _values(values: Sequence[object], op: Operation) -> list[TypedArray]:
+    """The values that a region has returned."""
+    return [value_of(value, result.type) for value, result in zip(values, op.results, strict=True)]
+
+
+@named_run("stablehlo.while", is_rounded=False)
+def _while(
+    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
+) -> Sequence[TypedArray]:
+    condition, body = op.regions
+    values = tuple(operands)
+    while True:
+        (goes_on,) = interpreter.run_ssacfg_region(condition, values, name_of(op))
+        if not value_of(goes_on, i1):
+            return values
+        values = tuple(_values(interpreter.run_ssacfg_region(body, values, name_of(op)), op))
+
+
+@named_run("stablehlo.if", "stablehlo.case", is_rounded=False)
+def _branch(
+    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
+) -> Sequence[TypedArray]:
+    """Run the selected branch. The last branch of a `case` is the default."""
+    is_if = name_of(op) == "stablehlo.if"
+    number = int(not operands[0]) if is_if else index(operands[0])
+    last = len(op.regions) - 1
+    region = op.regions[number if 0 <= number <= last else last]
+    return _values(interpreter.run_ssacfg_region(region, (), name_of(op)), op)

@@ -1,0 +1,127 @@
+"""
+The ops of torch-mlir without a form in linalg: scans, sorts and scatters.
+
+They write to their last operands, like ops of linalg.
+https://github.com/llvm/torch-mlir/blob/main/include/torch-mlir-dialects/Dialect/TMTensor/IR/TMTensorOps.td
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.interpreter import Interpreter
+from xdsl.ir import Operation
+from xdsl.utils.exceptions import InterpretationError
+
+from qdialect.check.interpreters.loops import within
+from qdialect.check.interpreters.memory import temporary_memory
+from qdialect.check.interpreters.reference.indexing import WindowNumbers, indices_of, scattered
+from qdialect.check.interpreters.reference.reductions import Arrays, Combine, reduce_by_region
+from qdialect.check.interpreters.reference.registry import named_run
+from qdialect.check.interpreters.reference.sorting import run_sort
+from qdialect.check.interpreters.values import TypedArray
+from qdialect.ops.attributes import attribute_of, integer_of, integers_of
+
+
+def _axis(op: Operation, rank: int) -> int:
+    axis = integer_of(op, "dimension")
+    if not 0 <= axis < rank:
+        raise InterpretationError(f"its operand has no axis {axis}")
+    return axis
+
+
+@named_run("tm_tensor.scan", is_rounded=True)
+def _scan(
+    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
+) -> Sequence[TypedArray]:
+    """
+    A scan, which combines each element with all elements before it, one at a time.
+
+    An inclusive scan includes the element itself; an exclusive one starts with the accumulator. The
+    second result, if there is one, is the last element.
+    """
+    value, target, accumulator = operands
+    axis = _axis(op, len(value.shape))
+    inclusive = attribute_of(op, "inclusive")
+    if not isinstance(inclusive, IntegerAttr):
+        raise InterpretationError("it has no attribute 'inclusive'")
+    kept = value.shape[:axis] + value.shape[axis + 1 :]
+    if target.shape != value.shape or accumulator.shape != kept:
+        raise InterpretationError("the shapes of its operands do not match")
+    count = value.shape[axis]
+    if not count:
+        return [target, accumulator]
+
+    def scan(combine: Combine, arrays: Arrays, initial: Arrays) -> Arrays:
+        (elements,) = (np.moveaxis(array, axis, 0) for array in arrays)
+        so_far = [elements[0]] if inclusive.value.data else initial
+        with temporary_memory(elements.nbytes):
+            found = np.empty(elements.shape, elements.dtype)
+        found[0] = so_far[0]
+        for at in range(1, count):
+            so_far = combine(so_far, [elements[at if inclusive.value.data else at - 1]])
+            found[at] = so_far[0]
+        return [np.moveaxis(found, 0, axis)]
+
+    (made,) = reduce_by_region(interpreter, op, [value], [accumulator], scan, is_started=True)
+    last = np.take(made.elements, count - 1, axis)
+    ends = TypedArray.of(last, op.results[1].type) if count > 1 else accumulator
+    return [made, ends]
+
+
+@named_run("tm_tensor.sort", is_rounded=False)
+def _sort(
+    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
+) -> Sequence[TypedArray]:
+    """A sort, whose region returns whether two neighbours need not be swapped."""
+    axis = _axis(op, len(operands[0].shape))
+    return run_sort(interpreter, op, operands, axis, is_strict=False)
+
+
+@named_run("tm_tensor.scatter", is_rounded=True)
+def _scatter(
+    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
+) -> Sequence[TypedArray]:
+    """
+    Elements are combined in the order of the updates, which are the first axis.
+
+    The others are the last axes of the result. An index counts from its own position in these.
+    """
+    updates, indices, target = operands
+    axes = integers_of(op, "dimension_map")
+    rank = len(target.shape)
+    first = rank + 1 - len(updates.shape)
+    if (
+        first < 0
+        or not updates.shape
+        or indices.shape != (updates.shape[0], len(axes))
+        or len(set(axes)) != len(axes)
+        or not set(range(first)) <= set(axes) <= set(range(rank))
+    ):
+        raise InterpretationError("its indices do not match its operands")
+    numbers = WindowNumbers(
+        windows=range(1, len(updates.shape)),
+        dropped=range(first),
+        batching=(),
+        indices_batching=(),
+        starts=axes,
+        vector=1,
+    )
+    places = indices_of(indices)
+    sizes = [1] * first + [*updates.shape[1:]]
+    if updates.elements.size:
+        within(
+            tuple(places[:, at] for at in range(len(axes))),
+            tuple(target.shape[axis] - sizes[axis] + 1 for axis in axes),
+        )
+
+    def scatter(combine: Combine, arrays: Arrays, initial: Arrays) -> Arrays:
+        def updated(old: Arrays, new: Arrays) -> Arrays:
+            return combine(new, old)
+
+        return scattered(updated, initial, places, arrays, numbers)
+
+    with temporary_memory(8 * target.elements.size):
+        return reduce_by_region(interpreter, op, [updates], [target], scatter, is_started=True)

@@ -1,0 +1,299 @@
+"""
+Running two functions with the same arguments, where no proof decides whether they are the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from typing_extensions import override
+from xdsl.dialects.func import FuncOp
+from xdsl.interpreter import Interpreter, PythonValues
+from xdsl.ir import Operation
+from xdsl.utils.exceptions import InterpretationError
+
+from qdialect.check.attribute_keys import assumed_shape
+from qdialect.check.batched_runs import BatchedRuns, run_batches, steps_for
+from qdialect.check.function_terms import ComparedModule
+from qdialect.check.interpreters import (
+    DealtArguments,
+    ModuleInterpreter,
+    OpInterpretationError,
+    TypedArray,
+    dealt_arguments,
+    interesting_numbers,
+)
+from qdialect.check.interpreters.interpreter import is_rounded
+from qdialect.check.interpreters.values import at_all_positions, value_of
+from qdialect.check.interpreters.work import work_spent_by
+from qdialect.check.step_budget import STEPS_PER_REQUEST, StepBudget, StepLimitError
+from qdialect.check.typed_values import place, require_same_results
+from qdialect.ir.value_types import shape_of
+from qdialect.support.lazy_numpy import np
+from qdialect.support.memory_budget import MemoryLimitError, memory_budget
+
+DEFAULT_RUNS: Final = 512
+"""The default maximum number of sets of arguments, unless more sets are all combinations."""
+
+MAX_COMBINATIONS: Final = 1 << 12
+"""The maximum number of combinations of argument values that are tried one by one."""
+
+_MAX_BATCHED_COMBINATIONS: Final = 1 << 16
+"""The maximum number of combinations of argument values that are tried in batches."""
+
+_MAX_TEXT: Final = 60
+
+_STEPS_PER_ARGUMENT_ELEMENT: Final = 4
+
+_PRODUCTS_PER_STEP: Final = 1 << 8
+"""A step is an element here, and a product of a sum takes less."""
+
+
+@dataclass(eq=False)
+class RunFailure(Exception):
+    """A function could not be run."""
+
+    reason: str
+    op: Operation
+    is_before: bool
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The number of runs in which two functions had the same results."""
+
+    count: int
+    is_exhaustive: bool
+    """Whether these were all possible arguments, and their results are defined to the bit."""
+
+    note: str = ""
+    """Remarks on the runs: the engine, and how closely results were compared."""
+
+
+class Engine(Protocol):
+    """A compiler that runs both modules."""
+
+    def compare(self, functions: tuple[FuncOp, FuncOp], max_sets: int) -> Runs:
+        """
+        Run both functions, of types that mean the same, with the same arguments.
+
+        Raises DifferenceError for results that are different, and RunFailure if they cannot be run,
+        or if a difference may be legal.
+        """
+        ...
+
+
+def compare_runs(
+    sides: tuple[ComparedModule, ComparedModule],
+    functions: tuple[FuncOp, FuncOp],
+    max_sets: int,
+    steps: StepBudget,
+) -> Runs:
+    """
+    Run both functions, whose types mean the same, with the same arguments.
+
+    Raises DifferenceError if results differ, and RunFailure if the first function fails for all
+    arguments, or the second one for arguments with which the first one succeeds.
+    """
+    old, new = functions
+    sets = _dealt(functions, max_sets, _MAX_BATCHED_COMBINATIONS)
+    # The other half is for running the remaining sets one by one.
+    with steps.limited_to_part(2):
+        batches = _batches(sides, functions, sets, steps)
+    if batches is None:
+        sets = _dealt(functions, max_sets, max(max_sets, MAX_COMBINATIONS))
+        numbers, count = range(len(sets)), 0
+    else:
+        numbers, count = batches.unknown, batches.count
+    elements = sum(math.prod(assumed_shape(type)) for type in old.function_type.inputs)
+    runners = [_Runner(side, of, steps) for side, of in zip(sides, functions, strict=True)]
+    failure: RunFailure | None = None
+    for number in numbers:
+        try:
+            # Spend steps before the arguments take memory.
+            steps.spend(_STEPS_PER_ARGUMENT_ELEMENT * elements)
+            arguments = sets[number]
+            olds = runners[0].run(arguments)
+        except StepLimitError as error:
+            failure = failure or RunFailure(str(error), old, is_before=True)
+            break
+        except (InterpretationError, MemoryLimitError) as error:
+            # Where the first function is undefined, the second one may do anything.
+            failure = failure or _failure(error, old, is_before=True)
+            continue
+        try:
+            news = runners[1].run(arguments)
+        except StepLimitError as error:
+            failure = failure or RunFailure(str(error), new, is_before=False)
+            break
+        except (InterpretationError, MemoryLimitError) as error:
+            raise _failure(error, new, is_before=False) from None
+        with place(after=arguments_text(number, arguments)):
+            require_same_results(olds, news)
+        count += 1
+    if not count:
+        raise failure or RunFailure("no arguments could be made for it", old, is_before=True)
+    is_rounded = any(runner.is_rounded for runner in runners)
+    return Runs(count, sets.is_exhaustive and count == len(sets) and not is_rounded)
+
+
+def _dealt(
+    functions: tuple[FuncOp, FuncOp], max_sets: int, max_combinations: int
+) -> DealtArguments:
+    """Arguments for both functions. Raises RunFailure if a type has no values to deal."""
+    old = functions[0]
+    try:
+        return dealt_arguments(
+            old.function_type,
+            interesting=interesting_numbers(functions),
+            max_sets=max_sets,
+            max_combinations=max_combinations,
+        )
+    except InterpretationError as error:
+        raise RunFailure(str(error), old, is_before=True) from None
+
+
+def _batches(
+    sides: tuple[ComparedModule, ComparedModule],
+    functions: tuple[FuncOp, FuncOp],
+    sets: DealtArguments,
+    steps: StepBudget,
+) -> BatchedRuns | None:
+    """
+    Run both functions in batches if the sets are all combinations; None if that is impossible.
+    """
+    if not sets.is_exhaustive:
+        return None
+    needed = [steps_for(*of, len(sets)) for of in zip(sides, functions, strict=True)]
+    if None in needed or sum(filter(None, needed)) > steps.left:
+        return None
+    old, new = (_Runner(side, of, steps) for side, of in zip(sides, functions, strict=True))
+    try:
+        return run_batches(sets, (old.run_batch, new.run_batch))
+    except StepLimitError:
+        return None
+
+
+def _failure(error: Exception, function: FuncOp, *, is_before: bool) -> RunFailure:
+    op = error.op if isinstance(error, OpInterpretationError) else function
+    return RunFailure(str(error), op, is_before)
+
+
+def arguments_text(number: int, arguments: Sequence[TypedArray]) -> str:
+    """The end of a message: the set of arguments for which results differ."""
+    if not arguments:
+        return ""
+    if sum(argument.elements.size for argument in arguments) <= len(arguments):
+        text = ", ".join(map(str, arguments))
+        if len(text) <= _MAX_TEXT:
+            return f", with {text}"
+    return f", with set #{number} of arguments"
+
+
+def _limit_behind(error: BaseException | None) -> StepLimitError | None:
+    """The StepLimitError that an error of the interpreter wraps, if it does."""
+    while error is not None and not isinstance(error, StepLimitError):
+        error = error.__cause__
+    return error
+
+
+class _StepCounter(Interpreter.Listener):
+    """Spends the steps of a run. Raises StepLimitError."""
+
+    def __init__(self, steps: StepBudget) -> None:
+        self._steps = steps
+        self.has_rounded = False
+
+    @override
+    def will_interpret_op(self, op: Operation, args: PythonValues) -> None:
+        self._steps.spend(STEPS_PER_REQUEST + _size(args))
+
+    @override
+    def did_interpret_op(self, op: Operation, results: PythonValues) -> None:
+        self._steps.spend(_size(results))
+        self.has_rounded = self.has_rounded or is_rounded(op)
+
+
+def _size(values: Sequence[Any]) -> int:
+    return sum(value.elements.size for value in values if isinstance(value, TypedArray))
+
+
+class _Runner:
+    """Runs one function with any number of sets of arguments."""
+
+    def __init__(self, side: ComparedModule, function: FuncOp, steps: StepBudget) -> None:
+        self._side = side
+        self._function = function
+        self._steps = steps
+        self._counter = _StepCounter(steps)
+        self._interpreter: ModuleInterpreter | None = None
+
+    @property
+    def is_rounded(self) -> bool:
+        """Whether an op that was run is defined up to rounding only."""
+        return self._counter.has_rounded
+
+    def run(self, arguments: Sequence[TypedArray]) -> tuple[TypedArray, ...]:
+        """
+        Run the function once. Raises InterpretationError, StepLimitError and MemoryLimitError.
+        """
+        types = self._function.function_type
+        given = tuple(
+            TypedArray.of(argument.elements, type)
+            for argument, type in zip(arguments, types.inputs.data, strict=True)
+        )
+        return self._called(given)
+
+    def run_batch(self, arguments: Sequence[TypedArray], count: int) -> list[TypedArray]:
+        """
+        Run the function with `count` sets of arguments: see `batched_runs.Run`.
+
+        Raises as `run` does.
+        """
+        types = self._function.function_type
+        given = tuple(
+            TypedArray.of(argument.elements, at_all_positions(type, argument.shape))
+            for argument, type in zip(arguments, types.inputs.data, strict=True)
+        )
+        results: list[TypedArray] = []
+        for result, type in zip(self._called(given), types.outputs.data, strict=True):
+            # A result that depends on no argument has no batch axis yet.
+            shape = (count, *(shape_of(type) or ()))
+            elements = np.broadcast_to(result.elements, shape)
+            results.append(TypedArray.of(elements, at_all_positions(type, shape)))
+        return results
+
+    def _called(self, given: tuple[TypedArray, ...]) -> tuple[TypedArray, ...]:
+        with memory_budget():
+            # A failed run leaves an interpreter in the middle of a function: do not reuse it.
+            interpreter, self._interpreter = self._interpreter or self._made(), None
+            try:
+                with work_spent_by(self):
+                    results = interpreter.call_op(self._function, given)
+            except InterpretationError as error:
+                if (limit := _limit_behind(error)) is not None:
+                    raise limit from None
+                raise
+        self._interpreter = interpreter
+        types = self._function.function_type.outputs.data
+        if len(results) != len(types):
+            # It may end in an unknown op, which could be a terminator.
+            raise OpInterpretationError(self._function, "does not end in a return")
+        return tuple(map(value_of, results, types))
+
+    def spend_products(self, count: int) -> None:
+        """Spend the steps for products of a sum. Raises StepLimitError."""
+        self._steps.spend(count // _PRODUCTS_PER_STEP)
+
+    def spend_elements(self, count: int) -> None:
+        """Nothing: the operands and results of all ops are counted."""
+
+    def _made(self) -> ModuleInterpreter:
+        # The counter raises StepLimitError before this limit is reached.
+        max_steps = self._steps.left + 1
+        interpreter = ModuleInterpreter(self._side.module, self._side.resources, max_steps)
+        interpreter.listeners = (self._counter,)
+        return interpreter

@@ -1,0 +1,424 @@
+"""Reading the value graph of a value: constants, casts, arithmetic and shape ops."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    DenseResourceAttr,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    f64,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from qdialect.algebra.movement import (
+    DYNAMIC,
+    BroadcastInDim,
+    Movement,
+    MovementError,
+    Reshape,
+    Shape,
+)
+from qdialect.algebra.padding import PadWith
+from qdialect.algebra.splat import Splat
+from qdialect.check.dequantize import SlotTable
+from qdialect.check.followed_elements import elements_at, pieces_of
+from qdialect.check.index_maps import NotCertifiableError, moved_shape, steps_of
+from qdialect.check.step_budget import STEPS_PER_REQUEST, StepBudget, StepLimitError
+from qdialect.check.value_nodes import (
+    CastNode,
+    ComputedNode,
+    ConstantNode,
+    LayerAt,
+    MovedNode,
+    Node,
+    SymbolNode,
+    stores_the_same,
+)
+from qdialect.dialects.quant.shape_ops import ShapeOp
+from qdialect.dialects.quant.types import UniformQuantizedType
+from qdialect.ir.elements import (
+    MAX_REPEATED_ELEMENTS,
+    DenseElementsAttr,
+    UnsupportedElementTypeError,
+    element_dtype,
+    elements_of,
+    in_width,
+)
+from qdialect.ir.ordering import dependencies_first
+from qdialect.ir.resources import ResourceBlobs
+from qdialect.ir.value_types import element_type_or_self, shape_of
+from qdialect.ops.along_axis import AXIS, AlongAxis, said_along_axis
+from qdialect.ops.attributes import as_integers, held_elements, integers_in_list
+from qdialect.ops.computed_integers import computed_integers, computes_integers
+from qdialect.ops.elementwise import is_arithmetic, read_elementwise
+from qdialect.ops.interface import (
+    Code,
+    NotFoldable,
+    elements_attribute_of,
+    find_attribute,
+    is_cast,
+    is_list,
+    model_of,
+    name_of,
+    read_movements,
+)
+from qdialect.ops.models import Movements
+from qdialect.support.lazy_numpy import np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class GraphReader:
+    """
+    Builds the nodes of values, each value once.
+
+    `replaced` maps values to values that are read in their place. With `trusts_types`, the
+    declared result types of shape ops are not checked; otherwise a type that contradicts the
+    slots of the moved elements raises NotCertifiableError.
+    """
+
+    def __init__(
+        self,
+        resources: ResourceBlobs,
+        replaced: Mapping[SSAValue, SSAValue] | None = None,
+        *,
+        trusts_types: bool = True,
+        steps: StepBudget | None = None,
+    ) -> None:
+        self._resources = resources
+        self._trusts_types = trusts_types
+        self._steps = steps
+        self._replaced: Mapping[SSAValue, SSAValue] = replaced or {}
+        self._nodes: dict[SSAValue, Node] = {}
+
+    def read(self, value: SSAValue) -> Node:
+        """
+        The node of a value. Raises NotCertifiableError if the value is not computed from
+        constants.
+        """
+        wanted = self._final(value)
+        for each in dependencies_first([wanted], self._made_of):
+            if each not in self._nodes:
+                self._nodes[each] = _UnknownNode.of(each, "it depends on itself")
+                self._nodes[each] = self._node(each)
+        node = self._nodes[wanted]
+        if isinstance(node, _UnknownNode):
+            raise NotCertifiableError(node.reason)
+        return node
+
+    def _final(self, value: SSAValue) -> SSAValue:
+        while value in self._replaced:
+            value = self._replaced[value]
+        return value
+
+    def _made_of(self, value: SSAValue) -> Sequence[SSAValue]:
+        owner = value.owner
+        if value in self._nodes or not isinstance(owner, Operation):
+            return ()
+        is_known = model_of(owner) is not None or is_cast(owner) or is_arithmetic(owner)
+        if not is_known and not is_list(owner):
+            return ()
+        return [self._final(operand) for operand in owner.operands]
+
+    def _node(self, value: SSAValue) -> Node:
+        try:
+            node = self._known(value)
+        except StepLimitError:
+            raise
+        except NotCertifiableError as error:
+            return _UnknownNode.of(value, str(error))
+        return node or _UnknownNode.of(value, "it is not computed from constants")
+
+    def _known(self, value: SSAValue) -> Node | None:
+        """
+        The node of the result of a constant, a cast or a shape op; None for other values.
+
+        Raises NotCertifiableError.
+        """
+        owner = value.owner
+        if not isinstance(owner, Operation) or len(owner.results) != 1:
+            return None
+        if model_of(owner) is not None:
+            try:
+                return self._moved(owner)
+            except NotCertifiableError:
+                # The op may be both a shape op and arithmetic, such as `linalg.generic`.
+                if not is_arithmetic(owner):
+                    raise
+        if is_cast(owner):
+            return self._cast(owner)
+        if is_arithmetic(owner):
+            return self._computed(owner)
+        if (name := elements_attribute_of(owner)) is not None:
+            return self._constant(owner, name)
+        return None
+
+    def _operand(self, value: SSAValue) -> Node:
+        """The node of an operand whose elements are moved or cast. Raises NotCertifiableError."""
+        return self.read(value)
+
+    def _moved(self, op: Operation) -> MovedNode:
+        model = model_of(op)
+        assert model is not None
+        try:
+            read = read_movements(op, model, self)
+        except NotFoldable as error:
+            raise NotCertifiableError(str(error)) from None
+        operands = [self._operand(operand) for operand in read.operands]
+        padding = None if read.padding is None else self._operand(read.padding)
+        type = op.results[0].type
+        node = _moved(read.movements, operands, padding, element_type_or_self(type))
+        if node.shape != _static_shape(type):
+            raise NotCertifiableError(f"'{name_of(op)}' makes a tensor of shape {list(node.shape)}")
+        _, node.slots = _typed(type, node.shape)
+        if not self._trusts_types and not isinstance(op, ShapeOp):
+            self._require_true(op, read, node)
+        return node
+
+    def _require_true(self, op: Operation, read: Movements, node: MovedNode) -> None:
+        """
+        Raise NotCertifiableError if the declared type contradicts the slots of the moved
+        elements.
+        """
+        lie = NotCertifiableError(
+            f"the type of '{name_of(op)}' contradicts the slots of its elements"
+        )
+        declared = [_typed(each.type, _static_shape(each.type)) for each in read.operands]
+        if any(not stores_the_same(type, node.element_type) for type, _ in declared):
+            raise lie
+        if node.slots is None or node.slots.is_one_for_all(slots for _, slots in declared):
+            return
+        operands = [
+            SymbolNode(
+                shape=_static_shape(each.type), element_type=type, slots=slots, symbol=0, text=""
+            )
+            for each, (type, slots) in zip(read.operands, declared, strict=True)
+        ]
+        moved = _moved(read.movements, operands, None, node.element_type)
+        for positions in pieces_of(node.size):
+            if self._steps is not None:
+                self._steps.spend(STEPS_PER_REQUEST + len(positions))
+            layer = elements_at(moved, positions, with_data=False).layers[0]
+            scales, zero_points = node.slots.at(positions)
+            if not layer.is_same_as(LayerAt(layer.node, scales, zero_points)):
+                raise lie
+
+    def _cast(self, op: Operation) -> Node:
+        operand = self._operand(op.operands[0])
+        type, slots = _typed(op.results[0].type, operand.shape)
+        said = _said_along_axis(op, operand.shape)
+        if said is not None:
+            return ComputedNode(
+                shape=operand.shape,
+                element_type=type,
+                op=op,
+                slots=slots,
+                operand=operand,
+                settings=self._settings(op, AXIS, said.attribute),
+                sides=_sides_of_elements(op, said, operand.shape),
+            )
+        return CastNode(
+            shape=operand.shape,
+            element_type=type,
+            op=op,
+            slots=slots,
+            operand=operand,
+            settings=self._settings(op),
+        )
+
+    def _computed(self, op: Operation) -> ComputedNode:
+        """The node of an arithmetic op on constants. Raises NotCertifiableError."""
+        type = op.results[0].type
+        shape = _static_shape(type)
+        try:
+            read = read_elementwise(op, self)
+            operands = [
+                _moved(
+                    read.movements_of(number, node.shape, shape), [node], None, node.element_type
+                )
+                for number, node in enumerate(map(self._operand, read.operands))
+            ]
+        except NotFoldable as error:
+            raise NotCertifiableError(str(error)) from None
+        element_type, slots = _typed(type, shape)
+        # The main operand holds the stored integers; scales are floats.
+        main = next((at for at, node in enumerate(operands) if _holds_integers(node)), 0)
+        return ComputedNode(
+            shape=shape,
+            element_type=element_type,
+            op=op,
+            slots=slots,
+            operand=operands[main],
+            settings=(read.term, main),
+            sides=tuple(node for at, node in enumerate(operands) if at != main),
+        )
+
+    def _settings(self, op: Operation, *without: str) -> Hashable:
+        """The attributes of a cast except those named in `without`, as a key."""
+        held = {**op.attributes, **op.properties}
+        return frozenset(item for item in held.items() if item[0] not in without)
+
+    def _constant(self, op: Operation, name: str) -> Node:
+        attribute = find_attribute(op, name)
+        if attribute is None:
+            attribute = held_elements(op)
+        try:
+            held_type, shape, elements = self._held(attribute)
+        except UnsupportedElementTypeError as error:
+            raise NotCertifiableError(str(error)) from None
+        type, slots = _typed(op.results[0].type, shape)
+        return ConstantNode(
+            shape=shape,
+            element_type=type,
+            op=op,
+            slots=slots,
+            elements=elements,
+            held_type=held_type,
+        )
+
+    def _held(self, attribute: Attribute | None) -> tuple[Attribute, Shape, NDArray[Any]]:
+        """The element type, shape and elements of an attribute; one element for a splat."""
+        values: Splat | NDArray[Any] | None = None
+        if isinstance(attribute, IntegerAttr | FloatAttr):
+            type = cast(Any, attribute).type
+            data = np.frombuffer(type.pack([attribute.value.data]), dtype=element_dtype(type))
+            return type, (), in_width(data, type)
+        if isinstance(attribute, DenseIntOrFPElementsAttr):
+            values = elements_of(cast(DenseElementsAttr, attribute))
+        elif isinstance(attribute, DenseResourceAttr):
+            values = self._resources.read(attribute)
+        if values is None:
+            raise NotCertifiableError("the data of a constant is missing")
+        elements = np.asarray(values.value) if isinstance(values, Splat) else values
+        return cast(Any, attribute).type.element_type, values.shape, elements.reshape(-1)
+
+    def integers(self, value: SSAValue) -> NDArray[np.integer[Any]]:
+        """The elements of an integer constant, for models of ops. Raises NotFoldable."""
+        if isinstance(owner := value.owner, Operation):
+            if is_list(owner):
+                return integers_in_list(owner, self)
+            if _moves_computed(owner):
+                return computed_integers(value, self)
+        try:
+            node = self.read(value)
+            if node.size > MAX_REPEATED_ELEMENTS:
+                raise NotCertifiableError("a constant that parametrizes it is too long")
+            elements = elements_at(node, np.arange(node.size, dtype=np.int64))
+            # A `!tosa.shape` is not a tensor.
+            is_shape = isinstance(node, ConstantNode) and shape_of(value.type) is None
+            type = cast(ConstantNode, node).held_type if is_shape else node.element_type
+            return as_integers(elements.numbers_at(0), type).reshape(node.shape)
+        except NotCertifiableError as error:
+            raise NotFoldable(Code.NOT_CONSTANT, str(error)) from None
+
+
+@dataclass(eq=False, kw_only=True)
+class _UnknownNode(Node):
+    """The node of a value that cannot be read."""
+
+    reason: str
+
+    @classmethod
+    def of(cls, value: SSAValue, reason: str) -> _UnknownNode:
+        """The node of `value`, with the reason why it cannot be read."""
+        return cls(shape=(), element_type=value.type, reason=reason)
+
+
+def _moves_computed(op: Operation) -> bool:
+    """Whether the elements of a result are computed integers, moved by shape ops or not."""
+    while not computes_integers(op):
+        operand = op.operands[0].owner if model_of(op) is not None and op.operands else None
+        if not isinstance(operand, Operation):
+            return False
+        op = operand
+    return True
+
+
+def _said_along_axis(op: Operation, shape: Shape) -> AlongAxis | None:
+    """The parameters that a cast has along an axis. Raises NotCertifiableError."""
+    try:
+        return said_along_axis(op, shape)
+    except NotFoldable as error:
+        raise NotCertifiableError(str(error)) from None
+
+
+def _sides_of_elements(op: Operation, said: AlongAxis, shape: Shape) -> tuple[Node, ...]:
+    """The parameters of each element, by columns: minimum and maximum, or the scale."""
+    rows = said.rows.reshape(len(said.rows), -1)
+    columns = (
+        ConstantNode(
+            shape=rows.shape[:1],
+            element_type=f64,
+            op=op,
+            slots=None,
+            elements=column.copy().view(element_dtype(f64)),
+            held_type=f64,
+        )
+        for column in rows.T
+    )
+    along = BroadcastInDim((said.axis,), shape)
+    return tuple(_moved([along], [column], None, f64) for column in columns)
+
+
+def _moved(
+    movements: Sequence[Movement],
+    operands: Sequence[Node],
+    padding: Node | None,
+    element_type: Attribute,
+) -> MovedNode:
+    """
+    The node of operands after movements, applied in sequence.
+
+    Raises NotCertifiableError for a movement that is impossible, such as a slice beyond the end.
+    """
+    # Without movements, make a node for the op by a reshape to the same shape.
+    for movement in steps_of(movements or [Reshape(operands[0].shape)]):
+        shapes = [operand.shape for operand in operands]
+        try:
+            movement.result_shape(*shapes)
+        except MovementError as error:
+            raise NotCertifiableError(str(error)) from None
+        node = MovedNode(
+            shape=moved_shape(movement, shapes),
+            element_type=element_type,
+            movement=movement,
+            operands=operands,
+            padding=padding if isinstance(movement, PadWith) else None,
+        )
+        operands = [node]
+    return cast(MovedNode, operands[0])
+
+
+def _holds_integers(node: Node) -> bool:
+    """Whether a value is computed from an integer constant."""
+    while isinstance(node, MovedNode | CastNode):
+        node = node.operands[0] if isinstance(node, MovedNode) else node.operand
+    return isinstance(node, ConstantNode) and isinstance(node.held_type, IntegerType)
+
+
+def _static_shape(type: Attribute) -> Shape:
+    shape = shape_of(type) or ()
+    if DYNAMIC in shape:
+        raise NotCertifiableError("a length is only known at run time")
+    return shape
+
+
+def _typed(type: Attribute, shape: Shape) -> tuple[Attribute, SlotTable | None]:
+    """The element type of a value of `type`, and its slots if it is quantized."""
+    element_type = element_type_or_self(type)
+    if element_type is not type and (declared := _static_shape(type)) != shape:
+        raise NotCertifiableError(f"{list(shape)} is not the declared shape {list(declared)}")
+    if not isinstance(element_type, UniformQuantizedType):
+        return element_type, None
+    try:
+        return element_type, SlotTable.of(element_type, shape)
+    except VerifyException as error:
+        raise NotCertifiableError(str(error)) from None

@@ -1,0 +1,273 @@
+"""
+The nodes of a value graph: constants, casts, arithmetic, shape ops and symbols.
+
+A symbol is an unknown value: an argument, or the result of an op without a model. Only its
+class of equal values is known.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import override
+from xdsl.ir import Attribute, Operation
+
+from qdialect.algebra.movement import Movement, Shape
+from qdialect.check.dequantize import Doubles, Integers, SlotTable, bits_of, differ
+from qdialect.check.index_maps import NotCertifiableError, Positions
+from qdialect.dialects.quant.types import UniformQuantizedType
+from qdialect.ops.interface import name_of
+from qdialect.support.lazy_numpy import np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_NUMBERS = count()
+
+
+def storage_of(type: Attribute) -> Hashable:
+    """Everything in an element type except scales and zero points, as a key."""
+    if isinstance(type, UniformQuantizedType):
+        return (
+            type.storage_type.bitwidth,
+            type.is_signed,
+            type.storage_type_min,
+            type.storage_type_max,
+            type.expressed_type,
+        )
+    return type
+
+
+def stores_the_same(one: Attribute, other: Attribute) -> bool:
+    """Whether two element types differ at most in scales and zero points."""
+    return storage_of(one) == storage_of(other)
+
+
+@dataclass(eq=False, kw_only=True)
+class Node:
+    """A value of a static shape."""
+
+    shape: Shape
+    element_type: Attribute
+
+    number: int = field(default_factory=_NUMBERS.__next__)
+    """A unique number, greater than those of the operands."""
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+
+@dataclass(eq=False, kw_only=True)
+class TypedNode(Node):
+    """A value whose type determines how its elements are read."""
+
+    slots: SlotTable | None
+
+    @cached_property
+    def kind(self) -> Hashable:
+        """A key: elements of nodes with equal kinds are read in the same way."""
+        return storage_of(self.element_type)
+
+    @property
+    def cast(self) -> Operation | None:
+        """The op of a cast node, None for other nodes."""
+        return None
+
+    def layer_at(self, positions: Positions) -> LayerAt:
+        """The layer of this node for the elements at row-major positions."""
+        scales, zero_points = self.slots.at(positions) if self.slots else (None, None)
+        return LayerAt(self, scales, zero_points)
+
+
+@dataclass(eq=False, kw_only=True)
+class ConstantNode(TypedNode):
+    """A constant."""
+
+    op: Operation
+
+    elements: NDArray[Any]
+    """All elements, row-major; or one element if all are equal."""
+
+    held_type: Attribute
+    """The element type of the attribute that holds the elements."""
+
+    @cached_property
+    @override
+    def kind(self) -> Hashable:
+        """A key that includes the dtype of `bits_at`."""
+        dtype = self.elements.dtype
+        long = str(dtype) if dtype.itemsize > 8 else ""
+        return "constant", long, storage_of(self.element_type)
+
+    def bits_at(self, positions: Positions) -> NDArray[Any]:
+        """The elements at row-major positions: see `bits_of`."""
+        if len(self.elements) == 1:
+            positions = np.zeros_like(positions)
+        return bits_of(self.elements[positions], self.held_type)
+
+
+@dataclass(eq=False, kw_only=True)
+class ZerosNode(TypedNode):
+    """Real zero at each position of a tensor: of a quantized one, the zero point."""
+
+    @cached_property
+    @override
+    def kind(self) -> Hashable:
+        return "constant", "", storage_of(self.element_type)
+
+    def bits_at(self, positions: Positions) -> NDArray[Any]:
+        """The zeros at row-major positions: see `bits_of`."""
+        if self.slots is None:
+            return np.zeros(len(positions), dtype=np.uint64)
+        _, zero_points = self.slots.at(positions)
+        return bits_of(zero_points, self.element_type)
+
+
+@dataclass(eq=False, kw_only=True)
+class SymbolNode(TypedNode):
+    """An unknown value, identified by its class of equal values."""
+
+    symbol: int
+    """The number of the class."""
+
+    text: str
+    """A description for messages."""
+
+    @cached_property
+    @override
+    def kind(self) -> Hashable:
+        return "symbol", storage_of(self.element_type)
+
+
+@dataclass(eq=False, kw_only=True)
+class CastNode(TypedNode):
+    """A cast of the elements of another value."""
+
+    op: Operation
+    operand: Node
+
+    settings: Hashable
+    """A key of the attributes: casts with the same name and settings do the same."""
+
+    @cached_property
+    @override
+    def kind(self) -> Hashable:
+        return "cast", name_of(self.op), self.settings, storage_of(self.element_type)
+
+    @property
+    @override
+    def cast(self) -> Operation | None:
+        return self.op
+
+
+@dataclass(eq=False, kw_only=True)
+class ComputedNode(CastNode):
+    """
+    Arithmetic on the elements of another value, with constants as further operands.
+
+    Its `settings` are the computed term.
+    """
+
+    sides: tuple[Node, ...]
+    """The constants, broadcast to the shape of this node."""
+
+
+@dataclass(eq=False, kw_only=True)
+class MovedNode(Node):
+    """The result of one movement of operands."""
+
+    movement: Movement
+    operands: Sequence[Node]
+
+    padding: Node | None = None
+    """The element at new positions; None for real zero."""
+
+    slots: SlotTable | None = None
+    """The slots of the declared type, on the last node of an op; None otherwise."""
+
+
+@dataclass
+class SideAt:
+    """The elements of a constant operand of arithmetic that are combined with some elements."""
+
+    element_type: Attribute
+
+    numbers: NDArray[Any]
+    """The numbers: integers, doubles, or bits, as in `Elements.numbers_at`."""
+
+    def is_same_as(self, other: SideAt) -> NDArray[np.bool_]:
+        """A mask of the elements that equal those of `other`."""
+        if self.element_type != other.element_type:
+            return np.zeros(len(self.numbers), dtype=np.bool_)
+        return ~differ(self.numbers, other.numbers)
+
+
+@dataclass
+class LayerAt:
+    """How some elements are read at one level of a path of casts."""
+
+    node: TypedNode
+    """A representative of the nodes at that level, which all have the same kind."""
+
+    scales: Doubles | None
+    zero_points: Integers | None
+
+    sides: tuple[SideAt, ...] = ()
+
+    @property
+    def element_type(self) -> Attribute:
+        """The element type of `node`; other nodes at this level may have other slots."""
+        return self.node.element_type
+
+    def part(self, chosen: Positions) -> LayerAt:
+        """The layer for some of the elements."""
+        if self.sides:
+            sides = tuple(SideAt(side.element_type, side.numbers[chosen]) for side in self.sides)
+            return replace(self, sides=sides)
+        if self.scales is None or self.zero_points is None:
+            return self
+        return replace(self, scales=self.scales[chosen], zero_points=self.zero_points[chosen])
+
+    def other_sides(self, other: LayerAt) -> NDArray[np.bool_] | bool:
+        """A mask of the elements whose constant operands differ from those of `other`."""
+        if len(self.sides) != len(other.sides):
+            return True
+        wrong: NDArray[np.bool_] | bool = False
+        for side, another in zip(self.sides, other.sides, strict=True):
+            wrong = wrong | ~side.is_same_as(another)
+        return wrong
+
+    def is_same_as(self, other: LayerAt) -> bool:
+        """Whether all elements are read in the same way as those of `other`."""
+        try:
+            self.require_same(other)
+        except NotCertifiableError:
+            return False
+        if np.any(self.other_sides(other)):
+            return False
+        if self.scales is None or other.scales is None:
+            return True
+        assert self.zero_points is not None
+        assert other.zero_points is not None
+        is_other = differ(self.scales, other.scales) | differ(self.zero_points, other.zero_points)
+        return not is_other.any()
+
+    def require_same(self, other: LayerAt) -> None:
+        """Raise NotCertifiableError if elements of both layers cannot occur in one tensor."""
+        if _cast_of(self.node) != _cast_of(other.node):
+            raise NotCertifiableError("its elements are read through different casts")
+        if not stores_the_same(self.element_type, other.element_type):
+            raise NotCertifiableError(
+                f"there are elements of type '{self.element_type}' and '{other.element_type}'"
+            )
+
+
+def _cast_of(node: TypedNode) -> Hashable:
+    return (name_of(node.op), node.settings) if isinstance(node, CastNode) else None

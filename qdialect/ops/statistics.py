@@ -1,0 +1,108 @@
+"""
+Ranges recorded for a tensor: `quant.stats`, and the ops of TensorFlow that it is modelled on.
+
+https://github.com/tensorflow/tensorflow, `ptq/schemes/common/ir/QuantOps.td`, `StatisticsOp`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
+
+from xdsl.dialects.builtin import AnyFloat, DenseIntOrFPElementsAttr
+from xdsl.ir import Attribute, Operation
+
+from qdialect.algebra.movement import DYNAMIC, Shape
+from qdialect.algebra.splat import as_view
+from qdialect.ir.elements import DenseElementsAttr, elements_of
+from qdialect.ops.along_axis import AXIS, AlongAxis
+from qdialect.ops.attributes import attribute_of, integer_of
+from qdialect.ops.interface import (
+    Code,
+    NotFoldable,
+    find_attribute,
+    op_model,
+)
+from qdialect.ops.model import OpModel
+from qdialect.ops.models import CastReads
+from qdialect.support.float_format import FLOAT_FORMATS
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+LAYER_STATS: Final = "layerStats"
+AXIS_STATS: Final = "axisStats"
+
+
+class Statistics(NamedTuple):
+    """The range of a tensor, and perhaps one for each position of an axis."""
+
+    layer: NDArray[np.float64]
+    """The minimum and the maximum of all elements: shape (2,)."""
+
+    axis: int | None = None
+
+    by_axis: NDArray[np.float64] | None = None
+    """The minimum and the maximum at each position of `axis`: shape (length, 2)."""
+
+
+def _ranges_along_axis(op: Operation, shape: Shape) -> AlongAxis | None:
+    _, axis, ranges = statistics_of(op, shape)
+    return None if axis is None or ranges is None else AlongAxis(axis, ranges, AXIS_STATS, "ranges")
+
+
+STATISTICS: Final = OpModel(cast=CastReads.CONVERTED, along_axis=_ranges_along_axis)
+"""The model of an op that returns its operand, and has the attributes of `quant.stats`."""
+
+
+def is_statistics(op: Operation) -> bool:
+    """Whether `op` returns its operand, and carries ranges."""
+    return op_model(op).along_axis is _ranges_along_axis
+
+
+def statistics_of(op: Operation, shape: Shape | None) -> Statistics:
+    """
+    The ranges that an op carries for a tensor of `shape`, None for one without a rank.
+
+    Raises NotFoldable, with the reason, if they are not ranges of such a tensor.
+    """
+    layer = _ranges(attribute_of(op, LAYER_STATS), LAYER_STATS)
+    if layer.shape != (2,):
+        raise _malformed(f"'{LAYER_STATS}' must have shape [2], not {list(layer.shape)}")
+    if find_attribute(op, AXIS_STATS) is None:
+        if find_attribute(op, AXIS) is not None:
+            raise _malformed(f"'{AXIS}' requires '{AXIS_STATS}'")
+        return Statistics(layer)
+    by_axis = _ranges(attribute_of(op, AXIS_STATS), AXIS_STATS)
+    if find_attribute(op, AXIS) is None:
+        raise _malformed(f"'{AXIS_STATS}' requires '{AXIS}'")
+    axis = integer_of(op, AXIS)
+    if shape is None or not 0 <= axis < len(shape):
+        rank = "without a rank" if shape is None else f"of rank {len(shape)}"
+        raise _malformed(f"'{AXIS}' is {axis}, which a tensor {rank} does not have")
+    length = "N" if shape[axis] == DYNAMIC else shape[axis]
+    if by_axis.ndim != 2 or by_axis.shape[1] != 2 or length not in ("N", len(by_axis)):
+        raise _malformed(
+            f"'{AXIS_STATS}' must have shape [{length}, 2], a range for each position of axis "
+            f"{axis}, not {list(by_axis.shape)}"
+        )
+    return Statistics(layer, axis, by_axis)
+
+
+def _ranges(attribute: Attribute, name: str) -> NDArray[np.float64]:
+    """Minima and maxima, in this order along the last axis."""
+    if not isinstance(attribute, DenseIntOrFPElementsAttr):
+        raise _malformed(f"'{name}' must be a dense tensor of floats")
+    elements = cast(DenseElementsAttr, attribute)
+    type = elements.type.element_type
+    if not isinstance(type, AnyFloat):
+        raise _malformed(f"'{name}' must be a dense tensor of floats")
+    bits = as_view(elements_of(elements)).array()
+    ranges = FLOAT_FORMATS[type.name].decode(bits)
+    if ranges.ndim and ranges.shape[-1] == 2 and not (ranges[..., 0] <= ranges[..., 1]).all():
+        raise _malformed(f"'{name}' has a minimum that is not at most its maximum")
+    return ranges
+
+
+def _malformed(reason: str) -> NotFoldable:
+    return NotFoldable(Code.UNKNOWN_OP, reason)

@@ -1,0 +1,91 @@
+"""The value of a term for given elements, with every step rounded or wrapped to its type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from xdsl.dialects.builtin import IntegerType
+from xdsl.ir import Attribute
+
+from qdialect.algebra.parameters import MAX_WIDTH, StorageFormat
+from qdialect.ops.interface import Code, NotFoldable
+from qdialect.ops.terms import Apply, Arithmetic, Input, Scalar, Term
+from qdialect.support.float_format import FLOAT_FORMATS, FloatFormat
+from qdialect.support.lazy_numpy import np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_MOST: Final = 1 << 53
+"""Larger integers are rounded when they are converted to float64."""
+
+
+def values_of(term: Term, inputs: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """
+    The elements of a term: int64, signed whatever their type, or float64.
+
+    `inputs` are integers, modulo the width of their type, or floats. Raises NotFoldable if int64 or
+    float64 cannot represent them.
+    """
+    if isinstance(term, Input | Scalar):
+        found = inputs[term.number] if isinstance(term, Input) else _scalar(term)
+        return _wrapped(found, term.type, signed=True) if _is_integer(term.type) else found
+    operands = [values_of(operand, inputs) for operand in term.operands]
+    first, type, before = operands[0], term.type, term.operands[0].type
+    match term.arithmetic:
+        case Arithmetic.SIGNED_TO_FLOAT:
+            return _format(type).round(_exact(first))
+        case Arithmetic.UNSIGNED_TO_FLOAT:
+            return _format(type).round(_exact(_wrapped(first, before, signed=False)))
+        case Arithmetic.SIGN_EXTEND:
+            return first
+        case Arithmetic.ZERO_EXTEND:
+            return _wrapped(first, before, signed=False)
+        case Arithmetic.EXTEND_FLOAT | Arithmetic.TRUNCATE_FLOAT:
+            return _format(type).round(first)
+        case Arithmetic.SUBTRACT | Arithmetic.MULTIPLY | Arithmetic.ADD:
+            return _computed(term, *operands)
+        case Arithmetic.QUANTIZE:
+            raise NotFoldable(Code.ARITHMETIC, "its rounding is not defined for computing it here")
+
+
+def _computed(term: Apply, one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
+    compute = {
+        Arithmetic.SUBTRACT: np.subtract,
+        Arithmetic.MULTIPLY: np.multiply,
+        Arithmetic.ADD: np.add,
+    }[term.arithmetic]
+    with np.errstate(all="ignore"):
+        found = np.asarray(compute(one, other))
+    if _is_integer(term.type):
+        return _wrapped(found, term.type, signed=True)
+    return _format(term.type).round(found)
+
+
+def _scalar(term: Scalar) -> NDArray[Any]:
+    return np.asarray(term.attribute.value.data)
+
+
+def _is_integer(type: Attribute) -> bool:
+    return isinstance(type, IntegerType)
+
+
+def _wrapped(values: NDArray[Any], type: Attribute, *, signed: bool) -> NDArray[Any]:
+    width = cast(IntegerType, type).bitwidth
+    if width > MAX_WIDTH and not signed:
+        raise NotFoldable(Code.ARITHMETIC, f"elements of '{type}' are read as unsigned")
+    return np.asarray(StorageFormat(width, signed).wrap(values.astype(np.int64)))
+
+
+def _exact(values: NDArray[Any]) -> NDArray[np.float64]:
+    if values.size and (values.min() < -_MOST or values.max() > _MOST):
+        raise NotFoldable(Code.ARITHMETIC, "it converts integers that are too large")
+    return values.astype(np.float64)
+
+
+def _format(type: Attribute) -> FloatFormat:
+    found = FLOAT_FORMATS.get(type.name)
+    if found is None:
+        raise NotFoldable(Code.ARITHMETIC, f"elements of type '{type}' are not supported")
+    return found

@@ -1,0 +1,52 @@
+"""Ops that a rewrite leaves without users."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from xdsl.dialects.builtin import NoneType
+from xdsl.ir import Operation
+from xdsl.rewriter import Rewriter
+from xdsl.transforms.dead_code_elimination import is_trivially_dead
+
+from qdialect.ops.elementwise import is_arithmetic
+from qdialect.ops.interface import elements_attribute_of, op_model
+
+
+def erase_unused(gone: Sequence[Operation]) -> None:
+    """Erase unused ops, and then the ops that only they used."""
+    pending = list(gone)
+    while pending:
+        op = pending.pop()
+        if op.parent is None or any(result.first_use is not None for result in op.results):
+            continue
+        is_known = op_model(op).reads_elements
+        # The default of an omitted operand.
+        is_known |= not op.operands and isinstance(op.results[0].type, NoneType)
+        if not (is_known or is_arithmetic(op) or is_trivially_dead(op)):
+            continue
+        owners = [operand.owner for inner in op.walk() for operand in inner.operands]
+        Rewriter.erase_op(op)
+        pending += [owner for owner in owners if isinstance(owner, Operation)]
+
+
+def erase_with_unused(gone: Collection[Operation]) -> None:
+    """
+    Erase ops, which may use each other, and the ops that this leaves unused and that are pure.
+    """
+    unused: dict[Operation, None] = {}
+    for op in gone:
+        within = tuple(op.walk())
+        for inner in within:
+            owners = (operand.owner for operand in inner.operands)
+            unused |= {owner: None for owner in owners if isinstance(owner, Operation)}
+            inner.operands = ()
+    for op in gone:
+        Rewriter.erase_op(op)
+    pending = list(unused)
+    while pending:
+        op = pending.pop()
+        is_unused = op.parent is not None and all(r.first_use is None for r in op.results)
+        if is_unused and (elements_attribute_of(op) is not None or is_trivially_dead(op)):
+            pending += [o.owner for o in op.operands if isinstance(o.owner, Operation)]
+            Rewriter.erase_op(op)

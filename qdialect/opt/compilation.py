@@ -1,0 +1,442 @@
+"""Parse, verify, run passes, print: a run of `qdialect-opt` after its command line is read."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import sys
+import time
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, TextIO
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.utils.exceptions import DiagnosticException, ParseError
+from xdsl.utils.lexer import Span
+
+from qdialect.ir.errors import OpErrors, describe, message_of, op_messages
+from qdialect.opt.command_line import SPLIT_MARKER, Options
+from qdialect.opt.diagnostics import (
+    DiagnosticHandler,
+    DiagnosticPrinter,
+    Location,
+    place_in_file,
+    text_of_place,
+)
+from qdialect.opt.files import SourceText, read_text
+from qdialect.opt.held_text import held_text
+from qdialect.opt.outputs import STANDARD_OUTPUT, Output, overwrite_each_other
+from qdialect.opt.pass_spec import NestedSpec, PassSpec
+from qdialect.opt.registry import ToolContext, make_pass, make_target
+from qdialect.opt.tool_error import ToolError
+from qdialect.opt.verifier import ModuleVerifier
+from qdialect.support.garbage import paused_collection
+from qdialect.support.memory_budget import MemoryLimitError, memory_budget
+from qdialect.text.op_forms import PrintedForm
+from qdialect.text.parser import LocatingParser
+from qdialect.text.printer import MLIRPrinter
+
+if TYPE_CHECKING:
+    from xdsl.passes import ModulePass
+    from xdsl.utils.target import Target
+
+    from qdialect.folding.fold_plan import FoldPlan
+    from qdialect.folding.report import FoldReport
+    from qdialect.opt.expected_diagnostics import DiagnosticVerifier
+    from qdialect.opt.report_text import FoldReportFile
+    from qdialect.ptq.tools.quantization_text import QuantizationReportFile
+
+_RESULT = r"%[\w$.-]+(?=\s*=\s*$)"
+"""The result of an op, in the text before the name of the op."""
+
+
+class Compilation:
+    """One text on its way from the parser to the printer."""
+
+    module: ModuleOp
+    locations: Mapping[Operation, Span]
+
+    def __init__(self, source: SourceText, options: Options, handler: DiagnosticHandler) -> None:
+        self.source = source
+        self.options = options
+        self.handler = handler
+        self.context = ToolContext(
+            options.allow_unregistered_dialect, has_xdsl_ops=options.xdsl_ops
+        )
+        self.context.wants_fold_plans = options.fold_plan is not None
+        self.context.wants_values = (
+            options.quantization_report is not None or options.quantization_table
+        )
+        self._reports_told = 0
+        self._printed_names: Mapping[SSAValue, str] = {}
+
+    def run(self, passes: Sequence[ModulePass]) -> bool:
+        """Parse, verify, and run the passes; false if there was an error."""
+        return (
+            self._parse()
+            and (self.options.disable_verify or self._verify())
+            and all(self._run_pass(module_pass) for module_pass in passes)
+        )
+
+    def write(self, target: Target | None, stream: TextIO) -> bool:
+        """
+        Print the module, as MLIR if no target is given; false if there was an error.
+
+        To standard output nothing is printed then. Raises OSError if the stream does.
+        """
+        if sys.stdout is not None:
+            # What a pass has printed comes first.
+            sys.stdout.flush()
+        try:
+            if target is None and self.options.output_file in STANDARD_OUTPUT:
+                with paused_collection(), held_text(stream) as text:
+                    self._print(text)
+            elif target is None:
+                with paused_collection():
+                    self._print(stream)
+            else:
+                text = io.StringIO()
+                target.emit(self.context, self.module, text)
+                stream.write(text.getvalue())
+        except OSError:
+            raise
+        except Exception as error:
+            name = "mlir" if target is None else target.name
+            return self._fail(f"target '{name}'", error)
+        return True
+
+    def _parse(self) -> bool:
+        try:
+            parser = LocatingParser(self.context, self.source.input)
+            self.module = parser.parse_module(not self.options.no_implicit_module)
+        except ParseError as error:
+            self.handler.parse_error(error, self.source.first_line)
+            return False
+        self.locations = parser.locations
+        return True
+
+    def _verify(self) -> bool:
+        with paused_collection():
+            return ModuleVerifier(self.locate, self.handler).verify(self.module)
+
+    def _run_pass(self, module_pass: ModulePass) -> bool:
+        name = module_pass.name
+        start = time.perf_counter()
+        try:
+            module_pass.apply(self.context, self.module)
+        except Exception as error:
+            return self._fail(f"pass '{name}'", error)
+        for op, message in self.context.warnings:
+            self.handler.warning(message, self.locate(op))
+        self.context.warnings.clear()
+        if self.options.remarks:
+            self._remark()
+        if self.options.time_passes:
+            seconds = time.perf_counter() - start
+            sys.stderr.write(f"Pass {name} took {seconds:.6f} seconds\n")
+        if self.options.print_ir_after_all:
+            sys.stderr.write(f"// -----// IR Dump After {name} //----- //\n")
+            try:
+                self._print(sys.stderr)
+            except OSError:
+                raise
+            except Exception as error:
+                return self._fail(f"printing after pass '{name}'", error)
+            sys.stderr.write("\n\n")
+        if self.options.disable_verify or not self.options.verify_each:
+            return True
+        if not self._verify():
+            self.handler.note(f"after pass '{name}'", self.source.name)
+            return False
+        return True
+
+    def _remark(self) -> None:
+        """Print remarks on the folds since the last call."""
+        # It renders remarks, reports and statistics, for `--remarks` and `--fold-*` only.
+        from qdialect.opt.report_text import remarks
+
+        for report in self.context.fold_reports[self._reports_told :]:
+            for op, message in remarks(report):
+                self.handler.remark(message, self.locate(op))
+        self._reports_told = len(self.context.fold_reports)
+
+    def _fail(self, actor: str, error: Exception) -> bool:
+        """Report the error of a pass or target, at the place of its op if it has one."""
+        if self.options.debug:
+            # Only `--debug` prints one.
+            import traceback
+
+            traceback.print_exc()
+        if isinstance(error, OpErrors):
+            for op, message in error.errors:
+                self.handler.error(message, self.locate(op))
+            return False
+        emitted = op_messages(error)
+        place = self.locate(emitted[0][0]) if emitted else self.source.name
+        match error:
+            case DiagnosticException():
+                message = message_of(error)
+            case MemoryLimitError():
+                message = f"{actor} failed: {error}"
+            case RecursionError():
+                message = f"{actor} failed: nesting is too deep"
+            case MemoryError():
+                message = f"{actor} failed: out of memory"
+            case _:
+                message = f"{actor} failed: {describe(error)}"
+        self.handler.error(message, place)
+        for op, note in emitted[1:]:
+            self.handler.note(note, self.locate(op))
+        return False
+
+    def _print(self, stream: TextIO) -> None:
+        printer = MLIRPrinter(
+            stream=stream,
+            print_debuginfo=self.options.print_debuginfo,
+            form=PrintedForm(self.options.op_form),
+            read_as_generic=self._was_generic,
+        )
+        printer.print_module(self.context, self.module)
+        self._printed_names = printer.names
+
+    def _was_generic(self, op: Operation) -> bool:
+        """Whether an op was read in generic form."""
+        span = self.locations.get(op)
+        return span is not None and span.text.startswith('"')
+
+    def report_folds(self, file: FoldReportFile) -> None:
+        """Add the folds of all passes to the report. The module must have been printed."""
+        for report in self.context.fold_reports:
+            file.add(report, self)
+
+    def report_values(self, file: QuantizationReportFile) -> None:
+        """Add the values of all passes to the report. The module must have been printed."""
+        file.add(self.context.fold_reports, self)
+
+    def before(self, value: SSAValue) -> str | None:
+        """The name of a value in the text that was read."""
+        op = value.owner
+        span = self.locations.get(op) if isinstance(op, Operation) else None
+        if span is not None:
+            line = span.input.content[span.input.get_start_of_line(span.start) : span.start]
+            if (named := re.search(_RESULT, line)) is not None:
+                return named[0]
+        return self.after(value)
+
+    def after(self, value: SSAValue) -> str | None:
+        """The name of a value in the text that was printed."""
+        if (printed := self._printed_names.get(value)) is not None:
+            return f"%{printed}"
+        return None if value.name_hint is None else f"%{value.name_hint}"
+
+    def place(self, op: Operation | Block) -> str:
+        """`file:line:column` of an op in the text that was read."""
+        return text_of_place(self.locate(op) if isinstance(op, Operation) else self.source.name)
+
+    def locate(self, op: Operation) -> Location:
+        """
+        Where an operation was read.
+
+        An operation that a pass made has the place of the nearest one before it in its block, or
+        else after it, or else around it.
+        """
+        at: Operation | None = op
+        while at is not None:
+            for neighbour in _with_neighbours(at):
+                if span := self.locations.get(neighbour):
+                    return place_in_file(span, self.source.first_line)
+            at = at.parent_op()
+        return self.source.name
+
+
+def _with_neighbours(op: Operation) -> Iterator[Operation]:
+    before: Operation | None = op
+    while before is not None:
+        yield before
+        before = before.prev_op
+    after = op.next_op
+    while after is not None:
+        yield after
+        after = after.next_op
+
+
+def process(options: Options) -> bool:
+    """
+    Process the input file; false if there was an error, which is printed.
+
+    Raises ToolError for errors outside the text, and OSError if an output cannot be
+    written.
+    """
+    printer = DiagnosticPrinter(sys.stderr)
+    _check_outputs(options)
+    passes = [make_pass(spec) for spec in options.passes]
+    target = make_target(options.target)
+    source = read_text(options.input_file, printer, options.read_with)
+    if source is None:
+        return False
+    run = _Run(options, printer, passes, target)
+    with ExitStack() as outputs:
+        output = outputs.enter_context(_kept_if_good(options.output_file))
+        others = [
+            (outputs.enter_context(_kept_if_good(path)), text)
+            for path, text in (
+                (options.fold_report, run.report_text),
+                (options.fold_plan, run.plans_text),
+                (options.quantization_report, run.values_text),
+            )
+            if path is not None
+        ]
+        output.is_good = run.process(source, output.stream)
+        for other, text in others:
+            other.is_good = output.is_good
+            other.stream.write(text())
+    if options.fold_stats:
+        run.print_statistics()
+    if options.quantization_table:
+        run.print_values()
+    return output.is_good
+
+
+def _check_outputs(options: Options) -> None:
+    """Raise ToolError if an output would take the place of another, or of the input."""
+    outputs = [("module", "-o", options.output_file)]
+    for what, flag, path in (
+        ("fold report", "--fold-report", options.fold_report),
+        ("fold plan", "--fold-plan", options.fold_plan),
+        ("quantization report", "--quantization-report", options.quantization_report),
+    ):
+        if path is None:
+            continue
+        for other, other_flag, other_path in outputs:
+            if overwrite_each_other(path, other_path):
+                where = "standard output" if path in STANDARD_OUTPUT else f"'{path}'"
+                raise ToolError(
+                    f"the {other} and the {what} would both be written to {where}: "
+                    f"choose different files with {other_flag} and {flag}"
+                )
+        if options.input_file != "-" and overwrite_each_other(path, options.input_file):
+            raise ToolError(f"the {what} would be written over the input file '{path}'")
+        outputs.append((what, flag, path))
+    for name, option, path in _files_of_passes(options.passes):
+        for what, _, output in outputs:
+            if os.path.exists(path) and overwrite_each_other(output, path):
+                raise ToolError(
+                    f"the {what} would be written over '{path}', which is the {option} of '{name}'"
+                )
+
+
+def _files_of_passes(passes: Iterable[PassSpec]) -> Iterator[tuple[str, str, str]]:
+    """
+    The options of passes that may be files: the names of the pass and the option, and the value.
+    """
+    for spec in passes:
+        if isinstance(spec, NestedSpec):
+            yield from _files_of_passes(spec.passes)
+        else:
+            for option, values in spec.parameters.items():
+                yield from ((spec.name, option, text) for text in values if isinstance(text, str))
+
+
+@contextmanager
+def _kept_if_good(path: str) -> Generator[Output]:
+    """An output that replaces the file if `is_good` at the end. Raises ToolError and OSError."""
+    output = Output(path)
+    try:
+        yield output
+    except BaseException:
+        output.is_good = False
+        raise
+    finally:
+        output.close(keep=output.is_good)
+
+
+class _Run:
+    """The modules of a file, one after another."""
+
+    def __init__(
+        self,
+        options: Options,
+        printer: DiagnosticHandler,
+        passes: Sequence[ModulePass],
+        target: Target | None,
+    ) -> None:
+        self.options = options
+        self.printer = printer
+        self.passes = passes
+        self.target = target
+        self.fold_reports: list[FoldReport] = []
+        self.fold_plans: list[FoldPlan] = []
+        self.report_file: FoldReportFile | None = None
+        if options.fold_report is not None:
+            # It renders remarks, reports and statistics, for `--remarks` and `--fold-*` only.
+            from qdialect.opt.report_text import FoldReportFile
+
+            self.report_file = FoldReportFile()
+        self.values_file: QuantizationReportFile | None = None
+        if options.quantization_report is not None:
+            # It renders the output of `--quantization-*` only.
+            from qdialect.ptq.tools.quantization_text import QuantizationReportFile
+
+            self.values_file = QuantizationReportFile()
+
+    def process(self, source: SourceText, stream: TextIO) -> bool:
+        """Print each module after the passes; false if there was an error."""
+        is_good = True
+        parts = source.split() if self.options.split_input_file else iter([source])
+        for number, part in enumerate(parts):
+            if number:
+                stream.write(f"{SPLIT_MARKER}\n")
+            with memory_budget(self.options.max_memory):
+                is_good &= self._process_part(part, stream)
+        return is_good
+
+    def _process_part(self, part: SourceText, stream: TextIO) -> bool:
+        verifier = self._verifier(part) if self.options.verify_diagnostics else None
+        compilation = Compilation(part, self.options, verifier or self.printer)
+        has_run = compilation.run(self.passes) and compilation.write(self.target, stream)
+        if self.options.fold_stats or self.options.quantization_table:
+            self.fold_reports += compilation.context.fold_reports
+        self.fold_plans += compilation.context.fold_plans
+        if has_run and self.report_file is not None:
+            compilation.report_folds(self.report_file)
+        if has_run and self.values_file is not None:
+            compilation.report_values(self.values_file)
+        return has_run if verifier is None else verifier.finish()
+
+    def _verifier(self, part: SourceText) -> DiagnosticVerifier:
+        # Only `--verify-diagnostics` reads comments.
+        from qdialect.opt.expected_diagnostics import DiagnosticVerifier
+
+        return DiagnosticVerifier(part.input, part.first_line, self.printer)
+
+    def report_text(self) -> str:
+        """The file of `--fold-report`."""
+        return "" if self.report_file is None else self.report_file.text
+
+    def values_text(self) -> str:
+        """The file of `--quantization-report`."""
+        return "" if self.values_file is None else self.values_file.text
+
+    def plans_text(self) -> str:
+        """The file of `--fold-plan`."""
+        # Only `--fold-plan` writes JSON.
+        from qdialect.folding.plan_json import plans_to_json
+
+        return plans_to_json(self.fold_plans)
+
+    def print_statistics(self) -> None:
+        """Print the table of `--fold-stats`."""
+        # It renders remarks, reports and statistics, for `--remarks` and `--fold-*` only.
+        from qdialect.opt.report_text import statistics
+
+        sys.stderr.write(statistics(self.fold_reports))
+
+    def print_values(self) -> None:
+        """Print the table of `--quantization-table`."""
+        # It renders the output of `--quantization-*` only.
+        from qdialect.opt.tables import write_tables
+        from qdialect.ptq.tools.quantization_text import table_of
+
+        write_tables(sys.stderr, [table_of(self.fold_reports)])

@@ -1,0 +1,437 @@
+"""The dialects, passes and targets by name, including those of plug-ins."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields
+from functools import cache, lru_cache, partial
+from threading import RLock
+from types import UnionType
+from typing import TYPE_CHECKING, Any, cast
+
+from typing_extensions import TypeVar, override
+from xdsl import dialects
+from xdsl.context import Context
+from xdsl.dialects.builtin import UnregisteredAttr, UnregisteredOp
+from xdsl.ir import Attribute, Dialect, Operation, TypeAttribute
+from xdsl.utils.hints import type_repr
+
+from qdialect import universe
+from qdialect.folding.report_listener import FoldReportListener, WarningListener
+from qdialect.ir.blobs import fresh_builtin
+from qdialect.ir.errors import describe, first_line
+from qdialect.ir.xdsl_private import is_registered, rebuilt
+from qdialect.opt.pass_spec import NestedSpec
+from qdialect.opt.tool_error import TOOL, ToolError, did_you_mean
+from qdialect.support.bounded_cache import registered_cache
+from qdialect.text.hints import CommandLineContext
+
+if TYPE_CHECKING:
+    from dataclasses import Field
+
+    from xdsl.passes import ModulePass
+    from xdsl.universe import Universe
+    from xdsl.utils.arg_spec import (
+        ArgSpec,
+        ArgSpecConvertible,
+        ParameterListType,
+        ParameterType,
+    )
+    from xdsl.utils.target import Target
+
+    from qdialect.folding.fold_plan import FoldPlan
+    from qdialect.folding.report import FoldReport
+    from qdialect.opt.pass_spec import PassSpec
+
+ConvertibleT = TypeVar("ConvertibleT", bound="ArgSpecConvertible")
+ClassT = TypeVar("ClassT")
+
+
+@registered_cache
+@cache
+def _plugins() -> tuple[Universe, ...]:
+    """
+    The xDSL plug-ins of other packages.
+
+    A plug-in that does not load is skipped with a warning.
+    """
+    # Only `--version` and names unknown to xDSL search plug-ins (40 ms).
+    from importlib.metadata import entry_points
+
+    # Only names unknown to xDSL are searched in plug-ins.
+    from xdsl.universe import Universe
+
+    universes: list[Universe] = []
+    for plugin in entry_points(group="xdsl.universe"):
+        try:
+            loaded = plugin.load()
+        except Exception as error:
+            sys.stderr.write(
+                f"{TOOL}: warning: plug-in '{plugin.name}' does not load: {describe(error)}\n"
+            )
+        else:
+            if isinstance(loaded, Universe):
+                universes.append(loaded)
+    return tuple(universes)
+
+
+_REPLACED_IN_PART = ("memref", "ml_program", "vector")
+"""The dialects of which a few of xDSL's classes refuse IR that MLIR accepts."""
+
+
+@registered_cache
+@cache
+def _dialects() -> dict[str, Callable[[], Dialect]]:
+    known = dialects.get_all_dialects()
+    return {
+        "index": _index,
+        "shape": _shape,
+        **known,
+        **universe.get_all_dialects(),
+        "arith": _arith_on_tensors,
+        "chlo": _chlo,
+        "linalg": _linalg_with_all_names,
+        "stablehlo": _stablehlo,
+        "tensor": _tensor_of_any_shape,
+        "tosa": _tosa_with_additions,
+        **{name: partial(_as_mlir_has_it, known[name]) for name in _REPLACED_IN_PART},
+    }
+
+
+def _dialects_with_xdsl_ops() -> Iterator[tuple[str, Callable[[], Dialect]]]:
+    known = dialects.get_all_dialects()
+    for name, factory in _dialects().items():
+        own = known.get(name, factory)
+        yield name, factory if own is factory else partial(_with_ops_of, own, factory)
+
+
+def _with_ops_of(own: Callable[[], Dialect], factory: Callable[[], Dialect]) -> Dialect:
+    dialect = own()
+    return rebuilt(factory(), dialect.operations, dialect.attributes)
+
+
+@registered_cache
+@cache
+def _passes() -> dict[str, Callable[[], type[ModulePass]]]:
+    # Only a command line with passes needs those of xDSL.
+    from xdsl import transforms
+
+    return {**transforms.get_all_passes(), **universe.get_all_passes()}
+
+
+def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
+    """All passes by name, including those of plug-ins."""
+    plugged = (plugin.all_passes for plugin in _plugins())
+    return {name: factory for passes in plugged for name, factory in passes.items()} | _passes()
+
+
+def get_all_targets() -> dict[str, Callable[[], type[Target]]]:
+    """All targets by name, including those of plug-ins."""
+    # Only `--target` and `--help` need targets.
+    from xdsl import targets
+
+    plugged = (plugin.all_targets for plugin in _plugins())
+    own = targets.get_all_targets()
+    return {name: factory for found in plugged for name, factory in found.items()} | own
+
+
+def find_pass(name: str) -> Callable[[], type[ModulePass]] | None:
+    """The pass of that name: xDSL's or qdialect's, or else a plug-in's."""
+    return _passes().get(name) or next(
+        (plugin.all_passes[name] for plugin in _plugins() if name in plugin.all_passes),
+        None,
+    )
+
+
+class ToolContext(CommandLineContext, FoldReportListener, WarningListener):
+    """
+    A context with all dialects, which searches unknown ones in plug-ins.
+
+    It collects the reports, the warnings and the plans of passes.
+
+    Resources belong to the context; in xDSL, all modules of a process share them.
+
+    Threads may share it to read, fold and print modules of their own: names are found by one thread
+    at a time, since a dialect is loaded when it is first named.
+    """
+
+    def __init__(self, allow_unregistered: bool = False, *, has_xdsl_ops: bool = False) -> None:
+        """
+        Make a context of all dialects.
+
+        With `has_xdsl_ops`, the ops that xDSL has are xDSL's own classes, and verified as in xDSL.
+        """
+        super().__init__(allow_unregistered)
+        self.fold_reports: list[FoldReport] = []
+        self.warnings: list[tuple[Operation, str]] = []
+        self.fold_plans: list[FoldPlan] = []
+        self._unregistered: dict[tuple[object, str], Any] = {}
+        names: dict[str, Any] = {of.name: getattr(self, of.name) for of in fields(Context)}
+        names["allow_unregistered"] = False
+        self._registered = Context(**names)
+        """The same dialects and names, without those that are not registered."""
+        self._finding = RLock()
+        for name, factory in _dialects_with_xdsl_ops() if has_xdsl_ops else _dialects().items():
+            self.register_dialect(name, fresh_builtin if name == "builtin" else factory)
+
+    @override
+    def take_fold_report(self, report: FoldReport) -> None:
+        self.fold_reports.append(report)
+
+    @override
+    def take_warning(self, op: Operation, message: str) -> None:
+        self.warnings.append((op, message))
+
+    def take_fold_plan(self, plan: FoldPlan) -> None:
+        self.fold_plans.append(plan)
+
+    @override
+    def get_optional_op(
+        self, name: str, *, dialect_stack: Sequence[str] = ()
+    ) -> type[Operation] | None:
+        find = self._registered.get_optional_op
+
+        def find_class() -> type[Operation] | None:
+            return find(name, dialect_stack=dialect_stack) or self._lacking_op(name, dialect_stack)
+
+        return self._find(name, find_class, _unregistered_op)
+
+    def _lacking_op(self, name: str, dialect_stack: Sequence[str]) -> type[Operation] | None:
+        """The class of an op of MLIR that xDSL lacks."""
+        if "." not in name and dialect_stack:
+            name = f"{dialect_stack[-1]}.{name}"
+        if not is_registered(self, name.partition(".")[0]):
+            return None
+        # Deferred: few texts have such ops.
+        from qdialect.text.op_tables import find_op
+
+        return find_op(name)
+
+    @override
+    def get_optional_type(self, name: str) -> type[TypeAttribute] | None:
+        return self._find(
+            name, partial(self._registered.get_optional_type, name), _unregistered_type
+        )
+
+    @override
+    def get_optional_attr(self, name: str) -> type[Attribute] | None:
+        return self._find(
+            name, partial(self._registered.get_optional_attr, name), _unregistered_attr
+        )
+
+    def _find(
+        self, name: str, find: Callable[[], ClassT | None], make: Callable[[str], ClassT]
+    ) -> ClassT | None:
+        """
+        The class of a registered name, or else an unregistered one, where these are allowed.
+
+        xDSL makes an unregistered class for each context, which takes milliseconds.
+        """
+        with self._finding:
+            self._look_for_dialect(name)
+            found = find()
+            if found is not None or not self.allow_unregistered:
+                return found
+            # Kept here, since two classes of one name would make unequal types, and caches may
+            # evict.
+            key = (make, name)
+            if key not in self._unregistered:
+                self._unregistered[key] = make(name)
+            return self._unregistered[key]
+
+    @override
+    def get_optional_dialect(self, name: str) -> Dialect | None:
+        with self._finding:
+            return self._registered.get_optional_dialect(name)
+
+    def _look_for_dialect(self, name: str) -> None:
+        dialect, dot, _ = name.partition(".")
+        if not dot or is_registered(self, dialect):
+            return
+        for plugin in _plugins():
+            if dialect in plugin.all_dialects:
+                self.register_dialect(dialect, plugin.all_dialects[dialect])
+                return
+
+
+@registered_cache
+@lru_cache(maxsize=1024)
+def _unregistered_op(name: str) -> type[Operation]:
+    return UnregisteredOp.with_name(name)
+
+
+@registered_cache
+@lru_cache(maxsize=1024)
+def _unregistered_type(name: str) -> type[TypeAttribute]:
+    return cast("type[TypeAttribute]", UnregisteredAttr.with_name_and_type(name, is_type=True))
+
+
+@registered_cache
+@lru_cache(maxsize=1024)
+def _unregistered_attr(name: str) -> type[Attribute]:
+    return UnregisteredAttr.with_name_and_type(name, is_type=False)
+
+
+def _index() -> Dialect:
+    # xDSL lacks all of its ops.
+    return Dialect("index", [], [])
+
+
+def _as_mlir_has_it(factory: Callable[[], Dialect]) -> Dialect:
+    # A dialect is imported when a text first names it: each takes up to 50 ms.
+    from qdialect.text.op_tables import replacements
+
+    dialect = factory()
+    return rebuilt(dialect, replacements(dialect))
+
+
+def _shape() -> Dialect:
+    # A dialect is imported when a text first names it: each takes up to 50 ms.
+    from qdialect.dialects.upstream.shape import Shape
+
+    return Shape
+
+
+def _arith_on_tensors() -> Dialect:
+    # A dialect is imported when a text first names it: each takes up to 50 ms.
+    from xdsl.dialects.arith import Arith
+
+    from qdialect.dialects.upstream import arith
+
+    return rebuilt(Arith, arith.OPS)
+
+
+def _linalg_with_all_names() -> Dialect:
+    # A dialect is imported when a text first names it: each takes up to 50 ms.
+    from xdsl.dialects.linalg import Linalg
+
+    from qdialect.dialects.upstream import linalg_bodies, linalg_table
+
+    return rebuilt(Linalg, (*linalg_table.OPS, *linalg_bodies.OPS))
+
+
+def _tensor_of_any_shape() -> Dialect:
+    # A dialect is imported when a text first names it: each takes up to 50 ms.
+    from xdsl.dialects.tensor import Tensor
+
+    from qdialect.dialects.upstream.tensor import OPS
+
+    return rebuilt(Tensor, OPS)
+
+
+def _tosa_with_additions() -> Dialect:
+    # A dialect is imported when a text first names it: each takes up to 50 ms.
+    from xdsl.dialects.tosa import TOSA
+
+    from qdialect.dialects.upstream.tosa import with_additions
+
+    return with_additions(TOSA)
+
+
+def _stablehlo() -> Dialect:
+    # A dialect is imported when a text first names it: each takes up to 50 ms.
+    from qdialect.dialects.stablehlo.ops import StableHLO
+
+    return StableHLO
+
+
+def _chlo() -> Dialect:
+    # A dialect is imported when a text first names it: each takes up to 50 ms.
+    from qdialect.dialects.stablehlo.ops import CHLO
+
+    return CHLO
+
+
+def make_pass(spec: PassSpec) -> ModulePass:
+    """The pass of that name, with its options, or a pipeline of them. Raises ToolError."""
+    if isinstance(spec, NestedSpec):
+        # Only pipelines with a nested anchor need it, and xDSL's passes with it.
+        from qdialect.opt.nested_pipeline import NestedPipeline
+
+        return NestedPipeline(spec.anchor, tuple(map(make_pass, spec.passes)))
+    factory = find_pass(spec.name)
+    if factory is None:
+        raise ToolError(f"there is no pass '{spec.name}'")
+    return _make("pass", factory, spec)
+
+
+def make_target(spec: ArgSpec | None) -> Target | None:
+    """The target; None for MLIR text. Raises ToolError."""
+    if spec is None or (spec.name == "mlir" and not spec.parameters):
+        return None
+    targets = get_all_targets()
+    if spec.name not in targets:
+        hint = did_you_mean(spec.name, targets)
+        raise ToolError(f"there is no target '{spec.name}'{hint}")
+    return _make("target", targets[spec.name], spec)
+
+
+def _make(kind: str, factory: Callable[[], type[ConvertibleT]], spec: ArgSpec) -> ConvertibleT:
+    """The pass or target of a name and options. Raises ToolError."""
+    try:
+        cls = factory()
+    except Exception as error:
+        raise ToolError(f"{kind} '{spec.name}' does not load: {describe(error)}") from error
+    options = {option_name(field): field for field in fields(cls) if field.init}
+    values: dict[str, ParameterListType] = {}
+    for given, value in spec.parameters.items():
+        name = given.replace("_", "-")
+        if name not in options:
+            raise ToolError(
+                f"{kind} '{spec.name}' has no option '{given}' "
+                f"(it has: {', '.join(options) or 'none'})"
+            )
+        values[name] = _option_value(f"{kind} '{spec.name}': {name}", options[name], value)
+    try:
+        return cls.from_spec(type(spec)(spec.name, values))
+    except Exception as error:
+        raise ToolError(f"{kind} '{spec.name}': {first_line(error)}") from error
+
+
+def option_name(field: Field[object]) -> str:
+    """The name of the option that a field of a pass or target is, as it is typed."""
+    # A field whose option is a Python keyword, such as `from`, ends in an underscore.
+    return field.name.rstrip("_").replace("_", "-")
+
+
+_OPTION_TYPES: dict[str, tuple[type[ParameterType] | UnionType, str]] = {
+    "int": (int, "an integer"),
+    "int|float": (int | float, "a number"),
+    "float": (float, "a number with a point"),
+    "bool": (bool, "true or false"),
+    "str": (str, "text: put it in quotes"),
+}
+"""The types of options, each with its Python type and its name in messages."""
+
+
+def _option_value(option: str, field: Field[object], value: ParameterListType) -> ParameterListType:
+    """
+    The value of an option; a flag without a value is true, as in mlir-opt.
+
+    Raises ToolError if the value is of another type than the option. The metadata of a field may
+    describe the value under the key `is`, such as "a number of bytes".
+    """
+    name = field.type if isinstance(field.type, str) else type_repr(field.type)
+    name, rest = name.strip("'").replace(" ", ""), ""
+    if name not in _OPTION_TYPES:
+        name, _, rest = name.partition("|")
+    if name == "tuple[str,...]" and (wrong := [of for of in value if not isinstance(of, str)]):
+        raise ToolError(f"{option} must be words: put them in quotes, but has '{wrong[0]}'")
+    if name not in _OPTION_TYPES or rest not in ("", "None") or (rest and not value):
+        # xDSL checks lists, and an optional option may have no value.
+        return value
+    type, kind = _OPTION_TYPES[name]
+    if type is bool and not value:
+        return (True,)
+    # In Python, a bool is an int.
+    if (
+        len(value) == 1
+        and isinstance(value[0], type)
+        and isinstance(value[0], bool) == (type is bool)
+    ):
+        return value
+    kind = field.metadata.get("is", kind)
+    if not value:
+        raise ToolError(f"{option} has no value: write {option}=VALUE")
+    raise ToolError(f"{option} must be {kind}, but is '{','.join(map(str, value))}'")

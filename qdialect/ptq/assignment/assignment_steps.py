@@ -1,0 +1,446 @@
+"""
+The steps that choose the parameters of a module, in the order of ONE's QuantizeWithMinMax.
+
+Each step is a function of a graph and of the assignment before it. Activations come first, since
+all other parameters depend on them. Layers of another precision are separated before parameters
+propagate, so that none crosses from one precision to another. Parameters propagate backward, then
+forward, so that forward wins where both apply. Fixed parameters are assigned in between, so that
+they propagate forward. Biases come last: their scale is the product of the two others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, cast
+
+from xdsl.dialects.builtin import AnyFloat
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from qdialect.algebra.granularity import Granularity
+from qdialect.ir.errors import OpErrors
+from qdialect.ir.value_types import element_type_or_self
+from qdialect.ops.interface import Code, NotFoldable
+from qdialect.ops.rules import Limit, Relation, relation_of
+from qdialect.ops.statistics import is_statistics
+from qdialect.ptq.assignment.constant_steps import assign_biases, assign_weights
+from qdialect.ptq.assignment.flow import Flow, range_of
+from qdialect.ptq.assignment.moved_types import (
+    joins,
+    passes_on,
+    type_before_shape,
+    type_behind,
+    type_expressing,
+    types_before,
+)
+from qdialect.ptq.assignment.parameter_assignment import Assigned, Assignment
+from qdialect.ptq.assignment.precision import Precision, declared_scheme
+from qdialect.ptq.float_graph.flow_graph import (
+    FlowGraph,
+    Node,
+    Use,
+    is_quantizable,
+    number_of,
+)
+from qdialect.ptq.schemes.schemes import Scheme
+from qdialect.ptq.weights import (
+    storage_of,
+    type_of_slot,
+)
+from qdialect.support.lazy_numpy import np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Step = Callable[["Flow", Assignment], Assignment]
+
+
+def assign_activations(flow: Flow, before: Assignment) -> Assignment:
+    """
+    Assign parameters to each value with a recorded range, by that range alone.
+
+    Raises OpErrors for an infinite range, unless the scheme has a rule for it.
+    """
+    graph, found = flow.graph, dict[SSAValue, Assigned]()
+    of_schemes = dict[tuple[int, Attribute], list[SSAValue]]()
+    for value in graph.values:
+        if (given := graph.given.get(value)) is not None:
+            found[value] = Assigned(given, Relation.GIVEN, graph.ranges.get(value))
+            continue
+        if (forced := flow.forced.get(value)) is not None:
+            found[value] = forced
+            continue
+        if value not in graph.ranges or value in flow.floats:
+            continue
+        maker = graph.makers.get(value)
+        if maker is not None and maker.filler is not None:
+            # The padding may be outside the recorded range.
+            continue
+        key = id(flow.precision_of(value).activations), element_type_or_self(value.type)
+        of_schemes.setdefault(key, []).append(value)
+    for values in of_schemes.values():
+        scheme = flow.precision_of(values[0]).activations
+        for value, assigned in _of_ranges(flow, values, scheme):
+            found[value] = assigned
+    return before.with_values(found)
+
+
+def _of_ranges(
+    flow: Flow, values: Sequence[SSAValue], scheme: Scheme
+) -> Iterator[tuple[SSAValue, Assigned]]:
+    """
+    The parameters of values of one type by their ranges.
+
+    All are computed at once, or one by one if one of them has no parameters.
+    """
+    ranges = [flow.graph.ranges[value] for value in values]
+    expressed = cast(AnyFloat, element_type_or_self(values[0].type))
+    try:
+        choice = scheme.choose(*np.asarray(ranges, "f8").T)
+        slots = zip(choice.scales.tolist(), choice.zero_points.tolist(), strict=True)
+        storage = storage_of(scheme)
+        types = [type_of_slot(storage, expressed, *slot) for slot in slots]
+    except (ValueError, VerifyException) as error:
+        if len(values) > 1:
+            for value in values:
+                yield from _of_ranges(flow, [value], scheme)
+        elif not np.isfinite(ranges).all():
+            raise _infinite(flow.graph, values[0]) from None
+        elif (maker := flow.graph.makers.get(values[0])) is not None:
+            reason = f"the range of its result: {error}"
+            flow.refusals[maker.op] = NotFoldable(Code.ILLEGAL_TYPE, reason)
+        return
+    for value, type, each in zip(values, types, ranges, strict=True):
+        yield value, Assigned(type, Relation.OWN, each)
+
+
+def _infinite(graph: FlowGraph, value: SSAValue) -> OpErrors:
+    """The error about the record of an infinite range."""
+    record = next(
+        op for op in graph.ops if is_statistics(op) and graph.value(op.operands[0]) is value
+    )
+    key, (low, high) = graph.keys.get(value, ""), graph.ranges[value]
+    reason = (
+        f"records an infinite range of '{key}', {low:g} to {high:g}: no scale represents it; "
+        "record finite numbers, such as those of reduction=percentile, or remove "
+        "the record, so that the value stays float"
+    )
+    return OpErrors.of(record, reason)
+
+
+def assign_mixed_precision(flow: Flow, before: Assignment) -> Assignment:
+    """Requantize the operands of layers of another precision to it, and their results from it."""
+    default = flow.settings.default
+    reads = dict(before.reads)
+
+    def requantize(use: Use, precision: Precision, *, is_first: bool) -> None:
+        value = flow.graph.value(use.value)
+        if value in flow.floats:
+            return
+        made = before.values.get(value) if flow.is_pinned(value) else None
+        if made is not None and made.type.storage_format == precision.activations.storage:
+            return
+        if (link := flow.own(value, precision)) is not None:
+            chain = reads.get(use, ())
+            reads[use] = (link, *chain) if is_first else (*chain, link)
+
+    for node in flow.graph.nodes:
+        precision = flow.precision(node)
+        if precision.name == default.name:
+            continue
+        for use in node.uses:
+            if not flow.graph.is_constant(use.value):
+                requantize(use, precision, is_first=False)
+        for result in node.results:
+            for use in flow.graph.readers[result]:
+                requantize(use, default, is_first=True)
+    return replace(before, reads=reads)
+
+
+def remove_redundant_quantize(flow: Flow, before: Assignment) -> Assignment:
+    """Keep only the last of consecutive requantizations, and only if it changes the type."""
+    reads = dict[Use, tuple[Assigned, ...]]()
+    for use, chain in before.reads.items():
+        made = before.values.get(flow.graph.value(use.value))
+        if made is None or not chain[-1].is_same_as(made):
+            reads[use] = chain[-1:]
+    return replace(before, reads=reads)
+
+
+def propagate_backward(flow: Flow, before: Assignment) -> Assignment:
+    """Propagate from results to operands that share them: of concat, pad, select, shape ops."""
+    graph = flow.graph
+    values, reads = dict(before.values), dict(before.reads)
+    for node in reversed(graph.nodes):
+        is_joining = joins(node)
+        is_same = node.keeps_places and passes_on(node)
+        if node.is_clamp:
+            values |= _before_clamp(flow, node, replace(before, values=values, reads=reads))
+            continue
+        is_moved = node.relation is Relation.MOVED and node.table is None
+        if not (is_joining or is_moved or is_same):
+            continue
+        made = values.get(node.results[0]) if node.results else None
+        if made is None:
+            continue
+        is_pinned = flow.is_pinned(node.results[0])
+        for use, type in zip(node.uses, types_before(node, made.type), strict=True):
+            value = graph.value(use.value)
+            if value in flow.floats:
+                continue
+            # The operand keeps its own parameters, and is requantized to those of the result.
+            is_apart = value in values and (is_pinned or flow.is_pinned(value))
+            if is_apart and is_pinned and not is_joining:
+                if type_behind(node, values[value].type) == made.type:
+                    # The operand may have more scales than the part of it that is in the result.
+                    continue
+                # Only this op reads it with these parameters, and it may read a part of it.
+                type = type_before_shape(node, made.type)
+            type = None if type is None else type_expressing(type, use.value)
+            if type is None or flow.is_given(use.value):
+                continue
+            origin = made.origin or graph.keys.get(node.results[0], "")
+            link = Assigned(type, node.relation, made.range, origin)
+            if graph.is_constant(use.value):
+                if is_joining and not np.isnan(graph.numbers(use.value)).any():
+                    reads[use] = (link,)
+                continue
+            is_alone = all(each.op is use.op for each in graph.readers[value])
+            if not is_apart and (
+                value not in values
+                or (is_alone and use not in reads and values[value].type.storage == type.storage)
+            ):
+                values[value] = link
+            if is_joining or is_pinned:
+                # Propagation forward may change the value's parameters, and must not change these.
+                reads[use] = (link,)
+    return replace(before, values=values, reads=reads)
+
+
+def _before_clamp(flow: Flow, node: Node, before: Assignment) -> Mapping[SSAValue, Assigned]:
+    """The parameters of its result, for an operand that only a clamp reads."""
+    graph = flow.graph
+    read = [use for use in node.uses if not graph.is_constant(use.value)]
+    made = before.values.get(node.results[0]) if len(node.results) == 1 else None
+    if made is None or len({graph.value(use.value) for use in read}) != 1:
+        return {}
+    value = graph.value(read[0].value)
+    own = before.values.get(value)
+    if value in flow.floats or flow.is_pinned(value) or any(use in before.reads for use in read):
+        return {}
+    is_argument = isinstance(value, BlockArgument)
+    if own is not None and (is_argument or own.type.storage != made.type.storage):
+        # The callers of a function may rely on the range of an argument.
+        return {}
+    if not graph.is_before_clamp(value, node):
+        return {}
+    if made.type.granularity is not Granularity.PER_TENSOR and node.op.regions:
+        # A body may read its operand along other axes.
+        return {}
+    if element_type_or_self(value.type) != made.type.expressed_type:
+        return {}
+    origin = made.origin or graph.keys.get(node.results[0], "")
+    return {value: Assigned(made.type, Relation.SHARED, made.range, origin)}
+
+
+def _behind_clamp(flow: Flow, node: Node, before: Assignment) -> Mapping[SSAValue, Assigned]:
+    """
+    The parameters of its operand, for the result of a clamp without a range.
+
+    They have codes for the result if it is between the operand and zero, and zero has a code.
+    """
+    read = [use for use in node.uses if not flow.graph.is_constant(use.value)]
+    if len(read) != 1 or len(node.results) != 1:
+        return {}
+    if not all(_is_toward_zero(flow.graph, op) for op in node.ops):
+        return {}
+    result, value = node.results[0], flow.graph.value(read[0].value)
+    if result in before.values or flow.is_pinned(result) or result in flow.graph.ranges:
+        return {}
+    made = before.read(read[0], value)
+    # Scales along axes would have to move as the elements do.
+    if made is None or made.type.granularity is not Granularity.PER_TENSOR:
+        return {}
+    low, high = made.type.storage_type_min, made.type.storage_type_max
+    if not low <= int(made.type.zero_points.item()) <= high:
+        return {}
+    if element_type_or_self(result.type) != made.type.expressed_type:
+        return {}
+    origin = made.origin or flow.graph.keys.get(value, "")
+    return {result: Assigned(made.type, Relation.SHARED, made.range, origin)}
+
+
+def _is_toward_zero(graph: FlowGraph, op: Operation) -> bool:
+    """Whether a clamp only makes numbers smaller in magnitude, as its bounds are around zero."""
+    found = relation_of(op)
+    if found is None:
+        return False
+    if found.limits is not None:
+        low, high = (_numbers_of(graph, limit) for limit in found.limits)
+        return bool((low <= 0).all() and (high >= 0).all())
+    if found.functions not in (frozenset({"max"}), frozenset({"min"})):
+        return False
+    constants = [value for value in op.operands if graph.is_constant(value)]
+    if not all(graph.stored(value) is not None for value in constants):
+        return False
+    bounds = [graph.numbers(value) for value in constants]
+    inner = (each for region in op.regions for each in region.walk())
+    scalars = (number_of(value) for each in inner for value in each.operands)
+    bounds += [np.array(number) for number in scalars if number is not None]
+    is_max = "max" in found.functions
+    return bool(bounds) and all(((of <= 0) if is_max else (of >= 0)).all() for of in bounds)
+
+
+def _numbers_of(graph: FlowGraph, limit: Limit) -> NDArray[np.floating]:
+    """The numbers of a limit: NaN if they are unknown."""
+    if isinstance(limit, SSAValue):
+        return np.array(np.nan) if graph.stored(limit) is None else graph.numbers(limit)
+    return np.array(limit)
+
+
+def assign_constant_inputs(flow: Flow, before: Assignment) -> Assignment:
+    """Assign parameters to the remaining constant operands by their own values."""
+    reads = dict[Use, tuple[Assigned, ...]]()
+    for node in flow.graph.nodes:
+        for use in flow.constant_uses(node):
+            if use in before.reads:
+                continue
+            try:
+                reads[use] = (flow.of_constant(use, flow.precision(node)),)
+            except (NotFoldable, VerifyException) as error:
+                flow.refusals[node.op] = NotFoldable(Code.ILLEGAL_TYPE, str(error))
+    return before.with_reads(reads)
+
+
+def assign_fixed_values(flow: Flow, before: Assignment) -> Assignment:
+    """Assign parameters to results with a known range, and scales that must be whole numbers."""
+    values = dict[SSAValue, Assigned]()
+    for node in flow.graph.nodes:
+        if not node.fixed and node.relation is not Relation.WHOLE_NUMBER:
+            continue
+        for result in node.results:
+            if flow.is_pinned(result) or result in flow.floats:
+                continue
+            # Without a range of its own, it may have the range of the value that it is moved to.
+            known = before.values.get(result)
+            moved = None if known is None else known.range
+            if (own := flow.own(result, flow.precision(node), moved)) is not None:
+                values[result] = own
+    return before.with_values(values)
+
+
+def propagate_forward(flow: Flow, before: Assignment) -> Assignment:
+    """
+    Propagate from operands to results that only hold elements of an operand, perhaps clamped.
+    """
+    graph, values, reads = flow.graph, dict(before.values), dict(before.reads)
+    for node in graph.nodes:
+        if node.is_clamp:
+            values |= _behind_clamp(flow, node, replace(before, values=values))
+        if not passes_on(node):
+            continue
+        use, result = node.uses[0], node.results[0]
+        value = graph.value(use.value)
+        chain = before.reads.get(use)
+        read = chain[-1] if chain else values.get(value)
+        if read is None or flow.is_pinned(result):
+            continue
+        type = type_behind(node, read.type)
+        if node.filler is not None and read.type.granularity is not Granularity.PER_TENSOR:
+            reason = "the padding value has one scale, and the padded operand has several"
+            flow.refusals[node.op] = NotFoldable(Code.GRANULARITY, reason)
+            continue
+        if type is not None and (type := type_expressing(type, result)) is not None:
+            origin = read.origin or graph.keys.get(value, "")
+            values[result] = Assigned(type, node.relation, read.range, origin)
+            if node.filler is not None:
+                reads[node.filler] = (values[result],)
+    return replace(before, values=values, reads=reads)
+
+
+def assign_input_types(flow: Flow, before: Assignment) -> Assignment:
+    """Assign types to arguments, and requantize them for users with other parameters."""
+    values, reads, declared = dict(before.values), dict(before.reads), dict(before.declared)
+    for function in flow.graph.functions:
+        arguments = list(function.args)
+        for number, scheme in _declared(arguments, flow.settings.input_types, "input-types"):
+            argument = arguments[number]
+            made = before.values.get(argument)
+            found = _as_declared(flow, made, argument, scheme)
+            if made is None or found is None:
+                continue
+            values[argument] = declared[argument] = found
+            for use in flow.graph.readers[argument]:
+                reads.setdefault(use, (made,))
+    return replace(before, values=values, reads=reads, declared=declared)
+
+
+def assign_output_types(flow: Flow, before: Assignment) -> Assignment:
+    """Assign quantized types to function results, and requantize the returned values to them."""
+    reads, declared = dict(before.reads), dict(before.declared)
+    for function in flow.graph.functions:
+        for end in (block.last_op for block in function.body.blocks):
+            if not isinstance(end, ReturnOp):
+                continue
+            words = flow.settings.output_types
+            for number, scheme in _declared(end.operands, words, "output-types"):
+                use = Use(end, number)
+                value = flow.graph.value(use.value)
+                found = _as_declared(flow, before.read(use, value), value, scheme)
+                if found is not None:
+                    reads[use] = (*reads.get(use, ()), found)
+                    declared[use] = found
+    return replace(before, reads=reads, declared=declared)
+
+
+def _declared(
+    values: Sequence[SSAValue], words: Sequence[str], option: str
+) -> Iterator[tuple[int, Scheme]]:
+    """The positions of values that get a quantized type, and its scheme. Raises ValueError."""
+    if not words:
+        return
+    if len(words) not in (1, len(values)):
+        raise ValueError(f"{option} has {len(words)} types, but the function has {len(values)}")
+    for number, value in enumerate(values):
+        scheme = declared_scheme(words[number if len(words) > 1 else 0])
+        if scheme is None:
+            continue
+        if is_quantizable(value):
+            yield number, scheme
+        elif len(words) > 1:
+            raise ValueError(f"{option} cannot change number {number}, '{value.type}'")
+
+
+def _as_declared(
+    flow: Flow, made: Assigned | None, value: SSAValue, scheme: Scheme
+) -> Assigned | None:
+    """The parameters of a value, converted to another storage if it differs."""
+    if made is None or made.type.storage_format == scheme.storage:
+        return made
+    # Without a range of its own, it has that of the value that its parameters come from.
+    ends = made.range or range_of(made.type)
+    return flow.own(value, replace(flow.settings.default, activations=scheme), ends)
+
+
+STEPS: Mapping[str, Step] = MappingProxyType(
+    {
+        "activations": assign_activations,
+        "mixed-precision": assign_mixed_precision,
+        "redundant-quantize": remove_redundant_quantize,
+        "backward": propagate_backward,
+        "constant-inputs": assign_constant_inputs,
+        "fixed-values": assign_fixed_values,
+        "forward": propagate_forward,
+        "weights": assign_weights,
+        "biases": assign_biases,
+        "input-types": assign_input_types,
+        "output-types": assign_output_types,
+    }
+)
+"""The steps by name, in the order of their first use."""
+
+SEQUENCE = (*STEPS, "redundant-quantize")
+"""The names of all steps, in order."""

@@ -1,0 +1,344 @@
+"""A graph and its settings, which all steps that choose parameters read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from math import inf, prod
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from xdsl.dialects.builtin import AnyFloat
+from xdsl.ir import Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from qdialect.algebra.granularity import Granularity
+from qdialect.dialects.quant import UniformQuantizedType
+from qdialect.ir.value_types import element_type_or_self, shape_of
+from qdialect.ops.interface import Code, NotFoldable
+from qdialect.ops.products import layer_of
+from qdialect.ops.rules import Relation
+from qdialect.ptq.assignment.parameter_assignment import Assigned
+from qdialect.ptq.assignment.precision import Precision, SettingError, Settings
+from qdialect.ptq.float_graph.flow_graph import FlowGraph, Node, Range, Use
+from qdialect.ptq.float_graph.masks import FAR, functions_of, largest
+from qdialect.ptq.schemes.arrays import array_range
+from qdialect.ptq.schemes.presets import (
+    fixed_choice,
+    luci_integer_scale,
+)
+from qdialect.ptq.schemes.schemes import Choice
+from qdialect.ptq.weights import (
+    type_of_choice,
+)
+from qdialect.support.lazy_numpy import np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+from qdialect.ptq.assignment.moved_types import passes_on
+
+_LEAST_POWER_RATIO: Final = 10.0
+"""The least signal to noise of constants, as a ratio: 10 dB."""
+
+
+_PROPORTIONAL: Final = frozenset({"add", "div", "mul", "neg", "select", "sub"})
+"""Functions whose results are as far apart as their operands."""
+
+
+class Flow:
+    """A graph and its settings, which all steps read."""
+
+    def __init__(self, graph: FlowGraph, settings: Settings) -> None:
+        self.graph = graph
+        self.settings = settings
+        self.refusals = dict[Operation, NotFoldable]()
+        """Why an op stays float."""
+        self.float_biases = dict[Operation, str]()
+        """Why the bias of a layer stays float."""
+        self.weights: dict[tuple[Use, Assigned], tuple[NDArray[Any] | None, Choice]] = {}
+        """The codes of weights that were quantized in batches, and the choices of all weights."""
+
+    def precision(self, node: Node) -> Precision:
+        """
+        The precision of an op.
+
+        A shape op has the precision of the layer next to its smaller side.
+        """
+        return self._precisions[node]
+
+    def precision_of(self, value: SSAValue) -> Precision:
+        """The precision of the op that makes a value."""
+        maker = self.graph.makers.get(value)
+        return self.settings.default if maker is None else self.precision(maker)
+
+    @cached_property
+    def _precisions(self) -> Mapping[Node, Precision]:
+        if not self.settings.layers:
+            return dict.fromkeys(self.graph.nodes, self.settings.default)
+        configured = {node: self._configured(node) for node in self.graph.nodes}
+        found = {node: own or self.settings.default for node, own in configured.items()}
+        movers = [
+            node
+            for node, own in configured.items()
+            if own is None and node.relation is Relation.MOVED and len(node.uses) == 1
+        ]
+        growing = list[Node]()
+        for node in movers:
+            if _size(node.results[0]) > _size(node.uses[0].value):
+                growing.append(node)
+                continue
+            maker = self.graph.makers.get(self.graph.value(node.uses[0].value))
+            if maker is not None:
+                found[node] = found[maker]
+        for node in reversed(growing):
+            readers = {
+                reader
+                for use in self.graph.readers[node.results[0]]
+                if (reader := self.graph.node_of.get(use.op)) is not None
+            }
+            precisions = {found[reader].name: found[reader] for reader in readers}
+            if len(precisions) == 1:
+                found[node] = precisions.popitem()[1]
+        return found
+
+    def _configured(self, node: Node) -> Precision | None:
+        for op in reversed(node.ops):
+            for result in op.results:
+                if (found := self.settings.layers.get(self.graph.keys.get(result, ""))) is not None:
+                    return found
+        return None
+
+    def own(
+        self, value: SSAValue, precision: Precision, otherwise: Range | None = None
+    ) -> Assigned | None:
+        """
+        The parameters of a value, from its producer and its range, or else from `otherwise`.
+
+        A value that only holds elements of another one has the producer of that value, and its
+        range unless it has one of its own.
+        """
+        ranged, maker = self._sources.get(value) or (value, self.graph.makers.get(value))
+        found = self.graph.ranges.get(ranged)
+        if found is None and (given := self.graph.given.get(ranged)) is not None:
+            found = range_of(given)
+        found = found or otherwise
+        expressed = element_type_or_self(value.type)
+        if maker is not None and maker.fixed:
+            choice = fixed_choice(maker.fixed, precision.activations)
+            return self._assigned(choice, expressed, Relation.FIXED, found)
+        if found is None:
+            return None
+        choice = precision.activations.choose(*found)
+        if maker is not None and maker.relation is Relation.WHOLE_NUMBER:
+            return self._assigned(luci_integer_scale(choice), expressed, maker.relation, found)
+        return self._assigned(choice, expressed, Relation.OWN, found)
+
+    @cached_property
+    def _sources(self) -> Mapping[SSAValue, tuple[SSAValue, Node | None]]:
+        """
+        For values that only hold elements of another: the value with the range, and its producer.
+        """
+        found = dict[SSAValue, tuple[SSAValue, Node | None]]()
+        for node in self.graph.nodes:
+            if not passes_on(node) or node.results[0] in self.graph.given:
+                continue
+            before, result = self.graph.value(node.uses[0].value), node.results[0]
+            ranged, maker = found.get(before) or (before, self.graph.makers.get(before))
+            is_own = node.filler is None and result in self.graph.ranges
+            found[result] = (result if is_own else ranged), maker
+        return found
+
+    def of_constant(self, use: Use, precision: Precision) -> Assigned:
+        """The parameters of a constant by its own values. Raises NotFoldable."""
+        numbers = self.graph.numbers(use.value)
+        try:
+            found = array_range(numbers)
+            if found.nans:
+                raise ValueError("an element is NaN, which has no code")
+            choice = precision.activations.choose(found.minimum, found.maximum)
+        except ValueError as error:
+            raise NotFoldable(Code.ILLEGAL_TYPE, f"its operand {use.number}: {error}") from None
+        low, high = float(found.minimum.item()), float(found.maximum.item())
+        expressed = element_type_or_self(use.value.type)
+        return self._assigned(choice, expressed, Relation.GIVEN, Range(low, high))
+
+    def _assigned(
+        self, choice: Choice, expressed: object, relation: Relation, found: Range | None
+    ) -> Assigned:
+        type = type_of_choice(choice, (), cast(AnyFloat, expressed))
+        return Assigned(type, relation, found)
+
+    @cached_property
+    def forced(self) -> Mapping[SSAValue, Assigned]:
+        """
+        The parameters that the settings give to values, whatever their ranges are.
+
+        Copies must end. Raises SettingError.
+        """
+        found = dict[SSAValue, Assigned]()
+        if not (self.settings.parameters or self.settings.copies):
+            return found
+        of_keys = {self.graph.keys.get(value, ""): value for value in reversed(self.graph.values)}
+        for value in self.graph.values:
+            key = self.graph.keys.get(value, "")
+            try:
+                if key in self.settings.parameters:
+                    found[value] = self._by_setting(value, key)
+                elif (origin := self.settings.copies.get(key)) is not None:
+                    while origin in self.settings.copies:
+                        origin = self.settings.copies[origin]
+                    copied = self._to_copy(of_keys.get(origin), origin)
+                    found[value] = copied._replace(relation=Relation.GIVEN, origin=origin)
+            except (ValueError, OverflowError, VerifyException) as error:
+                where = "parameters" if key in self.settings.parameters else "copies"
+                message = f"the parameters of '{key}': {error}"
+                raise SettingError(message, where, key) from None
+        return found
+
+    def _by_setting(self, value: SSAValue, key: str) -> Assigned:
+        """The parameters with the scale and zero point of the settings. Raises ValueError."""
+        choice = self.precision_of(value).activations.given(*self.settings.parameters[key])
+        expressed = element_type_or_self(value.type)
+        return self._assigned(choice, expressed, Relation.GIVEN, self.graph.ranges.get(value))
+
+    def _to_copy(self, source: SSAValue | None, key: str) -> Assigned:
+        """The parameters of a value that the settings copy to another one. Raises ValueError."""
+        if source is not None and key in self.settings.parameters:
+            return self._by_setting(source, key)
+        if source is not None and (given := self.graph.given.get(source)) is not None:
+            if given.granularity is Granularity.PER_TENSOR:
+                return Assigned(given, Relation.GIVEN, self.graph.ranges.get(source))
+            raise ValueError(f"'{key}' has several scales")
+        own = None if source is None else self.own(source, self.precision_of(source))
+        if own is None:
+            raise ValueError(f"'{key}' has no range to choose parameters from")
+        return own
+
+    def refusal(self, node: Node) -> NotFoldable | None:
+        """Why an op stays float although its values may have parameters; None if it need not."""
+        return self.refusals.get(node.op) or self._lossy.get(node)
+
+    def code_of_refusal(self, node: Node) -> Code:
+        """The code for an op that stays float."""
+        if (refusal := self.refusal(node)) is not None:
+            return refusal.code
+        read = (self.graph.value(use.value) for use in node.uses)
+        is_lossy = any(value in self.floats for value in (*read, *node.results))
+        return Code.NUMERICS if is_lossy else Code.NO_RECORD
+
+    @cached_property
+    def _lossy(self) -> Mapping[Node, NotFoldable]:
+        """The ops that would lose an operand in codes."""
+        found = dict[Node, NotFoldable]()
+        for node in self.graph.nodes:
+            if node.refusal:
+                found[node] = NotFoldable(Code.NUMERICS, node.refusal)
+            elif node.relation not in (Relation.SHARED, Relation.MOVED):
+                lost = [use for use in self.constant_uses(node) if self._is_lost(use, node)]
+                if lost:
+                    reason = f"codes would lose its operand {lost[0].number}, a very small constant"
+                    found[node] = NotFoldable(Code.NUMERICS, reason)
+        return found
+
+    def _is_lost(self, use: Use, node: Node) -> bool:
+        """Whether a constant in codes of its own has a signal to noise below 10 dB."""
+        try:
+            type = self.of_constant(use, self.precision(node)).type
+        except (NotFoldable, VerifyException):
+            return False
+        scale, zero_point = type.single_slot
+        steps = self.graph.numbers(use.value).astype("f8") / scale
+        power = np.square(steps).mean()
+        # Rounding adds at most half a step.
+        if not power or power >= _LEAST_POWER_RATIO / 4:
+            return False
+        codes = np.rint(steps).clip(
+            type.storage_type_min - zero_point, type.storage_type_max - zero_point
+        )
+        return bool(power < _LEAST_POWER_RATIO * np.square(codes - steps).mean())
+
+    @cached_property
+    def floats(self) -> Mapping[SSAValue, str]:
+        """
+        The values that stay float whatever their ranges are, and why.
+
+        These are results of ops that would lose an operand, and of shape ops on them. Sums and
+        products of masked values are included while their ranges are those of the mask. So are
+        values that only ops read which would lose them, up to the layer before: a variance is
+        computed in floats for the square root that divides by it.
+        """
+        found, limits = dict[SSAValue, str](), dict[SSAValue, float]()
+        for node in self.graph.nodes:
+            values = [self.graph.value(use.value) for use in node.uses]
+            before = [value for value in values if value in found]
+            limit = min((limits[value] for value in before), default=inf)
+            if (refusal := self._lossy.get(node)) is not None:
+                key = self.graph.keys.get(node.results[0], "") if node.results else ""
+                reason = f"stays in floats, as '{key}' does: {refusal}"
+                if node.refusal and not before:
+                    limit = FAR * largest(self.graph, node.op)
+            elif before and (node.movements or self._exceeds(node, limit)):
+                reason = found[before[0]]
+            else:
+                continue
+            for result in node.results:
+                if not self.is_pinned(result):
+                    found[result], limits[result] = reason, limit or inf
+        precise = {node for node in self._lossy if not node.refusal}
+        for node in reversed(self.graph.nodes if precise else ()):
+            readers = {
+                self.graph.node_of.get(use.op)
+                for result in node.results
+                for use in self.graph.readers[result]
+            }
+            if not readers or not readers <= precise or self._is_layer(node):
+                continue
+            reasons = [found[of] for each in readers if each for of in each.results if of in found]
+            if reasons and not any(map(self.is_pinned, node.results)):
+                precise.add(node)
+                found |= dict.fromkeys(node.results, reasons[0])
+        return found
+
+    def _is_layer(self, node: Node) -> bool:
+        """Whether a node computes sums of products, or looks elements up."""
+        try:
+            return layer_of(node.ops[0]) is not None
+        except NotFoldable:
+            return True
+
+    def _exceeds(self, node: Node, limit: float) -> bool:
+        """Whether an op keeps the proportions of its operands, and a result exceeds a magnitude."""
+        functions = functions_of(node.op)
+        if node.name or not functions or not functions <= _PROPORTIONAL:
+            return False
+        ranges = (self.graph.ranges.get(result) for result in node.results)
+        return any(found is not None and max(map(abs, found)) > limit for found in ranges)
+
+    def is_pinned(self, value: SSAValue) -> bool:
+        """Whether the parameters of a value are given, so that none propagate to it."""
+        return value in self.graph.given or value in self.forced
+
+    def is_given(self, value: SSAValue) -> bool:
+        """Whether a constant is quantized already."""
+        return self.graph.is_constant(value) and self.graph.stored(value) is None
+
+    def constant_uses(self, node: Node) -> Iterator[Use]:
+        """The float constants among the operands that a node reads as codes."""
+        for use in node.uses:
+            if self.graph.is_constant(use.value) and not self.is_given(use.value):
+                yield use
+
+
+def range_of(type: UniformQuantizedType) -> Range | None:
+    """The range of dequantized values of a per-tensor type; None for other types."""
+    if type.granularity is not Granularity.PER_TENSOR:
+        return None
+    scale, zero_point = type.single_slot
+    ends = type.storage_type_min, type.storage_type_max
+    low, high = ((end - zero_point) * scale for end in ends)
+    return Range(low, high)
+
+
+def _size(value: SSAValue) -> int:
+    """The number of elements; unknown lengths count as 1."""
+    return prod(abs(length) for length in shape_of(value.type) or ())

@@ -1,0 +1,228 @@
+"""Recorded ranges as ops: `quant.stats` after each value that has a record in a profile."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import Rewriter
+
+from qdialect.dialects.quant import StatisticsOp
+from qdialect.folding.report import FoldRecord, FoldReport, Outcome
+from qdialect.ir.elements import floats_attribute
+from qdialect.ir.replacements import insert_after
+from qdialect.ir.resources import ResourceBlobs
+from qdialect.ir.value_types import shape_of
+from qdialect.ops.interface import Code, elements_attribute_of, name_of
+from qdialect.ops.statistics import is_statistics
+from qdialect.ptq.calibration.fingerprints import fingerprint_of
+from qdialect.ptq.calibration.keys import Keys, keys_of
+from qdialect.ptq.schemes.profile import Fingerprint, Profile
+from qdialect.ptq.schemes.ranges import Range, Reduction, Statistics
+from qdialect.support.lazy_numpy import np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class Attached(NamedTuple):
+    """What `attach_ranges` did."""
+
+    report: FoldReport
+
+    differences: list[str]
+    """The differences of the module from the one of the profile, in words."""
+
+    doubtful: int
+    """The number of records that have not been attached, since they may be of other values."""
+
+
+def attach_ranges(
+    module: ModuleOp,
+    context: Context,
+    profile: Profile,
+    reduction: Reduction,
+    *,
+    trust_numbers: bool = False,
+) -> Attached:
+    """
+    Insert `quant.stats` after each value that has a record in `profile`, in place of any there.
+
+    A value that only holds the elements of another one gets none. The report lists values without a
+    record, and records without a value. In another module than that of the profile, a key that
+    numbers values binds no record, unless `trust_numbers`.
+    """
+    report = FoldReport(verb="attached")
+    resources = ResourceBlobs.of(context)
+    keys = keys_of(module)
+    fingerprint = fingerprint_of(module, resources, keys)
+    records = _Records(profile, keys, fingerprint, trust_numbers=trust_numbers)
+    found = set[str]()
+    for key, values in keys.roots.items():
+        name, doubt = records.find(key, values)
+        statistics = None if name is None else profile.statistics(name)
+        if name is not None:
+            found.add(profile.aliases.get(name, name))
+        for value in values:
+            if isinstance(value.owner, Operation) and value.owner.parent is None:
+                # It was the result of `quant.stats`, which has been replaced.
+                continue
+            if name is None or statistics is None:
+                reason = f"there is no record of '{key}'"
+            elif doubt is not None:
+                reason = f"the record of '{name}' {doubt}"
+            elif (misfit := _misfit(statistics, value)) is not None:
+                reason = f"the record of '{key}' {misfit}"
+            else:
+                recorded = key if name in records.names[key] else name
+                _attach(report, value, recorded, statistics, reduction(statistics))
+                continue
+            _refuse(report, _op_of(value), Code.NO_RECORD, reason)
+    for key in sorted(profile.values.keys() - found):
+        _refuse(report, module, Code.NO_VALUE, f"no value has the key '{key}', which has a record")
+    differences = profile.fingerprint.differences(fingerprint)
+    return Attached(report, differences, len(records.doubtful))
+
+
+class _Records:
+    """The records of a profile, found by the keys of a module."""
+
+    def __init__(
+        self, profile: Profile, keys: Keys, fingerprint: Fingerprint, *, trust_numbers: bool
+    ) -> None:
+        self._profile = profile
+        self._here = fingerprint.values
+        self._there = profile.fingerprint.values
+        self._numbered = keys.numbered | _numbered_in(profile)
+        self._keys_here = _keys_by_hash(self._here)
+        self._keys_there = _keys_by_hash(self._there)
+        self.names = {key: [key] for key in keys.roots}
+        """The names of each key: itself, and its aliases."""
+        for name, key in keys.aliases.items():
+            self.names[key].append(name)
+        self.are_sure = trust_numbers or profile.fingerprint.has_keys_of(fingerprint)
+        """Whether each key is the one that its value had, whatever it says."""
+        self.doubtful = set[str]()
+        """The keys whose records were found, and may be of other values."""
+
+    def find(self, key: str, values: Sequence[SSAValue]) -> tuple[str | None, str | None]:
+        """The name of the record of the values with a key, and why it may not be their record."""
+        known = [name for name in self.names[key] if self._profile.statistics(name) is not None]
+        if self.are_sure:
+            return next(iter(known), None), None
+        hash = self._here[key]
+        if hash in self._keys_here and hash in self._keys_there:
+            return self._keys_there[hash], None
+        known = [name for name in known if not self._is_elsewhere(name)]
+        for name in known:
+            if self._numbered.isdisjoint((name, self._key_of(name))):
+                is_same = self._there.get(self._key_of(name), hash) == hash
+                is_changed = not is_same and _holds_elements(values)
+                return name, "is of other elements than this constant has" if is_changed else None
+        if not known:
+            return None, None
+        self.doubtful.add(key)
+        return known[0], (
+            "may be of another value, since the module or its names have changed: run "
+            "--attach-keys before the calibration, or use trust-numbers"
+        )
+
+    def _key_of(self, name: str) -> str:
+        """The key of the record with a name."""
+        return self._profile.aliases.get(name, name)
+
+    def _is_elsewhere(self, name: str) -> bool:
+        """Whether the value of a record is there, under another key."""
+        key = self._key_of(name)
+        hash = self._there.get(key, "")
+        return self._keys_there.get(hash) == key and hash in self._keys_here
+
+
+def _keys_by_hash(hashes: Mapping[str, str]) -> dict[str, str]:
+    """The keys of the values that are computed as no other value is."""
+    counts = Counter(hashes.values())
+    return {hash: key for key, hash in hashes.items() if hash and counts[hash] == 1}
+
+
+def _holds_elements(values: Sequence[SSAValue]) -> bool:
+    """Whether values with a common key are constants, or parts of a constant."""
+    owner = values[0].owner
+    return len(values) > 1 or (
+        isinstance(owner, Operation) and elements_attribute_of(owner) is not None
+    )
+
+
+def _numbered_in(profile: Profile) -> frozenset[str]:
+    """The keys in a profile that number values."""
+    if profile.fingerprint.values:
+        return profile.fingerprint.numbered
+    found = set[str]()
+    for key in (*profile.values, *profile.aliases):
+        if (number := _NUMBER.search(key)) is not None:
+            # A profile of version 1 has no other sign that values share a name.
+            found |= {key, key[: number.start()]}
+    return frozenset(found)
+
+
+_NUMBER: Final = re.compile(r"#[0-9]+(?=\Z|\.)")
+
+
+def _refuse(report: FoldReport, op: Operation, code: Code, reason: str) -> None:
+    record = FoldRecord(Outcome.REFUSED, op, name_of(op), code=code, reason=reason)
+    report.records.append(record)
+
+
+def _op_of(value: SSAValue) -> Operation:
+    """The op that a value is a result or a block argument of."""
+    owner = value.owner
+    if isinstance(owner, Block):
+        parent = owner.parent_op()
+        assert parent is not None
+        return parent
+    return owner
+
+
+def _misfit(statistics: Statistics, value: SSAValue) -> str | None:
+    """Why ranges do not match a value; None if they do."""
+    axes, shape = statistics.axes, shape_of(value.type)
+    if not axes:
+        return None
+    if len(axes) > 1:
+        return f"has ranges of the axes {list(axes)}, but 'quant.stats' supports at most one axis"
+    axis = next(iter(axes))
+    count = statistics.minima.shape[1]
+    if shape is None or axis >= len(shape) or shape[axis] not in (-1, count):
+        return f"has {count} ranges of axis {axis}, which '{value.type}' does not have"
+    return None
+
+
+def _attach(
+    report: FoldReport, value: SSAValue, key: str, statistics: Statistics, found: Range
+) -> None:
+    ends: NDArray[np.float64] = np.stack([found.minimum, found.maximum], -1).astype(np.float64)
+    whole = np.array([ends[..., 0].min(), ends[..., 1].max()])
+    axis = statistics.axes[0] if statistics.axes else None
+    by_axis = None if axis is None else floats_attribute(ends)
+    before = {use.operation for use in value.uses if is_statistics(use.operation)}
+    new = StatisticsOp(
+        value, floats_attribute(whole), by_axis, axis, key=key, count=len(statistics.records)
+    )
+    for old in before:
+        # The new op replaces those of an earlier profile.
+        old.results[0].replace_all_uses_with(value)
+        Rewriter.erase_op(old)
+    value.replace_uses_with_if(new.result, lambda use: use.operation is not new)
+    insert_after(new, value)
+    report.records.append(
+        FoldRecord(
+            Outcome.ATTACHED,
+            _op_of(value),
+            name_of(_op_of(value)),
+            reason=f"'{key}' is from {whole[0]:.9g} to {whole[1]:.9g}",
+        )
+    )

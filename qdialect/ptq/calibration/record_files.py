@@ -1,0 +1,480 @@
+"""
+Records (sets of arguments of a function) in numpy files.
+
+A `.npz` file has an array for each argument: under `arg0`, `arg1` and so on, or under the key of
+the argument. If the argument has the shape S, an array of shape S is one record, and one of shape
+(n, *S) holds n records. All arrays of a file hold the same number of records. The files of a folder
+are read in the order of their names, as one sequence. Elements have the dtype of the argument;
+nothing is converted. A file may also hold labels, which are not arguments.
+
+Files are read piece by piece: of arrays that hold several records, only the current record is in
+memory, unless their order is Fortran's. What is in memory counts in the budget.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+import stat
+import tokenize
+import zipfile
+import zlib
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    IndexType,
+    IntegerType,
+    Signedness,
+)
+from xdsl.ir import Attribute
+from xdsl.utils.exceptions import InterpretationError, VerifyException
+
+from qdialect.algebra.movement import DYNAMIC
+from qdialect.check.interpreters import TypedArray
+from qdialect.check.interpreters.values import dtype_of, held_type
+from qdialect.dialects.quant.constants import verify_in_range
+from qdialect.dialects.quant.storage import StoredType
+from qdialect.ir.value_types import element_type_or_self, shape_of
+from qdialect.support.memory_budget import MemoryBudget, current_budget
+
+_UNREADABLE = (
+    OSError,
+    ValueError,
+    EOFError,
+    RecursionError,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+    # Of encrypted files, and of compression that Python lacks.
+    RuntimeError,
+)
+"""The exceptions that numpy and Python's `zipfile` raise for an unreadable file."""
+
+_PIECE: Final = 1 << 20
+"""The number of bytes that are read at once."""
+
+_MOST_AT_ONCE: Final = 1 << 24
+"""A larger directory of an archive is refused: its files have some 50 to 100 bytes each."""
+
+_MOST_OF_HEADER: Final = 1 << 16
+"""numpy refuses headers of more than 10,000 characters."""
+
+
+class RecordError(ValueError):
+    """Data that cannot be read, or does not match the function."""
+
+
+class Argument(NamedTuple):
+    """An argument, for which records have an array."""
+
+    names: tuple[str, ...]
+    """The names that its array may have; messages use the first one."""
+    type: Attribute
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A file of records."""
+
+    path: Path
+    first: int
+    """The index of its first record."""
+    count: int
+    names: tuple[str, ...]
+    """The name of the array of each argument."""
+    headers: tuple[_Header, ...]
+    """The header of each array, and then that of the labels."""
+    is_batch: bool
+
+
+class RecordFiles:
+    """The records in a file, or in the files of a folder."""
+
+    def __init__(
+        self, path: str | Path, arguments: Sequence[Argument], labels: str | None = None
+    ) -> None:
+        """
+        Read the headers of the files.
+
+        `labels` is the name of an array of integers: one label for each answer of a record. Raises
+        RecordError for an array that does not match.
+        """
+        self._arguments = tuple(arguments)
+        self._labels = labels
+        self._parts = list[_Part]()
+        self._open: _OpenFile | None = None
+        self._budget: tuple[MemoryBudget, int] | None = None
+        """The budget that counts the bytes in memory, and their number."""
+        count = 0
+        for each in _files_of(Path(path)):
+            part = self._part(each, count)
+            self._parts.append(part)
+            count += part.count
+        self._count = count
+        if not count:
+            raise RecordError(f"'{path}' has no records")
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, index: int) -> tuple[TypedArray, ...]:
+        """
+        The arguments of one record. Raises RecordError, IndexError, and MemoryLimitError.
+
+        Records are read fastest in the order of their indices.
+        """
+        part = self._part_with(index)
+        values = list[TypedArray]()
+        arrays = self._arrays(part, index)
+        for name, array, argument in zip(part.names, arrays, self._arguments, strict=False):
+            try:
+                values.append(_value_of(array, argument.type))
+            except (InterpretationError, VerifyException) as error:
+                raise RecordError(f"'{part.path}': '{name}' in record {index}: {error}") from None
+        return tuple(values)
+
+    def labels(self, index: int) -> NDArray[np.int64]:
+        """The labels of one record. Raises as `records[index]`."""
+        return np.asarray(self._arrays(self._part_with(index), index)[-1], np.int64)
+
+    def _part_with(self, index: int) -> _Part:
+        if not 0 <= index < self._count:
+            raise IndexError(f"there are {self._count} records, and none has index {index}")
+        return self._parts[bisect_right(self._parts, index, key=lambda part: part.first) - 1]
+
+    def _arrays(self, part: _Part, index: int) -> list[NDArray[Any]]:
+        """The arrays and the labels of a record."""
+        self._count_bytes(part)
+        try:
+            if self._open is None or self._open.part is not part:
+                # The arrays of the last file are freed before others are read.
+                self._open = None
+                self._open = _OpenFile(part)
+            return self._open.record(index - part.first)
+        except _UNREADABLE as error:
+            raise RecordError(f"cannot read '{part.path}': {error}") from None
+
+    def _count_bytes(self, part: _Part) -> None:
+        """Count the bytes of a file that are in memory, in place of those of another one."""
+        if self._budget is not None:
+            budget, nbytes = self._budget
+            budget.release(nbytes)
+            self._budget = None
+        if (budget := current_budget()) is not None:
+            nbytes = sum(header.nbytes_at_once(part.is_batch) for header in part.headers)
+            budget.reserve(nbytes)
+            self._budget = budget, nbytes
+
+    def _part(self, path: Path, first: int) -> _Part:
+        headers = _headers(path)
+        unknown, names = {*headers}, list[str]()
+        for argument in self._arguments:
+            given = [name for name in argument.names if name in unknown]
+            if len(given) > 1:
+                both = " and ".join(f"'{name}'" for name in given)
+                raise RecordError(f"'{path}': give only one of the arrays {both}")
+            if not given:
+                wanted = " or ".join(f"'{name}'" for name in argument.names)
+                there = ", ".join(f"'{name}'" for name in headers) or "none"
+                raise RecordError(f"'{path}': there is no array {wanted}; there are {there}")
+            unknown.remove(given[0])
+            names.append(given[0])
+        if self._labels is not None:
+            if self._labels not in unknown:
+                there = ", ".join(f"'{name}'" for name in headers) or "none"
+                raise RecordError(
+                    f"'{path}': there is no array '{self._labels}' of labels; there are {there}"
+                )
+            unknown.remove(self._labels)
+            if headers[self._labels].dtype.kind not in "iu":
+                raise RecordError(
+                    f"'{path}': '{self._labels}' has elements of dtype "
+                    f"{headers[self._labels].dtype}, and labels are integers"
+                )
+        if unknown:
+            extra = ", ".join(f"'{name}'" for name in sorted(unknown))
+            wanted = ", ".join(f"'{of.names[0]}'" for of in self._arguments) or "none"
+            raise RecordError(
+                f"'{path}': {extra} is not an argument of the function: the arguments are {wanted}"
+            )
+        counts = dict[str, int | None]()
+        for name, argument in zip(names, self._arguments, strict=True):
+            counts[name] = _count_of(path, name, headers[name], argument.type)
+        if len({*counts.values()}) > 1:
+            told = ", ".join(
+                f"'{name}' has {'one, unbatched' if count is None else count}"
+                for name, count in counts.items()
+            )
+            raise RecordError(f"'{path}': arrays differ in their number of records: {told}")
+        count = next(iter(counts.values()), None)
+        # All labels of a file with a single record belong to that record.
+        shape = () if self._labels is None else headers[self._labels].shape
+        if count is not None and self._labels is not None and shape[:1] != (count,):
+            raise RecordError(
+                f"'{path}': '{self._labels}' has shape {[*shape]}, and there are {count} records"
+            )
+        is_batch = count is not None
+        read = tuple(headers[name] for name in [*names, *filter(None, [self._labels])])
+        if count and not any(header.nbytes for header in read):
+            raise RecordError(f"'{path}': its {count} records have no elements")
+        return _Part(path, first, 1 if count is None else count, tuple(names), read, is_batch)
+
+
+class _Header(NamedTuple):
+    """An array in a file."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    is_fortran: bool
+    """Whether the first axis varies fastest."""
+    member: str
+    """The name of the file in the archive."""
+    start: int
+    """The position of the elements in that file."""
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes of all elements."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def is_whole(self, is_batch: bool) -> bool:
+        """Whether the array can only be read as a whole: the records of a batch are apart."""
+        return not is_batch or (self.is_fortran and len(self.shape) > 1)
+
+    def nbytes_at_once(self, is_batch: bool) -> int:
+        """The number of bytes that are read for a record."""
+        return self.nbytes if self.is_whole(is_batch) else self.nbytes // (self.shape[0] or 1)
+
+
+class _OpenFile:
+    """The arrays of a file, whose records are read one by one. Raises as `_UNREADABLE`."""
+
+    def __init__(self, part: _Part) -> None:
+        self.part = part
+        self._archive = _open_archive(part.path)
+        for header in part.headers:
+            with self._archive.open(header.member) as stream:
+                # The checksum is compared at the end.
+                while stream.read(_PIECE):
+                    pass
+        self._arrays = [_StoredArray(self._archive, of, part.is_batch) for of in part.headers]
+
+    def record(self, index: int) -> list[NDArray[Any]]:
+        """The arrays of a record."""
+        return [array.record(index) for array in self._arrays]
+
+
+class _StoredArray:
+    """An array in an archive, in memory as a whole or record by record."""
+
+    def __init__(self, archive: zipfile.ZipFile, header: _Header, is_batch: bool) -> None:
+        self._archive = archive
+        self._header = header
+        self._is_batch = is_batch
+        self._stream: IO[bytes] | None = None
+        self._next = 0
+        """The index of the record that the stream is at."""
+        self._last: NDArray[Any] | None = None
+        """The last record that was read."""
+        if header.is_whole(is_batch):
+            order = "F" if header.is_fortran else "C"
+            self._last = self._read(header.nbytes).reshape(header.shape, order=order)
+
+    def record(self, index: int) -> NDArray[Any]:
+        """The elements of a record."""
+        header = self._header
+        if self._last is not None and header.is_whole(self._is_batch):
+            return self._last[index] if self._is_batch else self._last
+        if self._last is None or index != self._next - 1:
+            if index < self._next:
+                self._stream = None
+            size = header.nbytes_at_once(self._is_batch)
+            left_out = index if self._stream is None else index - self._next
+            self._skip(left_out * size)
+            self._last = self._read(size).reshape(header.shape[1:])
+            self._next = index + 1
+        return self._last
+
+    def _at_elements(self) -> IO[bytes]:
+        if self._stream is None:
+            self._stream = self._archive.open(self._header.member)
+            self._stream.read(self._header.start)
+        return self._stream
+
+    def _skip(self, nbytes: int) -> None:
+        stream = self._at_elements()
+        while nbytes:
+            nbytes -= len(_piece(stream, nbytes))
+
+    def _read(self, nbytes: int) -> NDArray[Any]:
+        stream, elements, done = self._at_elements(), bytearray(nbytes), 0
+        while done < nbytes:
+            piece = _piece(stream, nbytes - done)
+            elements[done : done + len(piece)] = piece
+            done += len(piece)
+        return np.frombuffer(elements, self._header.dtype)
+
+
+def _piece(stream: IO[bytes], nbytes: int) -> bytes:
+    """Some of the next bytes. Raises EOFError if there are none."""
+    if piece := stream.read(min(nbytes, _PIECE)):
+        return piece
+    raise EOFError("an array is shorter than its shape")
+
+
+class _BoundedFile(io.FileIO):
+    """A file that is never read as a whole, whatever the directory of an archive says."""
+
+    @override
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is None or size < 0:
+            # The end of an archive is read so: some 64 KiB.
+            size = _PIECE
+        if size > _MOST_AT_ONCE:
+            raise ValueError("the directory of the archive is too large")
+        return super().read(size)
+
+
+def _open_archive(path: Path) -> zipfile.ZipFile:
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise ValueError("it is not a regular file")
+    return zipfile.ZipFile(_BoundedFile(path))
+
+
+def _files_of(path: Path) -> list[Path]:
+    try:
+        if not path.is_dir():
+            return [path]
+        return sorted(each for each in path.iterdir() if each.suffix == ".npz")
+    except OSError as error:
+        raise RecordError(f"cannot read '{path}': {error.strerror}") from None
+
+
+def _headers(path: Path) -> dict[str, _Header]:
+    """The arrays of a file, by name."""
+    found = dict[str, _Header]()
+    try:
+        with _open_archive(path) as archive:
+            for member in archive.infolist():
+                name = re.sub(r"\.npy\Z", "", member.filename)
+                if name in found:
+                    raise ValueError(f"'{name}' is there several times")
+                with archive.open(member) as stream:
+                    found[name] = _header(name, member, stream)
+    except _UNREADABLE as error:
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise RecordError(f"cannot read '{path}': {reason or error}") from None
+    return found
+
+
+def _header(name: str, member: zipfile.ZipInfo, stream: IO[bytes]) -> _Header:
+    """The header of an array; its elements are not read. Raises as `_UNREADABLE`."""
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        # Others are decompressed in pieces of any size.
+        raise ValueError(f"'{name}' is compressed in a way that numpy does not write")
+    beginning = io.BytesIO(stream.read(_MOST_OF_HEADER))
+    version = np.lib.format.read_magic(beginning)
+    read = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }.get(version)
+    if read is None:
+        raise ValueError(f"'{member.filename}' has the unsupported format version {version}")
+    shape, is_fortran, dtype = read(beginning)
+    header = _Header(shape, dtype, is_fortran, member.filename, beginning.tell())
+    if min(shape, default=0) < 0:
+        raise ValueError(f"'{name}' has shape {[*shape]}")
+    nbytes = member.file_size - header.start
+    # numpy would allocate the size in the header, even for a short file.
+    if nbytes != header.nbytes and not dtype.hasobject:
+        raise ValueError(f"'{name}' has {nbytes} bytes, but its shape needs {header.nbytes}")
+    return header
+
+
+def _count_of(path: Path, name: str, header: _Header, type: Attribute) -> int | None:
+    """The number of records in an array; None if the array is one record."""
+    place = f"'{path}': '{name}'"
+    try:
+        wanted = _dtype_name(type)
+        is_alike = _is_dtype(header.dtype, type)
+    except InterpretationError as error:
+        raise RecordError(f"{place}: the argument is of type '{type}': {error}") from None
+    if not is_alike:
+        raise RecordError(
+            f"{place} has elements of dtype {header.dtype}, but the argument of type '{type}' "
+            f"needs {wanted}"
+        )
+    is_scalar = element_type_or_self(type) is type
+    shape = () if is_scalar else shape_of(type)
+    if shape is None:
+        raise RecordError(f"{place}: the argument is of type '{type}', which has no rank")
+    if _fits(header.shape, shape):
+        return None
+    if header.shape and _fits(header.shape[1:], shape):
+        return header.shape[0]
+    record = ", ".join("?" if length == DYNAMIC else str(length) for length in shape)
+    raise RecordError(
+        f"{place} has shape {[*header.shape]}, but the argument of type '{type}' needs "
+        f"[{record}] for one record, or [n{', ' if record else ''}{record}] for n"
+    )
+
+
+def _fits(shape: Sequence[int], declared: Sequence[int]) -> bool:
+    return len(shape) == len(declared) and all(
+        of in (DYNAMIC, length) for length, of in zip(shape, declared, strict=True)
+    )
+
+
+def _dtype_name(type: Attribute) -> str:
+    """The dtype that elements of a type must have, in words. Raises InterpretationError."""
+    held = held_type(element_type_or_self(type))
+    if isinstance(held, Float16Type | Float32Type | Float64Type):
+        return f"float{held.bitwidth}"
+    if isinstance(held, IntegerType | IndexType):
+        is_bit = isinstance(held, IntegerType) and held.bitwidth == 1
+        return "bool" if is_bit else dtype_of(held).name
+    if isinstance(held, AnyFloat):
+        return f"its bits, as uint{8 * dtype_of(held).itemsize}"
+    raise InterpretationError(f"elements of type '{held}' are not supported in records")
+
+
+def _is_dtype(dtype: np.dtype[Any], type: Attribute) -> bool:
+    """Whether elements may have a dtype. Raises InterpretationError."""
+    name, held = _dtype_name(type), held_type(element_type_or_self(type))
+    if name.startswith("its bits"):
+        # A file stores the dtypes of `ml_dtypes` as void.
+        return dtype.kind in "uV" and dtype.itemsize == dtype_of(held).itemsize
+    if name != "bool" and isinstance(held, IntegerType) and _is_signless(held):
+        return dtype.kind in "iu" and dtype.itemsize == dtype_of(held).itemsize
+    return dtype.newbyteorder("=") == np.dtype(name)
+
+
+def _is_signless(type: IntegerType) -> bool:
+    return type.signedness.data is Signedness.SIGNLESS
+
+
+def _value_of(elements: NDArray[Any], type: Attribute) -> TypedArray:
+    """The value of an argument. Raises InterpretationError and VerifyException."""
+    element_type = element_type_or_self(type)
+    held = dtype_of(element_type)
+    native = np.array(elements, elements.dtype.newbyteorder("="), order="C")
+    stored = native.astype(held) if native.dtype == np.bool_ else native.view(held)
+    if isinstance(element_type, StoredType):
+        verify_in_range(stored, element_type)
+    elif isinstance(element_type, IntegerType) and 1 < element_type.bitwidth < 8 * held.itemsize:
+        low, high = element_type.value_range()
+        if stored.size and not low <= stored.min() <= stored.max() < high:
+            raise InterpretationError(f"an element is out of the range of '{element_type}'")
+    return TypedArray.of(stored, type)

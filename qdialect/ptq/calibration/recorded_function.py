@@ -1,0 +1,410 @@
+"""
+The function that calibration runs: it returns the float tensors of another one, or their ranges.
+
+So any engine that can run functions can record values; it needs no hooks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+from xdsl.builder import ImplicitBuilder
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    AnyFloat,
+    ArrayAttr,
+    BFloat16Type,
+    DenseIntOrFPElementsAttr,
+    DictionaryAttr,
+    Float8E4M3FNType,
+    Float8E4M3FNUZType,
+    Float8E5M2FNUZType,
+    Float8E5M2Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    FunctionType,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+    f32,
+    f64,
+    i64,
+)
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
+from xdsl.dialects.linalg.ops import GenericOp, YieldOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+
+from qdialect.algebra.movement import DYNAMIC
+from qdialect.check.interpreters import TypedArray, find_function
+from qdialect.check.interpreters.values import held_type
+from qdialect.ir.symbols import symbols_of
+from qdialect.ir.value_types import element_type_or_self
+from qdialect.ops.attributes import shape_of
+from qdialect.ptq.calibration.keys import keys_of
+from qdialect.ptq.schemes.arrays import AllNaNError
+from qdialect.ptq.schemes.ranges import Statistics
+from qdialect.support.lazy_numpy import np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_FLOATS: Final = (
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    BFloat16Type,
+    Float8E4M3FNType,
+    Float8E4M3FNUZType,
+    Float8E5M2Type,
+    Float8E5M2FNUZType,
+)
+"""The element types that are recorded: the floats that both engines support."""
+
+_RESULTS_OF_RANGE: Final = 4
+"""The minimum, the maximum, the count of numbers, and the count of NaNs."""
+
+
+class LeftOut(NamedTuple):
+    """Values that are not recorded, for one common reason."""
+
+    keys: tuple[str, ...]
+    op: Operation
+    """The op that holds the values: an op in the function, or another function."""
+    reason: str
+
+
+@dataclass(frozen=True)
+class RecordedValues:
+    """The values behind the results of a recording function."""
+
+    keys: tuple[str, ...]
+    """The key of each value, in the order of the results; parts of one tensor share a key."""
+    axes: tuple[int | None, ...]
+    """
+    For each value, the axis along which ranges are recorded per index; None for a single range.
+    """
+    are_whole: bool
+    """Whether the results are the values instead of their ranges."""
+    have_histograms: bool = False
+    """Whether histograms are recorded, too, which requires whole values."""
+    required: frozenset[str] = frozenset()
+    """The keys of arguments and results of the function, which must have a range in each record."""
+
+    def statistics(
+        self, index: int, results: Sequence[TypedArray], *, threads: int | None = None
+    ) -> dict[str, Statistics]:
+        """
+        The statistics of one record, by the keys of values.
+
+        A value has none if all its elements are NaN, such as a constant that a select leaves out.
+        Raises ValueError for a value without elements, and for an argument or a result of NaN only.
+        """
+        found = dict[str, Statistics]()
+        step = 1 if self.are_whole else _RESULTS_OF_RANGE
+        for at, (key, axis) in enumerate(zip(self.keys, self.axes, strict=True)):
+            axes = () if axis is None else (axis,)
+            try:
+                if self.are_whole:
+                    seen = Statistics.observe(
+                        index,
+                        floats_of(results[at]),
+                        axes,
+                        histogram=self.have_histograms,
+                        threads=threads,
+                    )
+                else:
+                    seen = _of_range(index, results[at * step : (at + 1) * step], axes)
+            except ValueError as error:
+                if isinstance(error, AllNaNError) and key not in self.required:
+                    continue
+                raise ValueError(f"value '{key}': {error}") from None
+            found[key] = _together(found[key], seen) if key in found else seen
+        return found
+
+
+class RecordedFunction(NamedTuple):
+    """A recording function, in a module of its own."""
+
+    module: ModuleOp
+    name: str
+    values: RecordedValues
+    left_out: tuple[LeftOut, ...]
+
+
+def record_function(
+    module: ModuleOp,
+    name: str,
+    *,
+    whole_values: bool,
+    histograms: bool = False,
+    axes: Mapping[SSAValue, int] = MappingProxyType({}),
+) -> RecordedFunction:
+    """
+    A copy of a module with one public function, which has the arguments of the function `name`.
+
+    Its results are the float tensors of that function that have a key of their own, or their
+    ranges. Values in regions of its ops, in blocks after the first, and in called functions are
+    left out: they may be computed several times, or not at all. Values in `axes` have a range for
+    each index of that axis. Raises InterpretationError if the function does not exist.
+    """
+    found, left_out = recordable_values(module, find_function(module, name))
+    roots = [value for each in found.values() for value in each]
+    chosen = [axis for each in found.values() for axis in _common_axis(each, axes)]
+    copy, recorder, values = returning(module, find_function(module, name), roots)
+    if not whole_values:
+        pairs = zip(values, chosen, strict=True)
+        return_instead(recorder, [end for value, axis in pairs for end in _range_of(value, axis)])
+    keys = tuple(key for key, each in found.items() for _ in each)
+    function = find_function(module, name)
+    ends = (block.last_op for block in function.body.blocks)
+    returned = [value for op in ends if isinstance(op, ReturnOp) for value in op.operands]
+    of_values = keys_of(module).of_values
+    required = {of_values.get(value, "") for value in (*function.args, *returned)}
+    return RecordedFunction(
+        copy,
+        recorder.sym_name.data,
+        RecordedValues(keys, tuple(chosen), whole_values, histograms, frozenset(required)),
+        left_out,
+    )
+
+
+def _common_axis(parts: Sequence[SSAValue], axes: Mapping[SSAValue, int]) -> Sequence[int | None]:
+    """
+    The axis of each part of one tensor.
+
+    All parts have the same axis and length, or else none has an axis.
+    """
+    found = {
+        (axes.get(part), shape_of(part)[axes[part]] if part in axes else None) for part in parts
+    }
+    axis, length = found.pop()
+    return [None if found or length == DYNAMIC else axis] * len(parts)
+
+
+def recordable_values(
+    module: ModuleOp, function: FuncOp
+) -> tuple[dict[str, tuple[SSAValue, ...]], tuple[LeftOut, ...]]:
+    """The values of a function that can be recorded, by their keys, and those that cannot."""
+    first = function.body.blocks[0]
+    found = dict[str, tuple[SSAValue, ...]]()
+    left_out = dict[tuple[Operation, str], list[str]]()
+    reached = _reached_from(module, function)
+    for key, roots in keys_of(module).roots.items():
+        for root in roots:
+            owner = root.owner
+            block = owner if isinstance(owner, Block) else owner.parent_block()
+            assert block is not None
+            if block is not first:
+                place = _place_of(block, function)
+                if place[0] is function or place[0].parent_op() is function or place[0] in reached:
+                    left_out.setdefault(place, []).append(key)
+            elif (reason := _unrecordable(root.type)) is not None:
+                op = function if isinstance(owner, Block) else owner
+                left_out.setdefault((op, reason), []).append(key)
+            else:
+                found[key] = (*found.get(key, ()), root)
+    return found, tuple(LeftOut((*keys,), *place) for place, keys in left_out.items())
+
+
+def returning(
+    module: ModuleOp, function: FuncOp, values: Sequence[SSAValue]
+) -> tuple[ModuleOp, FuncOp, list[SSAValue]]:
+    """
+    A copy of a module with one public function, which has the arguments of `name` in the module.
+
+    The function returns copies of `values`, which are returned, too.
+    """
+    copy = module.clone()
+    # A new function, since other functions may call the original one.
+    copies = dict[SSAValue, SSAValue]()
+    made = function.clone(copies)
+    for op in copy.ops:
+        if isinstance(op, FuncOp):
+            op.sym_visibility = StringAttr("private")
+    made.sym_visibility = None
+    made.sym_name = StringAttr(_free_name(copy, f"{function.sym_name.data}_recorded"))
+    copy.body.blocks[0].add_op(made)
+    results = [copies[value] for value in values]
+    return_instead(made, results)
+    return copy, made, results
+
+
+def _reached_from(module: ModuleOp, function: FuncOp) -> set[FuncOp]:
+    """The function, and all functions that it calls, also indirectly."""
+    reached, pending, symbols = {function}, [function], symbols_of(module)
+    while pending:
+        for op in pending.pop().walk():
+            if isinstance(op, CallOp):
+                called = symbols.get(op.callee.string_value())
+                if isinstance(called, FuncOp) and called not in reached:
+                    reached.add(called)
+                    pending.append(called)
+    return reached
+
+
+def _place_of(block: Block, function: FuncOp) -> tuple[Operation, str]:
+    """
+    The op that holds a block, and why the values of the block are not recorded.
+
+    The block is not the entry block of `function`. The op is in `function`, `function` itself, or
+    elsewhere in the module.
+    """
+    around = block.parent_op()
+    if around is function:
+        return function, "this block may run several times, or never"
+    assert around is not None
+    while (above := around.parent_op()) is not function:
+        if above is None or isinstance(around, FuncOp):
+            return around, "the function may run several times, or never"
+        around = above
+    return around, "the region may run several times, or never"
+
+
+def _unrecordable(type: Attribute) -> str | None:
+    """Why the values of a type cannot be recorded; None if they can."""
+    if not isinstance(type, TensorType):
+        return f"'{type}' is not a ranked tensor"
+    tensor = cast("TensorType[Attribute]", type)
+    if not isinstance(tensor.element_type, _FLOATS):
+        return f"elements of type '{tensor.element_type}' are not recorded"
+    return "it has no elements" if 0 in tensor.get_shape() else None
+
+
+def _free_name(module: ModuleOp, name: str) -> str:
+    symbols = symbols_of(module)
+    while name in symbols:
+        name += "_"
+    return name
+
+
+def return_instead(function: FuncOp, results: Sequence[SSAValue]) -> None:
+    """Make a function return these values instead of its own."""
+    for block in function.body.blocks:
+        if isinstance(last := block.last_op, ReturnOp):
+            last.operands = results
+    types = [result.type for result in results]
+    function.function_type = FunctionType.from_lists(function.function_type.inputs.data, types)
+    if function.res_attrs is not None:
+        function.res_attrs = ArrayAttr([DictionaryAttr({})] * len(types))
+
+
+def without_passed_arguments(function: FuncOp) -> tuple[int | None, ...]:
+    """
+    Remove returned arguments from the results of a function.
+
+    IREE may overwrite the memory of an argument that is also returned. The result has, for each
+    former result, the number of the argument that it was, or None.
+    """
+    ends = (block.last_op for block in function.body.blocks)
+    # A function without `func.return`, such as an endless loop, returns nothing.
+    returned = next((op.operands for op in ends if isinstance(op, ReturnOp)), ())
+    arguments = function.body.blocks[0].args
+    passed = {cast(SSAValue, argument): at for at, argument in enumerate(arguments)}
+    found = tuple(passed.get(value) for value in returned)
+    kept = [value for value, at in zip(returned, found, strict=True) if at is None]
+    return_instead(function, kept)
+    return found
+
+
+def _range_of(value: SSAValue, axis: int | None) -> Sequence[SSAValue]:
+    """
+    Insert the computation of the results that `RecordedValues.statistics` reads a range from.
+
+    With an axis, each result has one element for each of its indices. The ops are of linalg and
+    arith, which engines accept together with any other dialect.
+    """
+    type = cast("TensorType[AnyFloat]", value.type)
+    rank, wide = len(type.get_shape()), f64 if type.element_type == f64 else f32
+    kept = [] if axis is None else [axis]
+    lengths = [type.get_shape()[each] for each in kept]
+    floats, counts = TensorType(wide, lengths), TensorType(i64, lengths)
+    initial = [
+        arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(floats, [float("inf")])),
+        arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(floats, [float("-inf")])),
+        arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(counts, [0])),
+        arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(counts, [0])),
+    ]
+    body = Block(arg_types=[type.element_type, wide, wide, i64, i64])
+    with ImplicitBuilder(body) as (element, low, high, numbers, nans):
+        if type.element_type != wide:
+            element = arith.ExtFOp(element, wide).result
+        # NaN fails each ordered comparison.
+        ends = [
+            arith.SelectOp(arith.CmpfOp(element, end, order), element, end).result
+            for end, order in ((low, "olt"), (high, "ogt"))
+        ]
+        one = arith.ConstantOp.from_int_and_width(1, 64).result
+        zero = arith.ConstantOp.from_int_and_width(0, 64).result
+        is_nan = arith.CmpfOp(element, element, "uno")
+        counted = [arith.SelectOp(is_nan, *each).result for each in ((zero, one), (one, zero))]
+        sums = [
+            arith.AddiOp(count, more).result
+            for count, more in zip((numbers, nans), counted, strict=True)
+        ]
+        YieldOp(*ends, *sums)
+    reduced = GenericOp(
+        [value],
+        [each.result for each in initial],
+        Region(body),
+        [AffineMapAttr(AffineMap.identity(rank))]
+        + [AffineMapAttr(AffineMap(rank, 0, tuple(map(AffineExpr.dimension, kept))))]
+        * _RESULTS_OF_RANGE,
+        [
+            IteratorTypeAttr(IteratorType.PARALLEL if each in kept else IteratorType.REDUCTION)
+            for each in range(rank)
+        ],
+        [each.result.type for each in initial],
+    )
+    owner = value.owner
+    if isinstance(owner, Block):
+        owner.insert_ops_before([*initial, reduced], cast(Operation, owner.first_op))
+    else:
+        block = owner.parent_block()
+        assert block is not None
+        block.insert_ops_after([*initial, reduced], owner)
+    return reduced.results
+
+
+def _of_range(index: int, results: Sequence[TypedArray], axes: tuple[int, ...]) -> Statistics:
+    low, high, numbers, nans = (floats_of(result) for result in results)
+    if not numbers.all():
+        of = f" at an index of axis {axes[0]}" if axes else ""
+        if nans.any():
+            raise AllNaNError(f"all elements{of} are NaN: they have no range")
+        raise ValueError("it has no elements")
+    with np.errstate(over="ignore"):
+        # Adding 0 makes a negative zero positive.
+        ends = [end[np.newaxis].astype("f4") + np.float32(0) for end in (low, high)]
+    counts = int(numbers.sum()), int(nans.sum())
+    return Statistics(axes, np.array([index]), ends[0], ends[1], *counts)
+
+
+def floats_of(value: TypedArray) -> NDArray[Any]:
+    """The elements as a numpy array of float16, float32 or float64, or of integers."""
+    match held_type(element_type_or_self(value.type)):
+        case Float16Type() | Float32Type() | Float64Type():
+            return value.elements.view(f"f{value.elements.itemsize}")
+        case _:
+            return value.numbers
+
+
+def _together(first: Statistics, second: Statistics) -> Statistics:
+    """The statistics of two parts of one tensor in the same record, merged."""
+    return Statistics(
+        first.axes,
+        first.records,
+        np.minimum(first.minima, second.minima),
+        np.maximum(first.maxima, second.maxima),
+        first.count + second.count,
+        first.nans + second.nans,
+        None
+        if first.histogram is None or second.histogram is None
+        else first.histogram.merge(second.histogram),
+    )

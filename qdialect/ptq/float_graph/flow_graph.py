@@ -1,0 +1,392 @@
+"""
+A graph of the float values of a module: the producer and the users of each.
+
+A layer and its bias are one node. So are the ops of a function that is written as several ops, such
+as a softmax: the values between them stay float.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    FloatAttr,
+    ModuleOp,
+    TensorType,
+    UnrankedTensorType,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+
+from qdialect.algebra.movement import Movement
+from qdialect.algebra.splat import Splat, Values, as_view
+from qdialect.dialects.quant import QuantizeCastOp, UniformQuantizedType
+from qdialect.folding.graph import FoldGraph
+from qdialect.folding.moved_constant import MovedConstant
+from qdialect.ir.value_types import element_type_or_self
+from qdialect.ops.interface import (
+    NotFoldable,
+    elements_attribute_of,
+    find_attribute,
+    name_of,
+)
+from qdialect.ops.model import model_named
+from qdialect.ops.products import Lookup, Side
+from qdialect.ops.rules import Relation
+from qdialect.ops.statistics import is_statistics
+from qdialect.ptq.calibration.keys import is_recordable
+from qdialect.ptq.weights import float_elements
+from qdialect.support.float_format import FLOAT_FORMATS
+from qdialect.support.lazy_numpy import np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+FLOAT_ATTRIBUTE: Final = "quant.float"
+"""The attribute of an op that must compute with floats."""
+
+
+class Use(NamedTuple):
+    """One operand of an op."""
+
+    op: Operation
+    number: int
+
+    @property
+    def value(self) -> SSAValue:
+        """The operand."""
+        return self.op.operands[self.number]
+
+
+class Range(NamedTuple):
+    """The least and the greatest element recorded for a value."""
+
+    minimum: float
+    maximum: float
+
+
+def is_quantizable(value: SSAValue) -> bool:
+    """Whether a value can be quantized: it is a builtin ranked float tensor."""
+    return isinstance(value.type, TensorType) and is_recordable(value)
+
+
+def is_other_tensor(value: SSAValue) -> bool:
+    """Whether a value is a float tensor of a type that is not builtin, such as `!torch.vtensor`."""
+    return is_recordable(value) and not isinstance(value.type, TensorType | UnrankedTensorType)
+
+
+LOWER_TENSORS: Final = (
+    "only values of builtin tensor types have ranges and codes; lower the module first, such as to "
+    "linalg, StableHLO or TOSA"
+)
+"""What to do about tensors of other types."""
+
+
+@dataclass(frozen=True, eq=False)
+class Bias:
+    """A vector that is added along the channels of the result of a layer."""
+
+    use: Use
+    weight_axes: tuple[tuple[int, ...], ...]
+    """For each axis of the bias, the channel axes of the weights along it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """One or more ops that are one unit for quantization."""
+
+    ops: tuple[Operation, ...]
+    """The ops, in module order."""
+
+    relation: Relation
+
+    uses: tuple[Use, ...]
+    """The operands that are read as codes, except weights and biases."""
+
+    results: tuple[SSAValue, ...]
+    """The float tensor results."""
+
+    movements: tuple[Movement, ...] = ()
+    """
+    The movements of a shape op.
+
+    The first reads all `uses`, each other one the result before it.
+    """
+
+    weight: Use | None = None
+    side: Side | None = None
+    """The roles of the axes of the weight."""
+
+    table: Lookup | None = None
+
+    bias: Bias | None = None
+
+    unknown_bias: Use | None = None
+    """The operand that is added to the sums of a layer, if it is not a constant."""
+
+    singles: tuple[Use, ...] = ()
+    """Constants with one number for each channel, along axes that are not summed over."""
+
+    filler: Use | None = None
+    """
+    A constant that is the lowest number of its type, which is read with the result's parameters.
+    """
+
+    fixed: str = ""
+    """The name of the known range of the result; empty without one."""
+
+    keeps_places: bool = False
+    """Whether each result element equals an operand element at the same position."""
+
+    is_clamp: bool = False
+    """Whether the op clamps one operand by constants, like relu."""
+
+    is_pool: bool = False
+    """Whether each result element equals one of several operand elements, as in a max pool."""
+
+    refusal: str = ""
+    """Why the node has to stay float; empty if it does not."""
+
+    name: str = ""
+    """The name of the function that several ops compute, such as `softmax`."""
+
+    @property
+    def op(self) -> Operation:
+        """The op that makes the results."""
+        return self.ops[-1]
+
+
+@dataclass(eq=False)
+class FlowGraph:
+    """
+    The nodes of a module, and the facts about the values between them.
+
+    Its values are results of nodes and arguments of functions. `quant.stats`, and pairs of
+    `quant.qcast` and `quant.dcast`, are not nodes: they describe the value before them.
+    """
+
+    module: ModuleOp
+    folding: FoldGraph
+    """The constants of the module, and the results of shape ops on them."""
+
+    has_reshaped_layers: bool = False
+    """Whether a layer includes a bias behind a reshape that keeps the axes of channels whole."""
+
+    nodes: list[Node] = field(default_factory=list[Node])
+    of_biases: dict[Operation, Node] = field(default_factory=dict[Operation, Node])
+    """The layers of ops that broadcast a bias. These ops are not nodes."""
+
+    ranges: dict[SSAValue, Range] = field(default_factory=dict[SSAValue, Range])
+    moved_ranges: dict[SSAValue, Range | None] = field(
+        default_factory=dict[SSAValue, "Range | None"]
+    )
+    """The ranges of values, or of those that shape ops read them from, as far as asked for."""
+
+    given: dict[SSAValue, UniformQuantizedType] = field(
+        default_factory=dict[SSAValue, UniformQuantizedType]
+    )
+    """The types that casts in the module quantize values to."""
+
+    codes: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    """The quantized value of each operand and each float result of these casts."""
+
+    same: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    """The value before `quant.stats` or a pair of casts, by the value behind it."""
+
+    derived: set[SSAValue] = field(default_factory=set[SSAValue])
+    """Values computed from constants alone by ops other than shape ops: they stay float."""
+
+    last: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    """For each value, the one behind its last `quant.stats` or pair of casts."""
+
+    ops: list[Operation] = field(default_factory=list[Operation])
+    """The ops on float tensors, in module order."""
+
+    blocks: list[Block] = field(default_factory=list[Block])
+    """The blocks of functions, and of regions that hold ops on tensors of the model."""
+
+    keys: Mapping[SSAValue, str] = field(default_factory=dict[SSAValue, str])
+
+    _constants: dict[SSAValue, MovedConstant | None] = field(
+        default_factory=dict[SSAValue, MovedConstant | None]
+    )
+
+    def separate_pools(self) -> None:
+        """Give the results of max pools their own parameters, where they have a recorded range."""
+        self.nodes = [
+            replace(node, relation=Relation.OWN)
+            if node.is_pool and all(result in self.ranges for result in node.results)
+            else node
+            for node in self.nodes
+        ]
+
+    def value(self, read: SSAValue) -> SSAValue:
+        """The value that is read, with `quant.stats` and pairs of casts skipped."""
+        while read in self.same:
+            read = self.same[read]
+        return read
+
+    @cached_property
+    def functions(self) -> Sequence[FuncOp]:
+        """The public functions with a body."""
+        found = [op for op in self.module.walk() if isinstance(op, FuncOp)]
+        return [
+            op
+            for op in found
+            if not op.is_declaration
+            and (op.sym_visibility is None or op.sym_visibility.data != "private")
+        ]
+
+    @cached_property
+    def makers(self) -> Mapping[SSAValue, Node]:
+        """The node that makes each value."""
+        return {result: node for node in self.nodes for result in node.results}
+
+    @cached_property
+    def node_of(self) -> Mapping[Operation, Node]:
+        """The node that each op is part of."""
+        return {op: node for node in self.nodes for op in node.ops}
+
+    @cached_property
+    def readers(self) -> Mapping[SSAValue, Sequence[Use]]:
+        """The operands that read a value, including those of unknown ops."""
+        return {value: list(self.readers_of(value)) for value in self.values}
+
+    def readers_of(self, value: SSAValue) -> Iterator[Use]:
+        """
+        The operands that read a value, directly or behind `quant.stats` and casts.
+
+        Ops that read only its lengths are excluded.
+        """
+        pending = [value]
+        while pending:
+            for use in pending.pop().uses:
+                if isinstance(use.operation, QuantizeCastOp):
+                    pairs = (each.operation for each in use.operation.result.uses)
+                    pending += [op.results[0] for op in pairs if self._is_behind(op)]
+                elif self._is_behind(use.operation):
+                    pending.append(use.operation.results[0])
+                elif not model_named(name_of(use.operation)).reads_lengths:
+                    yield Use(use.operation, use.index)
+
+    def is_before_clamp(self, value: SSAValue, clamp: Node) -> bool:
+        """
+        Whether a value has no use but a clamp, so that it may have the parameters of its result.
+
+        The result does not change: rounding is monotonic, so it may come before or after a clamp.
+        """
+        return all(use.op in clamp.ops for use in self.readers[value])
+
+    def _is_behind(self, op: Operation) -> bool:
+        """Whether an op is `quant.stats`, or the second one of a pair of casts."""
+        return len(op.results) == 1 and op.results[0] in self.same
+
+    @cached_property
+    def values(self) -> Sequence[SSAValue]:
+        """The operands and results of nodes, except constants."""
+        found = dict[SSAValue, None]()
+        for node in self.nodes:
+            uses = node.uses if node.weight is None else (*node.uses, node.weight)
+            for use in uses:
+                value = self.value(use.value)
+                if not self.is_constant(value):
+                    found[value] = None
+            found |= dict.fromkeys(node.results)
+        return list(found | dict.fromkeys(self.float_reads))
+
+    @cached_property
+    def float_reads(self) -> Sequence[SSAValue]:
+        """The arguments that are read by ops that must compute with floats."""
+        ops = [op for op in self.module.walk() if stays_float(op)]
+        values = [self.value(operand) for op in ops for operand in op.operands]
+        return [of for of in values if isinstance(of, BlockArgument) and is_quantizable(of)]
+
+    def is_constant(self, value: SSAValue) -> bool:
+        """Whether a value is computed from constants."""
+        return self.constant(value) is not None
+
+    def is_computed(self, value: SSAValue) -> bool:
+        """Whether a value is computed from constants alone, by any ops."""
+        return self.is_constant(value) or value in self.derived
+
+    def constant(self, value: SSAValue) -> MovedConstant | None:
+        """The constant behind a value; None if it is not constant."""
+        if value not in self._constants:
+            self._constants[value] = self._read_constant(value)
+        return self._constants[value]
+
+    def _read_constant(self, value: SSAValue) -> MovedConstant | None:
+        owner = self.folding.final(value).owner
+        if not isinstance(owner, Operation):
+            return None
+        if owner not in self.folding.moved and elements_attribute_of(owner) is None:
+            return None
+        try:
+            return self.folding.known(value, owner)
+        except NotFoldable:
+            return None
+
+    def stored(self, value: SSAValue) -> MovedConstant | None:
+        """Like `constant`, but only for elements that are stored as floats."""
+        moved = self.constant(value)
+        is_plain = moved is not None and all(
+            is_statistics(each) or _converts_floats(each) for each in moved.casts
+        )
+        return moved if is_plain else None
+
+    def numbers(self, value: SSAValue) -> NDArray[np.floating]:
+        """The elements of a `stored` constant; one element if all are equal."""
+        moved = self.stored(value)
+        assert moved is not None
+        type = cast(AnyFloat, element_type_or_self(value.type))
+        return np.atleast_1d(float_elements(self.elements(moved), type))
+
+    def elements(self, moved: MovedConstant) -> Values:
+        """The elements of a `stored` constant, as bits of its last float type."""
+        values = self.folding.values_of(moved)
+        types = [
+            moved.provenance.sources[0].results[0].type,
+            *(op.results[0].type for op in moved.casts),
+        ]
+        for before, behind in pairwise(
+            cast(AnyFloat, element_type_or_self(each)) for each in types
+        ):
+            if before == behind:
+                continue
+            bits = (
+                np.asarray(values.value) if isinstance(values, Splat) else as_view(values).array()
+            )
+            numbers = FLOAT_FORMATS[before.name].decode(_as_integers(bits))
+            encoded = FLOAT_FORMATS[behind.name].encode(numbers).astype(f"u{behind.size}")
+            values = Splat(encoded[()], values.shape) if isinstance(values, Splat) else encoded
+        return values
+
+
+def number_of(value: SSAValue) -> float | None:
+    """The number of a scalar constant; None for any other value."""
+    owner = value.owner
+    if not isinstance(owner, Operation) or (name := elements_attribute_of(owner)) is None:
+        return None
+    held = find_attribute(owner, name)
+    return float(held.value.data) if isinstance(held, FloatAttr) else None
+
+
+def stays_float(op: Operation) -> bool:
+    """Whether an attribute marks an op that must compute with floats."""
+    return FLOAT_ATTRIBUTE in op.attributes
+
+
+def _converts_floats(op: Operation) -> bool:
+    """Whether an op rounds floats to another type."""
+    ends = (*op.operands, *op.results)
+    return len(ends) == 2 and all(map(is_recordable, ends))
+
+
+def _as_integers(bits: NDArray[Any]) -> NDArray[Any]:
+    return bits.view(f"u{bits.itemsize}")

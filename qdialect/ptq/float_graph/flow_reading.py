@@ -1,0 +1,645 @@
+"""Reads a module as a graph: groups ops into nodes, and finds the roles of their operands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from math import prod
+from typing import Final, NamedTuple, cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    AnyFloat,
+    ArrayAttr,
+    IntegerType,
+    ModuleOp,
+    TensorType,
+)
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineMap
+from xdsl.traits import IsolatedFromAbove, SymbolTable
+
+from qdialect.algebra.movement import DYNAMIC, Reshape, Shape
+from qdialect.dialects.linalg.rules import gathering_op
+from qdialect.dialects.quant import DequantizeCastOp, QuantizeCastOp, UniformQuantizedType
+from qdialect.folding.graph import FoldGraph
+from qdialect.ir.value_types import element_type_or_self, shape_of
+from qdialect.ops.attributes import integers_of
+from qdialect.ops.interface import (
+    NotFoldable,
+    elements_attribute_of,
+    find_attribute,
+    model_of,
+    name_of,
+    read_movements,
+)
+from qdialect.ops.model import model_named
+from qdialect.ops.products import Contraction, Lookup, Side, layer_of
+from qdialect.ops.rules import OpRelation, Relation, relation_of
+from qdialect.ops.statistics import is_statistics, statistics_of
+from qdialect.ptq.calibration.keys import is_recordable, keys_of
+from qdialect.ptq.float_graph.clamps import is_clamp
+from qdialect.ptq.float_graph.float_regions import (
+    CLAMP,
+    FloatRegion,
+    Known,
+    float_regions,
+)
+from qdialect.ptq.float_graph.flow_graph import (
+    Bias,
+    FlowGraph,
+    Node,
+    Range,
+    Use,
+    is_quantizable,
+    number_of,
+    stays_float,
+)
+from qdialect.ptq.float_graph.masks import is_mask, is_softmax_mask, range_of
+from qdialect.support.float_format import FLOAT_FORMATS
+from qdialect.support.lazy_numpy import np
+from qdialect.support.memory_budget import MemoryBudget
+
+
+def flow_graph(
+    module: ModuleOp,
+    context: Context,
+    budget: MemoryBudget,
+    *,
+    has_reshaped_layers: bool = False,
+) -> FlowGraph:
+    """
+    Read a module. Models of its ops must be active.
+
+    If `has_reshaped_layers`, a layer may include a reshape of its sums, before its bias.
+    """
+    folding = FoldGraph(module, context, budget, has_parts=False)
+    graph = FlowGraph(module, folding, has_reshaped_layers)
+    graph.keys = keys_of(module).of_values
+    every = [op for op in _ops_of(module) if not stays_float(op)]
+    ops = graph.ops = [op for op in every if _has_floats(op)]
+    graph.blocks = [block for op in every for block in _blocks_in(op)]
+    for op in ops:
+        _read_records(graph, op)
+    for op in every:
+        _note_derived(graph, op)
+    known = Known(
+        graph.value,
+        graph.is_computed,
+        partial(splat_number, graph),
+        partial(is_softmax_mask, graph),
+        graph.folding.operands,
+    )
+    regions = float_regions(ops, known)
+    taken = {op: region for region in regions for op in region.ops}
+    done = set[Operation]()
+    for op in ops:
+        if op in done:
+            continue
+        if (region := taken.get(op)) is not None:
+            if op is region.ops[-1]:
+                graph.nodes.append(_of_region(graph, region))
+            continue
+        node = _node(graph, op)
+        if node is not None:
+            graph.nodes.append(node)
+            done.update(node.ops)
+    for value in [graph.value(use.value) for node in graph.nodes for use in node.uses]:
+        # Weights may be reshaped after they were computed from constants.
+        if value in graph.derived and (found := range_of(graph, value)) is not None:
+            graph.ranges[value] = found
+    biases = {node.bias.use.op: node for node in graph.nodes if node.bias is not None}
+    # The broadcast of a bias belongs to its layer.
+    graph.nodes = [node for node in graph.nodes if node.bias is not None or node.op not in biases]
+    graph.of_biases = {op: node for op, node in biases.items() if op not in node.ops}
+    return graph
+
+
+def _ops_of(op: Operation) -> Iterator[Operation]:
+    """The ops in functions and in control flow; regions of other ops are their own computation."""
+    pending = [op]
+    while pending:
+        op = pending.pop()
+        yield op
+        inner = [each for block in _blocks_in(op) for each in block.ops]
+        pending += reversed(inner)
+
+
+def _blocks_in(op: Operation) -> Sequence[Block]:
+    """The blocks of an op that hold ops on tensors of the model."""
+    is_whole = model_named(name_of(op)).has_blocks or any(
+        op.has_trait(trait, value_if_unregistered=False)
+        for trait in (SymbolTable, IsolatedFromAbove)
+    )
+    return [block for region in op.regions for block in region.blocks] if is_whole else ()
+
+
+def _has_floats(op: Operation) -> bool:
+    return any(is_quantizable(value) for value in (*op.operands, *op.results))
+
+
+def _read_records(graph: FlowGraph, op: Operation) -> None:
+    """Record the ranges or the parameters that an op attaches to its operand."""
+    if is_statistics(op):
+        value = graph.value(op.operands[0])
+        low, high = statistics_of(op, shape_of(op.operands[0].type)).layer
+        graph.ranges.setdefault(value, Range(float(low), float(high)))
+    elif isinstance(op, QuantizeCastOp | DequantizeCastOp) and not _casts_uniform(op):
+        return
+    elif isinstance(op, QuantizeCastOp):
+        value = graph.value(op.operands[0])
+        graph.given.setdefault(value, _uniform(op.results[0]))
+        graph.codes.setdefault(value, op.results[0])
+        return
+    elif isinstance(op, DequantizeCastOp):
+        maker = op.operands[0].owner
+        if not isinstance(maker, QuantizeCastOp) or maker.input.type != op.results[0].type:
+            # The codes come from an argument, a requantization, or an op on quantized types.
+            type = _uniform(op.operands[0])
+            graph.given[op.results[0]], graph.codes[op.results[0]] = type, op.operands[0]
+            return
+        value = graph.value(maker.input)
+    else:
+        return
+    graph.same[op.results[0]] = value
+    graph.last[value] = op.results[0]
+
+
+def _casts_uniform(op: QuantizeCastOp | DequantizeCastOp) -> bool:
+    """Whether a cast is between ranked tensors of floats and of uniform quantized elements."""
+    floats, codes = op.input, op.result
+    if isinstance(op, DequantizeCastOp):
+        floats, codes = codes, floats
+    return is_quantizable(floats) and isinstance(
+        element_type_or_self(codes.type), UniformQuantizedType
+    )
+
+
+def _uniform(codes: SSAValue) -> UniformQuantizedType:
+    return cast(UniformQuantizedType, element_type_or_self(codes.type))
+
+
+def _of_region(graph: FlowGraph, region: FloatRegion) -> Node:
+    exit_op = region.ops[-1]
+    uses = [
+        Use(op, number)
+        for outer in region.ops
+        for op in (outer, gathering_op(outer))
+        if op is not None
+        for number, operand in enumerate(op.operands)
+        if graph.value(operand) in region.entries
+    ]
+    relation = Relation.FIXED if region.fixed else Relation.OWN
+    return Node(
+        region.ops,
+        relation,
+        tuple(uses),
+        tuple(exit_op.results),
+        fixed=region.fixed,
+        is_clamp=region.name == CLAMP,
+        name=region.name,
+    )
+
+
+def _node(graph: FlowGraph, op: Operation) -> Node | None:
+    """The node that starts with an op; None if there is none."""
+    if is_statistics(op) or isinstance(op, QuantizeCastOp | DequantizeCastOp):
+        return None
+    if elements_attribute_of(op) is not None:
+        return None
+    # An op may compute a maximum and its position, of which one is unused.
+    used = [each for each in op.results if each.first_use is not None] or list(op.results)
+    if used and all(each in graph.derived or graph.is_constant(each) for each in used):
+        return None
+    results = tuple(filter(is_recordable, used))
+    try:
+        layer = layer_of(op)
+    except NotFoldable:
+        layer = None
+    if isinstance(layer, Contraction):
+        return _layer(graph, op, layer)
+    if isinstance(layer, Lookup):
+        uses = () if graph.is_constant(op.operands[layer.operand]) else (Use(op, layer.operand),)
+        weight = None if uses else Use(op, layer.operand)
+        return Node((op,), Relation.MOVED, uses, results, weight=weight, table=layer)
+    if (model := model_of(op)) is not None and len(results) == 1:
+        try:
+            operands, movements, padding = read_movements(op, model, graph.folding.operands)
+            read = [*operands, padding] if padding is not None else list(operands)
+            uses = [use for use in _uses_of(op, read) if is_quantizable(use.value)]
+            relation = Relation.MOVED if len(uses) == 1 else Relation.SHARED
+            return _joining(graph, Node((op,), relation, tuple(uses), results, tuple(movements)))
+        except NotFoldable:
+            # Its attributes or constants are known only at run time.
+            pass
+    if (inner := gathering_op(op)) is not None:
+        return Node((inner, op), Relation.SHARED, (Use(inner, 0),), results)
+    try:
+        found = relation_of(op)
+    except NotFoldable:
+        found = None
+    if found is None:
+        return None
+    node = _joining(graph, _computing(graph, op, found, results))
+    return replace(node, refusal=_MASK) if not node.refusal and is_mask(graph, op) else node
+
+
+def _uses_of(op: Operation, values: Sequence[SSAValue]) -> list[Use]:
+    """The operands of an op that are `values`, which may have duplicates."""
+    numbers = dict[SSAValue, list[int]]()
+    for number, operand in enumerate(op.operands):
+        numbers.setdefault(operand, []).append(number)
+    # A region may yield the padding, which is not an operand.
+    return [Use(op, numbers[value].pop(0)) for value in values if value in numbers]
+
+
+def _joining(graph: FlowGraph, node: Node) -> Node:
+    """
+    A node whose operands share parameters, with padding by the lowest number as its `filler`.
+
+    A select of the lowest number is a mask, and is refused: no parameters suit both operands.
+    """
+    if node.relation is not Relation.SHARED or len(node.uses) != 2:
+        return node
+    for use, other in (node.uses, node.uses[::-1]):
+        if graph.stored(use.value) is None or graph.is_constant(other.value):
+            continue
+        if _is_below_all(graph, use.value):
+            if node.keeps_places:
+                return replace(node, refusal=_MASK)
+            return replace(node, uses=(other,), filler=use)
+    return node
+
+
+def _is_below_all(graph: FlowGraph, value: SSAValue) -> bool:
+    """Whether the elements of a constant are the lowest number of their type, or infinite."""
+    format = FLOAT_FORMATS[cast(AnyFloat, element_type_or_self(value.type)).name]
+    lowest = max(-format.largest, float(np.finfo("f4").min))
+    return bool((graph.numbers(value) <= lowest).all())
+
+
+def _note_derived(graph: FlowGraph, op: Operation) -> None:
+    """Record the results of an op whose operands are computed from constants."""
+    if name_of(op) == _IOTA:
+        graph.derived.update(op.results)
+    if not op.operands or (op.regions and (model_named(name_of(op)).has_blocks or _captures(op))):
+        return
+    if is_statistics(op):
+        if graph.value(op.operands[0]) in graph.derived:
+            graph.derived.update(op.results)
+        return
+    if isinstance(op, QuantizeCastOp | DequantizeCastOp) or all(map(graph.is_constant, op.results)):
+        return
+    makers = [value.owner for value in op.operands]
+    if all(
+        value in graph.derived
+        or graph.is_constant(value)
+        or (
+            isinstance(maker, Operation)
+            and (elements_attribute_of(maker) is not None or name_of(maker) in _EMPTY)
+        )
+        for value, maker in zip(op.operands, makers, strict=True)
+    ):
+        graph.derived.update(filter(_is_tensor, op.results))
+
+
+def _captures(op: Operation) -> bool:
+    """Whether regions of an op read tensors that are not its operands."""
+    return any(
+        _is_tensor(value) and not op.is_ancestor(value.owner)
+        for region in op.regions
+        for inner in region.walk()
+        for value in inner.operands
+    )
+
+
+def _is_tensor(value: SSAValue) -> bool:
+    return isinstance(value.type, TensorType)
+
+
+_MASK: Final = "it masks with numbers far outside of the range of the other ones"
+
+_IOTA: Final = "stablehlo.iota"
+_EMPTY: Final = frozenset({"tensor.empty", "linalg.fill"})
+"""Ops whose results are used only as `outs` of linalg."""
+
+
+def splat_number(graph: FlowGraph, value: SSAValue) -> float | None:
+    """The number that all elements of a constant equal; None if they differ."""
+    if is_recordable(value) and graph.stored(value) is not None:
+        numbers = graph.numbers(value)
+        first = numbers.flat[0]
+        return float(first) if (numbers == first).all() else None
+    held = graph.constant(value)
+    if held is None or held.splat is None:
+        return None
+    type = element_type_or_self(held.provenance.sources[0].results[0].type)
+    if not isinstance(type, IntegerType) or not all(map(_keeps_numbers, held.casts)):
+        return None
+    bits, low = int(held.splat.value), 1 << type.bitwidth - 1
+    # Larger integers may be negative ones.
+    return float(bits) if 0 <= bits < low or type.bitwidth == 1 else None
+
+
+def _keeps_numbers(op: Operation) -> bool:
+    """Whether an op only converts its operand to another type."""
+    found = relation_of(op)
+    is_conversion = found is not None and not found.functions and found.keeps_places
+    return is_statistics(op) or is_conversion
+
+
+def _computing(
+    graph: FlowGraph, op: Operation, found: OpRelation, results: tuple[SSAValue, ...]
+) -> Node:
+    numbers = range(len(op.operands)) if found.operands is None else found.operands
+    uses = [
+        Use(op, at) for at in numbers if at < len(op.operands) and is_quantizable(op.operands[at])
+    ]
+    given = [Use(op, at) for at in found.singles if at < len(op.operands)]
+    singles = tuple(use for use in given if graph.is_constant(use.value))
+    # Others are activations.
+    uses += [use for use in given if use not in singles]
+    read = [use for use in uses if not graph.is_constant(use.value)]
+    is_limited = bool(found.functions) and found.functions <= _LIMITS and len(read) == 1
+    return Node(
+        (op,),
+        found.relation,
+        tuple(uses),
+        results,
+        singles=singles,
+        fixed=found.fixed,
+        keeps_places=found.keeps_places,
+        is_clamp=is_limited or _is_choice(graph, op, found, uses),
+        is_pool=found.relation is Relation.SHARED and bool(found.mixed_axes),
+    )
+
+
+_LIMITS: Final = frozenset({"clamp", "max", "min"})
+
+
+def _is_choice(graph: FlowGraph, op: Operation, found: OpRelation, uses: Sequence[Use]) -> bool:
+    """Whether the body of an op clamps its operand by comparisons and selections."""
+    return (
+        "select" in found.functions
+        and len(uses) == 1 == len(op.results)
+        and is_clamp(
+            op.results[0], graph.value(uses[0].value), graph.value, partial(splat_number, graph)
+        )
+    )
+
+
+def _layer(graph: FlowGraph, op: Operation, layer: Contraction) -> Node:
+    """A sum of products, with its bias."""
+    numbers = [
+        number for number in (1, 0) if graph.is_constant(op.operands[layer.operands[number]])
+    ]
+    weight = side = None
+    if numbers:
+        side = layer.side(numbers[0])
+        weight = Use(op, side.operand)
+    uses = tuple(Use(op, at) for at in layer.operands if weight is None or at != weight.number)
+    ops, result = (op,), op.results[0]
+    bias = None
+    if weight is not None and side is not None:
+        bias = _own_bias(graph, op, layer, side)
+        if bias is None and (added := _added_bias(graph, op, layer, side)) is not None:
+            adders, bias = added
+            ops, result = (op, *adders), adders[-1].results[0]
+    return Node(
+        ops,
+        Relation.OWN,
+        uses,
+        (result,),
+        weight=weight,
+        side=side,
+        bias=bias,
+        unknown_bias=_unknown_bias(graph, op, layer) if bias is None else None,
+    )
+
+
+def _unknown_bias(graph: FlowGraph, op: Operation, layer: Contraction) -> Use | None:
+    """The operand of a layer that is added to the sums, if it is not a constant."""
+    if layer.bias is None or layer.bias >= len(op.operands):
+        return None
+    use = Use(op, layer.bias)
+    if not is_quantizable(use.value) or graph.is_constant(use.value):
+        return None
+    return None if filled_with(graph, use.value) == 0 else use
+
+
+def filled_with(graph: FlowGraph, value: SSAValue) -> float | None:
+    """The number that a fill op sets all elements of a value to, also behind recorded ranges."""
+    fill = graph.value(value).owner
+    if not isinstance(fill, Operation) or name_of(fill) != "linalg.fill":
+        return None
+    return number_of(fill.operands[0])
+
+
+def _own_bias(graph: FlowGraph, op: Operation, layer: Contraction, side: Side) -> Bias | None:
+    """The operand of a layer that is added to the sums, if it is a constant."""
+    if layer.bias is None or layer.bias >= len(op.operands):
+        return None
+    use = Use(op, layer.bias)
+    if not is_quantizable(use.value):
+        return None
+    if (held := graph.constant(use.value)) is None:
+        if (broadcast := _before_broadcast(graph, use.value)) is None:
+            return None
+        return _bias(op, *broadcast, layer.result, layer, side)
+    if len(held.shape) == 1:
+        # It has one number for each channel, or one for all.
+        return Bias(use, (_channels(layer, side),))
+    is_plain = graph.stored(use.value) is not None
+    if is_plain and held.splat is not None and not (held.splat.value << 1):
+        # The sums start from zero.
+        return None
+    return _bias(op, use, range(len(layer.result)), layer.result, layer, side)
+
+
+class _AddedBias(NamedTuple):
+    """A bias, and the ops from the sums to the one that adds it, the latter included."""
+
+    adders: Sequence[Operation]
+    bias: Bias
+
+
+def _added_bias(
+    graph: FlowGraph, op: Operation, layer: Contraction, side: Side
+) -> _AddedBias | None:
+    """A constant that the only reader of a layer adds to it."""
+    sums, labels, ops = op.results[0], tuple(layer.result), list[Operation]()
+    while (reader := _only_reader(graph, sums)) is not None and graph.has_reshaped_layers:
+        moved = _moved_labels(graph, reader.op, sums, labels, side)
+        moved = None if sums in graph.given else moved
+        if moved is None:
+            break
+        sums, labels = reader.op.results[0], moved
+        ops.append(reader.op)
+    if reader is None:
+        return None
+    adder, number = reader
+    found = relation_of(adder)
+    if found is None or found.functions != frozenset({"add"}):
+        return None
+    added = range(len(adder.operands)) if found.operands is None else found.operands
+    others = [each for each in added if each != number]
+    if len(added) != 2 or len(others) != 1:
+        return None
+    use = Use(adder, others[0])
+    axes = _result_axes(use)
+    if axes is None or _result_axes(Use(adder, number)) != tuple(range(len(labels))):
+        return None
+    read = use, axes
+    if not graph.is_constant(use.value):
+        read = _before_broadcast(graph, use.value)
+        if read is None or axes != tuple(range(len(labels))):
+            return None
+    if graph.stored(read[0].value) is None and sums in graph.given:
+        # This is an addition of two quantized values.
+        return None
+    bias = _bias(op, *read, labels, layer, side)
+    return None if bias is None else _AddedBias([*ops, adder], bias)
+
+
+def _only_reader(graph: FlowGraph, value: SSAValue) -> Use | None:
+    readers = list(graph.readers_of(value))
+    return readers[0] if len(readers) == 1 else None
+
+
+def _moved_labels(
+    graph: FlowGraph, op: Operation, operand: SSAValue, labels: Sequence[str], side: Side
+) -> tuple[str, ...] | None:
+    """The labels of a reshape's result; None if it splits or merges an axis of channels."""
+    model = model_of(op)
+    if model is None or len(op.results) != 1:
+        return None
+    try:
+        operands, movements, padding = read_movements(op, model, graph.folding.operands)
+    except NotFoldable:
+        return None
+    before, after = shape_of(operand.type), shape_of(op.results[0].type)
+    if len(operands) != 1 or padding is not None or before is None or after is None:
+        return None
+    if not all(isinstance(each, Reshape) for each in movements) or before.count(DYNAMIC) > 1:
+        return None
+    moved = [""] * len(after)
+    for axes, made in _regrouped(before, after):
+        if len(axes) == 1 == len(made):
+            moved[made[0]] = labels[axes[0]]
+        elif any(_weight_axes(labels[axis], side) for axis in axes):
+            return None
+    return tuple(moved)
+
+
+def _regrouped(before: Shape, after: Shape) -> Iterator[tuple[list[int], list[int]]]:
+    """
+    The smallest groups of axes that a reshape regroups among themselves, the last ones first.
+
+    Axes of length 1 are left out. At most one length before it is unknown.
+    """
+    rest, left = ([at for at, n in enumerate(shape) if n != 1] for shape in (before, after))
+    while rest and left:
+        axes, made = [rest.pop()], [left.pop()]
+        count, length = before[axes[0]], after[made[0]]
+        if count == length == DYNAMIC and prod(before[: axes[0]]) != prod(after[: made[0]]):
+            # The unknown lengths differ.
+            rest, left = rest + axes, left + made
+            break
+        while count != length and DYNAMIC not in (count, length):
+            larger, other, shape = (axes, rest, before) if count < length else (made, left, after)
+            if not other or shape[other[-1]] == DYNAMIC:
+                break
+            larger.append(other.pop())
+            count, length = (
+                prod(of[at] for at in group) for of, group in ((before, axes), (after, made))
+            )
+        if count != length:
+            rest, left = rest + axes, left + made
+            break
+        yield axes, made
+    if rest or left:
+        yield rest, left
+
+
+def _before_broadcast(graph: FlowGraph, value: SSAValue) -> tuple[Use, Sequence[int]] | None:
+    """
+    A constant that is broadcast to lengths known only at run time, and its axes there.
+
+    None if the broadcast has several readers.
+    """
+    broadcast = graph.value(value).owner
+    if not isinstance(broadcast, Operation) or (axes := broadcast_axes(broadcast)) is None:
+        return None
+    use = Use(broadcast, 0)
+    is_alone = len(list(graph.readers_of(graph.value(value)))) == 1
+    is_bias = is_alone and is_quantizable(use.value) and graph.is_constant(use.value)
+    return (use, axes) if is_bias else None
+
+
+def broadcast_axes(op: Operation) -> Sequence[int] | None:
+    """For each axis of the operand of a broadcast, that of the result; None for other ops."""
+    match name_of(op):
+        case "linalg.broadcast":
+            new = integers_of(op, "dimensions")
+            return [
+                axis for axis in range(len(shape_of(op.operands[1].type) or ())) if axis not in new
+            ]
+        case "stablehlo.dynamic_broadcast_in_dim":
+            return integers_of(op, "broadcast_dimensions")
+        case _:
+            return None
+
+
+def _bias(
+    op: Operation,
+    use: Use,
+    axes: Sequence[int],
+    result: Sequence[str],
+    layer: Contraction,
+    side: Side,
+) -> Bias | None:
+    """A bias along axes of `result`; None unless it has a number for each channel."""
+    labels = [_weight_axes(result[axis], side) for axis in axes]
+    found = tuple(axis for of in labels for axis in of)
+    shape, lengths = shape_of(use.value.type), shape_of(op.operands[side.operand].type)
+    channels = _channels(layer, side)
+    if result != layer.result and lengths is not None:
+        # A reshape may have dropped a channel axis of length 1.
+        channels = [axis for axis in channels if axis in found or lengths[axis] != 1]
+    if sorted(found) != sorted(channels):
+        return None
+    for length, of in zip(shape or (), labels, strict=False):
+        if of and lengths is not None and length != prod(lengths[axis] for axis in of):
+            return None
+    return Bias(use, tuple(labels))
+
+
+def _weight_axes(label: str, side: Side) -> tuple[int, ...]:
+    """The channel axes of the weights along one axis of the result."""
+    letters = label.strip("()")
+    return tuple(
+        side.labels.index(letter)
+        for letter in letters
+        if letter in side.labels and side.labels.index(letter) in side.channel_axes
+    )
+
+
+def _channels(layer: Contraction, side: Side) -> tuple[int, ...]:
+    """The channel axes of the weights, in the order of the result."""
+    return tuple(axis for label in layer.result for axis in _weight_axes(label, side))
+
+
+def _result_axes(use: Use) -> tuple[int, ...] | None:
+    """For each axis of an elementwise op's operand, that of the result; None if unknown."""
+    rank = len(shape_of(use.value.type) or ())
+    maps = find_attribute(use.op, "indexing_maps")
+    if maps is None:
+        of_result = shape_of(use.op.results[0].type)
+        return tuple(range(rank)) if of_result is not None and len(of_result) == rank else None
+    own, result = (cast("ArrayAttr[AffineMapAttr]", maps).data[at].data for at in (use.number, -1))
+    if result != AffineMap.identity(result.num_dims):
+        return None
+    axes = [each.position for each in own.results if isinstance(each, AffineDimExpr)]
+    return tuple(axes) if len(axes) == len(own.results) else None

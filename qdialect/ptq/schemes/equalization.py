@@ -1,0 +1,134 @@
+"""
+Equalization: scales that make the ranges of a layer's input and of its weights equal.
+
+A layer sums products over an index. If its input is multiplied by a scale for each index, and its
+weights are divided by it, the sums do not change. With the right scales, both have the range
+`sqrt(input * weights)` at each index, so that fewer codes are wasted where one of the two is small.
+
+The arithmetic is that of PyTorch FX, in float32:
+https://github.com/pytorch/pytorch, `torch/ao/quantization/fx/_equalize.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from qdialect.ptq.schemes.ranges import Range
+from qdialect.support.lazy_numpy import np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+STRENGTH: Final = 0.5
+"""The exponent that makes both ranges equal."""
+
+_IS_EQUAL: Final = 1e-3
+"""Scales this close to 1 gain nothing."""
+
+
+@dataclass(frozen=True)
+class ScaleRule:
+    """
+    The rule that computes scales from ranges.
+
+    Raises ValueError for a strength outside [0, 1].
+    """
+
+    strength: float = STRENGTH
+    """The exponent: 0 keeps the ranges of the input, 1 gives it those of the weights."""
+
+    power_of_two: bool = False
+    """Whether scales are rounded to powers of two, which multiply and divide exactly."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.strength <= 1:
+            raise ValueError(f"strength must be from 0 to 1, not {self.strength}")
+
+    def scales(self, weights: Range, inputs: Range) -> NDArray[np.float32]:
+        """
+        The scale of each index: `(range of the weights / range of the input) ** strength`.
+
+        It is 1 where the quotient is zero, infinite or NaN, or has no reciprocal in float32.
+        """
+        with np.errstate(all="ignore"):
+            spans = [np.asarray(of.maximum - of.minimum, "f4") for of in (weights, inputs)]
+            ratios = spans[0] / spans[1]
+            if self.strength == STRENGTH:
+                found = np.sqrt(ratios)
+            else:
+                found = np.power(ratios.astype("f8"), self.strength).astype("f4")
+            if self.power_of_two:
+                found = nearest_powers_of_two(found)
+            is_usable = np.isfinite(found) & (found > 0) & np.isfinite(np.float32(1) / found)
+        found = np.where(is_usable, found, np.float32(1)).astype("f4")
+        if (np.abs(found - np.float32(1)) <= _IS_EQUAL).all():
+            return np.ones_like(found)
+        return found
+
+
+def nearest_powers_of_two(numbers: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The power of two nearest to each positive number, by its logarithm; others are unchanged."""
+    mantissas, exponents = np.frexp(numbers)
+    is_above = mantissas > np.float32(math.sqrt(0.5))
+    powers = np.ldexp(np.ones_like(numbers), exponents - np.where(is_above, 0, 1))
+    return np.where(np.isfinite(numbers) & (numbers > 0), powers, numbers).astype("f4")
+
+
+def scaled(
+    numbers: NDArray[Any], factors: NDArray[np.float32], *, is_divided: bool = False
+) -> NDArray[Any]:
+    """
+    Numbers times factors, in the precision of the numbers, which is at least float32.
+
+    Division multiplies by the reciprocal, as in torch.
+    """
+    wide = numbers if numbers.dtype == np.float64 else numbers.astype("f4", copy=False)
+    with np.errstate(all="ignore"):
+        if is_divided:
+            return wide * (wide.dtype.type(1) / factors.astype(wide.dtype))
+        return wide * factors.astype(wide.dtype)
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The expected signal power of a layer's result, and the noise power of its codes."""
+
+    signal: float
+    noise: float
+
+    @property
+    def decibels(self) -> float:
+        """The signal-to-noise ratio in dB; infinite without noise."""
+        if not self.noise:
+            return math.inf
+        return 10 * math.log10(self.signal / self.noise) if self.signal else -math.inf
+
+
+def expected_noise(
+    weights: NDArray[Any],
+    squares: NDArray[Any],
+    input_steps: NDArray[Any],
+    weight_steps: NDArray[Any],
+) -> Noise:
+    """
+    The expected noise of a sum of products, if its terms are independent of each other.
+
+    `weights` are multiplied by inputs with the mean `squares`. The error of a code is uniform
+    within half a step, so its mean square is a twelfth of the squared step. All arrays broadcast.
+    """
+    of_weights = weights.astype("f8") ** 2
+    noise = of_weights * input_steps**2 + squares * weight_steps**2
+    return Noise(float((of_weights * squares).sum()), float(noise.sum()) / 12)
+
+
+def mean_squares(ranges: Range) -> NDArray[np.float64]:
+    """The mean square of numbers that are uniform in their range."""
+    low, high = (np.asarray(end, "f8") for end in ranges)
+    return (low * low + low * high + high * high) / 3
+
+
+def step_of(low: float, high: float, bits: int) -> float:
+    """The step of the codes of a range, extended to include 0."""
+    return (max(high, 0.0) - min(low, 0.0)) / (2**bits - 1)

@@ -1,0 +1,325 @@
+"""
+Schemes that reproduce those of other systems bit for bit.
+
+- ONE: `compiler/luci/pass/src/QuantizationUtils.cpp` of https://github.com/Samsung/ONE;
+- Glow: `lib/Quantization/Base/Base.cpp` of https://github.com/pytorch/glow;
+- torch: `torch/ao/quantization/observer.py` of https://github.com/pytorch/pytorch.
+
+docs/quantization.md lists where they are wrong and these differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from qdialect.algebra.parameters import StorageFormat
+from qdialect.ptq.schemes.schemes import (
+    Choice,
+    Rounding,
+    Scheme,
+    Span,
+    Symmetry,
+    ValueArithmetic,
+    ZeroPointPlace,
+    ZeroPointRule,
+    code_range,
+)
+from qdialect.support.lazy_numpy import np
+
+I8: Final = StorageFormat(8, signed=True)
+U8: Final = StorageFormat(8, signed=False)
+I16: Final = StorageFormat(16, signed=True)
+
+_LUCI_GIVEN = ValueArithmetic(
+    Rounding.HALF_AWAY, ZeroPointPlace.AFTER_ROUNDING, multiplies=True, precision="f8"
+)
+"""The arithmetic of constants that take the parameters of another value."""
+
+_LUCI_FLOORS: Mapping[StorageFormat, float] = MappingProxyType({U8: 1e-5, I8: 1e-5, I16: 1e-8})
+
+
+def luci(storage: StorageFormat) -> Scheme:
+    """
+    ONE's scheme: asymmetric u8; symmetric i8 and i16, without their lowest code.
+
+    ONE uses i8 only for weights. Raises ValueError for other storage.
+    """
+    if (floor := _LUCI_FLOORS.get(storage)) is None:
+        raise ValueError("ONE supports only the storage types u8, i8 and i16")
+    low, high = code_range(storage)
+    return Scheme(
+        storage,
+        -high if storage.signed else low,
+        high,
+        Symmetry.SYMMETRIC if storage.signed else Symmetry.ASYMMETRIC,
+        Span.LARGER_SIDE,
+        ZeroPointRule.ROUNDED_DIFFERENCE,
+        Rounding.HALF_AWAY,
+        ValueArithmetic(
+            Rounding.HALF_AWAY,
+            ZeroPointPlace.AFTER_ROUNDING if storage.signed else ZeroPointPlace.AS_MINIMUM,
+            multiplies=True,
+        ),
+        _LUCI_GIVEN,
+        scale_floor=floor,
+    )
+
+
+_GLOW_VALUES = ValueArithmetic(Rounding.HALF_EVEN, ZeroPointPlace.BEFORE_ROUNDING, multiplies=False)
+
+
+def _glow(storage: StorageFormat, symmetry: Symmetry, *, power_of_two: bool = False) -> Scheme:
+    low, high = code_range(storage)
+    return Scheme(
+        storage,
+        low,
+        high,
+        symmetry,
+        Span.EXTENDED_RANGE,
+        ZeroPointRule.NEARER_END,
+        Rounding.HALF_AWAY,
+        _GLOW_VALUES,
+        _GLOW_VALUES,
+        scale_of_zero=0.1,
+        power_of_two=power_of_two,
+    )
+
+
+def glow_asymmetric(storage: StorageFormat) -> Scheme:
+    """Glow's `Asymmetric`."""
+    return _glow(storage, Symmetry.ASYMMETRIC)
+
+
+def glow_symmetric(storage: StorageFormat) -> Scheme:
+    """Glow's `Symmetric`. Raises ValueError for unsigned storage."""
+    return _glow(storage, Symmetry.SYMMETRIC)
+
+
+def glow_symmetric_with_uint8(storage: StorageFormat) -> Scheme:
+    """Glow's `SymmetricWithUnsigned`. Raises ValueError for unsigned storage."""
+    return _glow(storage, Symmetry.SYMMETRIC_IF_SIGNED)
+
+
+def glow_symmetric_with_power2_scale(storage: StorageFormat) -> Scheme:
+    """Glow's `SymmetricWithPower2Scale`. Raises ValueError for unsigned storage."""
+    return _glow(storage, Symmetry.SYMMETRIC, power_of_two=True)
+
+
+_TORCH_VALUES = ValueArithmetic(Rounding.HALF_EVEN, ZeroPointPlace.BEFORE_ROUNDING, multiplies=True)
+"""`torch.quantize_per_channel`; `torch.quantize_per_tensor` has a fused multiply-add."""
+
+TORCH_EPS: Final = 2.0**-23
+"""`torch.finfo(torch.float32).eps`, the least scale of torch's observers."""
+
+
+def _torch(storage: StorageFormat, symmetry: Symmetry, *, per_tensor: bool) -> Scheme:
+    if storage.width > 16:
+        raise ValueError("torch supports storage of at most 16 bits")
+    low, high = code_range(storage)
+    values = replace(_TORCH_VALUES, fused=per_tensor)
+    return Scheme(
+        storage,
+        low,
+        high,
+        symmetry,
+        Span.MAGNITUDE,
+        ZeroPointRule.ROUNDED_QUOTIENT,
+        Rounding.HALF_EVEN,
+        values,
+        values,
+        precision="f4",
+        scale_floor=TORCH_EPS,
+        symmetric_zero_point=0 if storage.signed else (low + high + 1) // 2,
+    )
+
+
+def torch_per_tensor_affine(storage: StorageFormat) -> Scheme:
+    """`torch.per_tensor_affine`, of MinMaxObserver. Raises ValueError beyond 16 bits."""
+    return _torch(storage, Symmetry.ASYMMETRIC, per_tensor=True)
+
+
+def torch_per_tensor_symmetric(storage: StorageFormat) -> Scheme:
+    """
+    `torch.per_tensor_symmetric`, of MinMaxObserver. Raises ValueError beyond 16 bits.
+
+    Unsigned codes have their zero point in the middle, rounded up, as in torch for its own types.
+    With `quant_min` and `quant_max`, torch rounds it down: then set `symmetric_zero_point`.
+    """
+    return _torch(storage, Symmetry.SYMMETRIC, per_tensor=True)
+
+
+def torch_per_channel_affine(storage: StorageFormat) -> Scheme:
+    """`torch.per_channel_affine`, of PerChannelMinMaxObserver. Raises as per tensor."""
+    return _torch(storage, Symmetry.ASYMMETRIC, per_tensor=False)
+
+
+def torch_per_channel_symmetric(storage: StorageFormat) -> Scheme:
+    """`torch.per_channel_symmetric`, of PerChannelMinMaxObserver; zero points as per tensor."""
+    return _torch(storage, Symmetry.SYMMETRIC, per_tensor=False)
+
+
+SCHEMES: Mapping[str, Callable[[StorageFormat], Scheme]] = MappingProxyType(
+    {
+        "one": luci,
+        "glow-asymmetric": glow_asymmetric,
+        "glow-symmetric": glow_symmetric,
+        "glow-symmetric-with-uint8": glow_symmetric_with_uint8,
+        "glow-symmetric-with-power2-scale": glow_symmetric_with_power2_scale,
+        "torch-per-tensor-affine": torch_per_tensor_affine,
+        "torch-per-tensor-symmetric": torch_per_tensor_symmetric,
+        "torch-per-channel-affine": torch_per_channel_affine,
+        "torch-per-channel-symmetric": torch_per_channel_symmetric,
+    }
+)
+"""By name: functions from a storage format to a scheme."""
+
+
+class System(NamedTuple):
+    """The schemes of a whole model: the storage, and the names of two schemes."""
+
+    storage: StorageFormat
+    activations: str
+    weights: str
+
+
+SYSTEMS: Mapping[str, System] = MappingProxyType(
+    {
+        "one-u8": System(U8, "one", "one"),
+        "one-s16": System(I16, "one", "one"),
+        "torch-i8": System(I8, "torch-per-tensor-affine", "torch-per-channel-symmetric"),
+        "glow-i8": System(I8, "glow-asymmetric", "glow-symmetric"),
+    }
+)
+"""By name: schemes that belong together."""
+
+SCHEME_NAMES: Final = (*SYSTEMS, *SCHEMES)
+"""The names that all passes take."""
+
+_ALIASES: Mapping[str, str] = MappingProxyType(
+    {"luci": "one", "uint8": "one-u8", "int16": "one-s16"}
+)
+"""The name of ONE's library, and the words of ONE's configuration."""
+
+
+def system_of(name: str) -> System:
+    """
+    The system with that name, or a scheme for all of a model, in i8.
+
+    Raises ValueError if no system and no scheme has the name.
+    """
+    name = canonical_name(name)
+    return SYSTEMS[name] if name in SYSTEMS else System(I8, name, name)
+
+
+def canonical_name(name: str) -> str:
+    """The name of a system or a scheme, given it or an alias. Raises ValueError for others."""
+    canonical = _ALIASES.get(name, name)
+    if canonical not in SYSTEMS and canonical not in SCHEMES:
+        raise ValueError(f"there is no scheme {name!r}; the schemes are {', '.join(SCHEME_NAMES)}")
+    return canonical
+
+
+def scheme_of(name: str, storage: StorageFormat | None = None) -> Scheme:
+    """
+    The scheme with that name, or that of the weights of a system, for `storage`.
+
+    By default, the storage is the system's, or i8. Raises ValueError if there is no such scheme.
+    """
+    system = system_of(name)
+    try:
+        return SCHEMES[system.weights](storage or system.storage)
+    except ValueError as error:
+        raise ValueError(f"scheme {name!r}: {error}") from None
+
+
+def name_of_scheme(scheme: Scheme) -> str:
+    """The name of a scheme; empty if it has none."""
+    for name, preset in SCHEMES.items():
+        try:
+            if preset(scheme.storage) == scheme:
+                return name
+        except ValueError:
+            # The preset does not support this storage.
+            continue
+    return ""
+
+
+_LUCI_PREDEFINED: Mapping[str, tuple[tuple[float, int], tuple[float, int]]] = MappingProxyType(
+    {
+        "logistic": ((1 / 256, 0), (1 / 32768, 0)),
+        "tanh": ((2 / 256, 128), (1 / 32768, 0)),
+        "softmax": ((1 / 255, 0), (1 / 32767, 0)),
+    }
+)
+
+
+def luci_predefined(name: str, storage: StorageFormat) -> Choice:
+    """
+    ONE's parameters for results with a known range, from `make_predefined_qparam`.
+
+    `name` is "logistic", "tanh" or "softmax", and storage u8 or i16. Raises ValueError for others.
+    """
+    if name not in _LUCI_PREDEFINED or storage not in (U8, I16):
+        raise ValueError(f"ONE has no predefined parameters for {name!r} with this storage")
+    scale, zero_point = _LUCI_PREDEFINED[name][storage == I16]
+    return luci(storage).given(scale, zero_point)
+
+
+_FIXED_RANGES: Mapping[str, tuple[int, int]] = MappingProxyType(
+    {"logistic": (0, 1), "tanh": (-1, 1), "softmax": (0, 1)}
+)
+
+
+def fixed_choice(name: str, scheme: Scheme) -> Choice:
+    """
+    The parameters of results with a known range.
+
+    `name` is "logistic", "tanh" or "softmax". ONE's schemes get ONE's parameters. For others the
+    range is divided by the number of codes, as in TFLite's
+    https://ai.google.dev/edge/litert/conversion/tensorflow/quantization/quantization_spec, and
+    symmetric codes have both signs. Raises ValueError for other names.
+    """
+    if scheme == (luci(scheme.storage) if scheme.storage in (U8, I16) else None):
+        return luci_predefined(name, scheme.storage)
+    if name not in _FIXED_RANGES:
+        raise ValueError(f"there is no known range of {name!r}")
+    low, high = _FIXED_RANGES[name]
+    count = 1 << scheme.storage.width
+    if scheme.symmetry is Symmetry.SYMMETRIC:
+        return scheme.given(2 / count, scheme.symmetric_zero_point)
+    steps = (high - low) / count
+    return scheme.given(steps, round(code_range(scheme.storage)[0] - low / steps))
+
+
+def luci_integer_scale(choice: Choice) -> Choice:
+    """
+    `choice` with a whole scale, as ONE's `set_int_scale` computes it for integral results.
+
+    A scale below one becomes one; any other is rounded half away from zero. Zero points are kept.
+    """
+    rounded = Rounding.HALF_AWAY.round(choice.scales)
+    scales = np.where(choice.scales < 1, np.ones((), "f4"), rounded)
+    return choice.scheme.given(scales, choice.zero_points)
+
+
+def luci_single_values(values: object, storage: StorageFormat) -> tuple[Choice, np.ndarray]:
+    """
+    Parameters and codes of slots that hold one value each, as ONE's `quant_const_per_channel`.
+
+    `values` are float32; the codes have their shape. A positive value is its scale, with code 1. A
+    negative value has code 0 and zero point 1 if storage is u8, or code -1 if it is i16. Zero has
+    code 0 and scale 1, where ONE has scale 0. Raises ValueError for other storage, and for NaN and
+    infinities.
+    """
+    if storage not in (U8, I16):
+        raise ValueError("ONE quantizes single values only as u8 and i16")
+    scheme = luci(storage)
+    numbers = np.asarray(values, "f4")
+    is_negative, is_zero = numbers < 0, numbers == 0
+    scales = np.where(is_zero, 1, abs(numbers))
+    zero_points = np.where(is_negative & (storage == U8), 1, 0)
+    codes = np.where(is_zero, 0, np.where(is_negative, 0 if storage == U8 else -1, 1))
+    return scheme.given(scales, zero_points), codes.astype(scheme.code_dtype)

@@ -1,0 +1,274 @@
+"""
+Statistics of a value, record by record: ranges that can be merged in any order.
+
+A record is one run of a model, and has an index. Records may be spread over processes and merged in
+any order. A moving average depends on the order by definition: it is computed in the order of the
+indices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from qdialect.ptq.schemes.arrays import array_range
+from qdialect.ptq.schemes.blocks import Blocks
+from qdialect.ptq.schemes.histograms import FloatHistogram
+from qdialect.support.arguments import integer, integers
+from qdialect.support.lazy_numpy import np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+BATCH: Final = 16
+"""The number of records in a batch of a moving average, as in ONE."""
+
+SHARE: Final = 0.1
+"""The weight of the next batch in a moving average, as in ONE."""
+
+PERCENTILES: Final = (1.0, 99.0)
+"""The percentiles of the minima and of the maxima in ONE."""
+
+
+class Range(NamedTuple):
+    """A range for each slot, for `Scheme.choose`: float32 in the shape of the slots."""
+
+    minimum: NDArray[np.float32]
+    maximum: NDArray[np.float32]
+
+    def along(self, axes: Sequence[int], rank: int) -> Range:
+        """
+        The same ranges with one dimension per axis of a tensor of `rank`, as in `Blocks.slots`.
+
+        The ranges are those of the indices of `axes`, ascending, as in `Statistics`. Raises
+        ValueError if the number of axes differs, or if an axis is out of bounds.
+        """
+        lengths = np.shape(self.minimum)
+        if len(lengths) != len(axes) or not all(0 <= axis < rank for axis in axes):
+            raise ValueError(
+                f"ranges of shape {list(lengths)} are not along axes {list(axes)} of {rank}"
+            )
+        shape = [1] * rank
+        for axis, length in zip(axes, lengths, strict=True):
+            shape[axis] = length
+        return Range(np.reshape(self.minimum, shape), np.reshape(self.maximum, shape))
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """
+    The ranges of one value in some records.
+
+    Raises ValueError for arrays that do not match, and for an invalid range.
+    """
+
+    axes: tuple[int, ...]
+    """The axes along which ranges are recorded per index, ascending; empty for one range."""
+    records: NDArray[np.int64]
+    """Indices of records, ascending: int64."""
+    minima: NDArray[np.float32]
+    """For each record, one number for each index of `axes`: float32."""
+    maxima: NDArray[np.float32]
+    """Of the shape of `minima`."""
+    count: int
+    """The number of elements that are not NaN."""
+    nans: int = 0
+    """The number of NaNs, which are skipped."""
+    histogram: FloatHistogram | None = None
+
+    def __post_init__(self) -> None:
+        if [*self.axes] != sorted({*self.axes}) or any(axis < 0 for axis in self.axes):
+            raise ValueError(f"axes must be ascending and not negative, not {[*self.axes]}")
+        if self.count < 0 or self.nans < 0:
+            raise ValueError("counts of elements cannot be negative")
+        shape = self.minima.shape
+        if shape != self.maxima.shape or len(shape) != 1 + len(self.axes):
+            raise ValueError(
+                f"minima of shape {list(shape)} and maxima of {list(self.maxima.shape)} "
+                f"do not match each other, or {len(self.axes)} axes"
+            )
+        if self.records.shape != shape[:1] or not shape[0]:
+            raise ValueError(f"{self.records.size} records do not match {shape[0]} ranges")
+        if 0 in shape:
+            raise ValueError("an axis has length 0, and so no ranges")
+        if np.any(self.records < 0) or np.any(np.diff(self.records) <= 0):
+            raise ValueError("indices of records must be ascending and not negative")
+        if not np.all(self.minima <= self.maxima):
+            raise ValueError("a minimum exceeds its maximum, or is NaN")
+
+    @classmethod
+    def observe(
+        cls,
+        index: int,
+        array: NDArray[Any],
+        axes: Sequence[int] = (),
+        *,
+        histogram: bool = False,
+        threads: int | None = None,
+    ) -> Statistics:
+        """
+        The statistics of one record with the value `array`, as `array_range` computes them.
+
+        Raises as `array_range`, also if all elements of an index are NaN.
+        """
+        axes = integers("axes", axes)
+        found = array_range(array, Blocks.of_sizes(dict.fromkeys(axes, 1)), threads=threads)
+        shape = (1, *(array.shape[axis] for axis in sorted(axes)))
+        return cls(
+            tuple(sorted(axes)),
+            np.array([integer("index", index)]),
+            found.minimum.reshape(shape),
+            found.maximum.reshape(shape),
+            array.size - found.nans,
+            found.nans,
+            FloatHistogram.of(array) if histogram else None,
+        )
+
+    def merge(self, other: Statistics) -> Statistics:
+        """
+        The statistics of the records of both. The operation is associative and commutative.
+
+        Raises ValueError if both have the same record, and if they differ in axes, lengths of axes,
+        or whether they have histograms.
+        """
+        return merged((self, other))
+
+    def whole(self) -> Range:
+        """The range of all records."""
+        return Range(self.minima.min(axis=0), self.maxima.max(axis=0))
+
+    def percentile(self, low: float = PERCENTILES[0], high: float = PERCENTILES[1]) -> Range:
+        """
+        The percentile `low` of the minima of the records, and `high` of their maxima.
+
+        They are interpolated like `numpy.percentile`, in float64, and rounded to float32. If a
+        neighbour is infinite, the result is the neighbour that makes the range larger. Raises
+        ValueError if one is not from 0 to 100, and if `low` exceeds `high`.
+        """
+        _check_percentiles(low, high)
+        return Range(
+            _percentile(self.minima, low, lambda low, high: low),
+            _percentile(self.maxima, high, lambda low, high: high),
+        )
+
+    def moving_average(self, batch: int = BATCH, share: float = SHARE) -> Range:
+        """
+        A moving average over batches of records.
+
+        A batch has `batch` records in the order of their indices. The average starts as the range
+        of the first batch; each step computes `(1 - share) * average + share * range`, in the
+        precision of `getMovingAverage` in ONE's `record-minmax`. Raises ValueError for an empty
+        batch, and for a share outside [0, 1].
+        """
+        if integer("batch", batch) < 1:
+            raise ValueError(f"a batch must have at least one record, not {batch}")
+        if not 0 <= share <= 1:
+            raise ValueError(f"the share must be from 0 to 1, not {share}")
+        starts = range(0, len(self.records), batch)
+        return Range(
+            _moving_average([self.minima[at : at + batch].min(axis=0) for at in starts], share),
+            _moving_average([self.maxima[at : at + batch].max(axis=0) for at in starts], share),
+        )
+
+
+class ReductionKind(StrEnum):
+    """The ways to reduce the ranges of several records to one."""
+
+    WHOLE = "whole"
+    PERCENTILE = "percentile"
+    MOVING_AVERAGE = "moving-average"
+
+
+def _check_percentiles(low: float, high: float) -> None:
+    for name, percentile in (("low", low), ("high", high)):
+        if not 0 <= percentile <= 100:
+            raise ValueError(f"{name} must be from 0 to 100, not {percentile}")
+    if low > high:
+        raise ValueError(f"low must not exceed high, as {low} exceeds {high}")
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """
+    A reduction of the ranges of several records, with its percentiles.
+
+    Raises ValueError for a percentile that is not from 0 to 100, and for a low one above the high.
+    """
+
+    kind: ReductionKind = ReductionKind.WHOLE
+    low: float = PERCENTILES[0]
+    high: float = PERCENTILES[1]
+
+    def __post_init__(self) -> None:
+        _check_percentiles(self.low, self.high)
+
+    def __call__(self, statistics: Statistics) -> Range:
+        """The range of all records."""
+        match self.kind:
+            case ReductionKind.PERCENTILE:
+                return statistics.percentile(self.low, self.high)
+            case ReductionKind.MOVING_AVERAGE:
+                return statistics.moving_average()
+            case _:
+                return statistics.whole()
+
+
+WHOLE: Final = Reduction()
+"""The least minimum and the greatest maximum."""
+
+
+def merged(statistics: Sequence[Statistics]) -> Statistics:
+    """Merge one or more statistics. Raises as `Statistics.merge`."""
+    first, *others = statistics
+    for other in others:
+        if first.axes != other.axes or first.minima.shape[1:] != other.minima.shape[1:]:
+            raise ValueError(f"ranges of {_axes(first)} do not match those of {_axes(other)}")
+        if (first.histogram is None) != (other.histogram is None):
+            raise ValueError("only one of the two has a histogram")
+    records = np.concatenate([of.records for of in statistics])
+    order = np.argsort(records)
+    records = records[order]
+    if (is_again := np.diff(records) == 0).any():
+        raise ValueError(f"both have record {records[int(np.argmax(is_again))]}")
+    histograms = [of.histogram for of in statistics if of.histogram is not None]
+    return Statistics(
+        first.axes,
+        records,
+        np.concatenate([of.minima for of in statistics])[order],
+        np.concatenate([of.maxima for of in statistics])[order],
+        sum(of.count for of in statistics),
+        sum(of.nans for of in statistics),
+        reduce(FloatHistogram.merge, histograms) if histograms else None,
+    )
+
+
+def _axes(statistics: Statistics) -> str:
+    if not statistics.axes:
+        return "the whole tensor"
+    return f"axes {list(statistics.axes)} of lengths {list(statistics.minima.shape[1:])}"
+
+
+def _percentile(
+    ends: NDArray[np.float32], percentile: float, infinite: Callable[[Any, Any], Any]
+) -> NDArray[np.float32]:
+    with np.errstate(all="ignore"):
+        found: NDArray[Any] = np.percentile(ends.astype("f8"), percentile, axis=0)
+    if not np.isfinite(ends).all():
+        around = [np.percentile(ends, percentile, axis=0, method=of) for of in ("lower", "higher")]
+        is_between = (around[0] < around[1]) & np.isfinite(around[0]) & np.isfinite(around[1])
+        found = np.where(is_between, found, infinite(*around))
+    return np.asarray(found, "f4")
+
+
+def _moving_average(batches: Sequence[NDArray[np.float32]], share: float) -> NDArray[np.float32]:
+    kept = np.float32(1) - np.float32(share)
+    average = batches[0]
+    # The average of opposite infinities is NaN, for which no scheme has parameters.
+    with np.errstate(all="ignore"):
+        for batch in batches[1:]:
+            added = batch.astype("f8") * (1 - float(kept))
+            average = ((average * kept).astype("f8") + added).astype("f4")
+    return np.asarray(average)

@@ -1,0 +1,1 @@
+"""The commands of post-training quantization, and what they share."""

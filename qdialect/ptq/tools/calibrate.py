@@ -1,0 +1,404 @@
+"""`qdialect-calibrate`: run a model over records, and write the ranges of its values."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from argparse import Namespace, RawDescriptionHelpFormatter
+from collections import Counter
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+from xdsl.ir import SSAValue
+from xdsl.utils.exceptions import InterpretationError
+
+from qdialect.check.interpreters import find_function
+from qdialect.check.sampled_runs import RunFailure
+from qdialect.folding.inlining import inline_calls
+from qdialect.folding.report import Outcome
+from qdialect.ir.resources import ResourceBlobs
+from qdialect.opt.compilation import Compilation
+from qdialect.opt.diagnostics import DiagnosticPrinter
+from qdialect.opt.ending import end_process
+from qdialect.opt.exit_status import run_tool
+from qdialect.opt.module_tool import ModuleArgumentParser, read_module
+from qdialect.opt.outputs import STANDARD_OUTPUT, Output, overwrite_each_other
+from qdialect.opt.progress import Progress
+from qdialect.opt.tool_error import ToolError, reason_of
+from qdialect.ptq.calibration.fingerprints import fingerprint_of
+from qdialect.ptq.calibration.keys import keys_of
+from qdialect.ptq.calibration.record_files import Argument, RecordError, RecordFiles
+from qdialect.ptq.calibration.recorded_function import RecordedFunction, record_function
+from qdialect.ptq.equalization.channel_axes import channel_axes
+from qdialect.ptq.float_graph.flow_graph import LOWER_TENSORS, is_other_tensor
+from qdialect.ptq.schemes.profile import Fingerprint, Profile, merged_profiles
+from qdialect.ptq.schemes.ranges import Reduction, ReductionKind
+from qdialect.ptq.tools.recorded_models import (
+    RECORDS_HELP,
+    add_run_arguments,
+    arguments_of,
+    check_run_arguments,
+    chosen_function,
+)
+from qdialect.ptq.tools.recording import Recording, Seen, prepare, record_all
+from qdialect.support.memory_budget import memory_budget
+
+TOOL: Final = "qdialect-calibrate"
+"""The name that the tool's own errors begin with."""
+
+_INTERRUPTION: Final = """\
+interruption:
+  After SIGINT or SIGTERM, the run stops at the end of the current record and writes the
+  profile; --resume continues from there. A second signal ends the process at once.
+"""
+
+_SIGNALS: Final = ("SIGINT", "SIGTERM", "SIGHUP")
+
+_SECONDS_TO_KEEP: Final = 2.0
+"""The least interval between two writes of the profile during a run."""
+
+_SHARE_OF_KEEPING: Final = 0.05
+"""The largest fraction of the time that these writes may take."""
+
+
+class _CommandLine(ModuleArgumentParser):
+    def __init__(self) -> None:
+        super().__init__(
+            TOOL,
+            description="Run a function over records, and write the ranges of its float tensors.",
+            epilog=f"{RECORDS_HELP}\n{_INTERRUPTION}",
+            formatter_class=RawDescriptionHelpFormatter,
+        )
+        self.add_argument("model", help="the module; - for standard input")
+        add_run_arguments(self)
+        self.add_argument(
+            "-o", dest="output", default="-", metavar="FILE", help="the profile, as JSON"
+        )
+        self.add_argument(
+            "--histogram",
+            action="store_true",
+            help="record histograms, too; IREE then returns whole values instead of their ranges, "
+            "which takes memory for all values at once",
+        )
+        self.add_argument(
+            "--channels",
+            action="store_true",
+            help="record a range for each channel of the inputs and results of layers, where "
+            "--equalize-inputs needs it",
+        )
+        reductions = self.add_mutually_exclusive_group()
+        reductions.add_argument(
+            "--percentile",
+            nargs=2,
+            type=float,
+            metavar=("LOW", "HIGH"),
+            help="reduce the minima and the maxima of the records to these percentiles",
+        )
+        reductions.add_argument(
+            "--moving-average",
+            action="store_true",
+            help="reduce the records to the moving average of batches of 16",
+        )
+        self.add_argument(
+            "--resume",
+            action="store_true",
+            help="keep the records that are in the profile, and run only the missing ones",
+        )
+        self.add_reading_arguments()
+
+
+class _Interruption:
+    """The signal that asked to stop the run, if there was one."""
+
+    number: int | None = None
+
+    @contextmanager
+    def taken(self) -> Generator[None]:
+        """Record the first signal; the second one ends the process."""
+        before: dict[int, Any] = {}
+        try:
+            for name in _SIGNALS:
+                number = getattr(signal, name, None)
+                # The parent process may ignore a signal on purpose, as nohup does.
+                if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+                    before[number] = signal.signal(number, self._take)
+        except ValueError:
+            # Only the main thread can handle signals.
+            pass
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _take(self, number: int, frame: object) -> None:
+        if self.number is not None:
+            end_process(128 + number)
+        self.number = number
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """
+    Run the tool with these arguments, or those of the process.
+
+    Returns the exit status: 0; 1 after an error, which is printed on standard error; or 128 plus
+    the number of the signal that ended the run early.
+    """
+    interruption = _Interruption()
+    status = run_tool(TOOL, partial(_run, interruption), argv)
+    return status if interruption.number is None or status else 128 + interruption.number
+
+
+def _run(interruption: _Interruption, arguments: Sequence[str]) -> bool:
+    options = _CommandLine().parse_args(arguments)
+    check_run_arguments(options)
+    if options.resume and options.output in STANDARD_OUTPUT:
+        raise ToolError("--resume needs the file of a profile: -o FILE")
+    for what, path in (("model", options.model), ("records", options.data)):
+        if os.path.exists(path) and overwrite_each_other(options.output, path):
+            raise ToolError(f"the profile would be written over the {what} in '{path}'")
+    with memory_budget(options.max_memory):
+        return _calibrate(options, interruption)
+
+
+def _calibrate(options: Namespace, interruption: _Interruption) -> bool:
+    printer = DiagnosticPrinter(sys.stderr)
+    compilation = read_module(options.model, printer, options)
+    if compilation is None:
+        return False
+    module = compilation.module
+    # Values have ranges for each call, as in the passes that read the profile.
+    records = [of for of in inline_calls(module) if of.outcome is Outcome.INLINED]
+    for reason, count in Counter(record.reason for record in records).items():
+        call = next(record.op for record in records if record.reason == reason)
+        calls = "calls are" if count > 1 else "call is"
+        printer.remark(f"{count} {calls} inlined: {reason}", compilation.locate(call))
+    try:
+        name = chosen_function(module, options.function)
+        function = find_function(module, name)
+        arguments = arguments_of(module, function)
+        count = len(RecordFiles(options.data, arguments))
+    except InterpretationError as error:
+        printer.error(str(error), compilation.source.name)
+        return False
+    except RecordError as error:
+        raise ToolError(str(error)) from None
+    whole_values = options.histogram or options.engine == "reference"
+    axes: Mapping[SSAValue, int] = {}
+    if options.channels:
+        axes = channel_axes(module, compilation.context)
+    recorded = record_function(
+        module, name, whole_values=whole_values, histograms=options.histogram, axes=axes
+    )
+    for each in recorded.left_out:
+        keys = ", ".join(f"'{key}'" for key in each.keys)
+        message = f"not recorded: {keys}, since {each.reason}"
+        printer.remark(message, compilation.locate(each.op))
+    if not recorded.values.keys:
+        message = f"'{name}' has no float tensor to record"
+        if any(is_other_tensor(value) for value in keys_of(module).of_values):
+            message += f": {LOWER_TENSORS}"
+        printer.error(message, compilation.locate(function))
+        return False
+    keys = keys_of(module)
+    fingerprint = fingerprint_of(module, ResourceBlobs.of(compilation.context), keys)
+    known = {*recorded.values.keys}
+    aliases = {name: key for name, key in keys.aliases.items() if key in known}
+    keeper = _Keeper(options, fingerprint, aliases, recorded, count)
+    try:
+        _record(keeper, recorded, compilation, arguments, options, interruption)
+    except RunFailure as failure:
+        printer.error(failure.reason, compilation.source.name)
+        return False
+    except RecordError as error:
+        keeper.write()
+        raise ToolError(f"{error}; {keeper.told()}") from None
+    told = keeper.told()
+    if keeper.missing:
+        told += "; --resume continues from there"
+    else:
+        # All records are done, so the signal has not stopped the run.
+        interruption.number = None
+    sys.stderr.write(f"{TOOL}: {told}\n")
+    return True
+
+
+def _record(
+    keeper: _Keeper,
+    recorded: RecordedFunction,
+    compilation: Compilation,
+    arguments: Sequence[Argument],
+    options: Namespace,
+    interruption: _Interruption,
+) -> None:
+    """Record the missing records, until a signal. Raises RunFailure and RecordError."""
+    indices = keeper.missing
+    with_iree = options.engine == "iree"
+    function = prepare(
+        recorded.module,
+        recorded.name,
+        compilation.context,
+        with_iree=with_iree,
+        max_steps=options.max_steps,
+    )
+    # Worker processes share the processors, so each gets one thread.
+    threads = None if options.jobs == 1 else 1
+    names = tuple(argument.names for argument in arguments)
+    recording = Recording(
+        function, recorded.values, names, options.data, options.max_memory, threads
+    )
+    with (
+        interruption.taken(),
+        Progress(TOOL, keeper.count, keeper.count - len(indices)) as progress,
+        closing(record_all(recording, indices, options.jobs)) as seen,
+    ):
+        for each in seen:
+            keeper.add(each)
+            progress.advance()
+            if interruption.number is not None:
+                break
+        # Closing `seen` waits for the records that are running, so write first.
+        keeper.write()
+
+
+class _Keeper:
+    """The statistics recorded so far, and the file of the profile."""
+
+    def __init__(
+        self,
+        options: Namespace,
+        fingerprint: Fingerprint,
+        aliases: Mapping[str, str],
+        recorded: RecordedFunction,
+        count: int,
+    ) -> None:
+        """Raises ToolError if the file cannot be written, or does not match `--resume`."""
+        self.count = count
+        self._path: str = options.output
+        self._fingerprint = fingerprint
+        self._with_histogram: bool = options.histogram
+        self._aliases = aliases
+        self._reduction = _reduction(options)
+        self._profile: Profile | None = None
+        self._new = list[Seen]()
+        self._keys = {*recorded.values.keys}
+        self._required = recorded.values.required
+        self._axes = dict(zip(recorded.values.keys, recorded.values.axes, strict=True))
+        if options.resume and os.path.exists(self._path):
+            self._profile = self._read()
+        if self._path not in STANDARD_OUTPUT:
+            # Report a file that cannot be written now, not after hours of work.
+            Output(self._path).close(keep=False)
+        self._written = time.monotonic()
+        self._seconds_to_keep = _SECONDS_TO_KEEP
+
+    def _read(self) -> Profile:
+        """The profile that `--resume` continues. Raises ToolError."""
+        try:
+            profile = Profile.read(self._path)
+        except OSError as error:
+            raise ToolError(f"cannot open '{self._path}': {reason_of(error)}") from None
+        except ValueError as error:
+            raise ToolError(str(error)) from None
+        found = [*profile.values.values()]
+        reasons = [
+            *(differences := profile.fingerprint.differences(self._fingerprint)),
+            # Values that were always NaN have no statistics.
+            *(
+                f"value '{key}' is only in one of the two"
+                for key in {*profile.values} ^ self._keys
+                if key in profile.values or key in self._required
+            ),
+        ]
+        here, there = self._fingerprint.values, profile.fingerprint.values
+        if not there:
+            reasons.append("it does not say how its values are computed, as it is of version 1")
+        elif not differences:
+            renamed = [key for key in {*here, *there} if here.get(key) != there.get(key)]
+            reasons += (f"'{key}' is not the key of the same value" for key in renamed)
+        if any((of.histogram is not None) != self._with_histogram for of in found):
+            reasons.append(f"its values have {'no' if self._with_histogram else 'a'} histogram")
+        of_axes = {key: of.axes[0] if of.axes else None for key, of in profile.values.items()}
+        if any(axis != self._axes.get(key, axis) for key, axis in of_axes.items()):
+            reasons.append("its ranges are along other axes")
+        if (last := max((int(of.records[-1]) for of in found), default=0)) >= self.count:
+            reasons.append(f"it has record {last}, but there are only {self.count} records")
+        if reasons:
+            raise ToolError(f"cannot resume from '{self._path}': {'; '.join(sorted(reasons))}")
+        # The reduction may change, since the profile has each record.
+        return replace(profile, reduction=self._reduction)
+
+    @property
+    def missing(self) -> list[int]:
+        """The indices of the records that have not been run."""
+        seen = {index for index, _ in self._new}
+        if self._profile is not None:
+            # A value lacks the records in which it was NaN.
+            seen.update(*(of.records.tolist() for of in self._profile.values.values()))
+        return [index for index in range(self.count) if index not in seen]
+
+    def add(self, seen: Seen) -> None:
+        """Add the statistics of a record, and write the file if the last write is long ago."""
+        self._new.append(seen)
+        start = time.monotonic()
+        if start - self._written >= self._seconds_to_keep and self._path not in STANDARD_OUTPUT:
+            self.write()
+            self._written = time.monotonic()
+            most_often = (self._written - start) / _SHARE_OF_KEEPING
+            self._seconds_to_keep = max(_SECONDS_TO_KEEP, most_often)
+
+    def write(self) -> None:
+        """Write the profile, if it has a record. Raises OSError and ToolError."""
+        parts = [] if self._profile is None else [self._profile]
+        parts += [
+            Profile(
+                self._fingerprint,
+                values,
+                {alias: key for alias, key in self._aliases.items() if key in values},
+                self._reduction,
+            )
+            for _, values in self._new
+        ]
+        if not parts:
+            return
+        self._profile, self._new = merged_profiles(parts), []
+        output = Output(self._path)
+        is_written = False
+        try:
+            output.stream.write(self._profile.to_json())
+            is_written = True
+        finally:
+            output.close(is_written)
+
+    def told(self) -> str:
+        """A message about the state of the run."""
+        recorded = self.count - len(self.missing)
+        if self._profile is None:
+            return "no records were run, so nothing is written"
+        values = self._profile.values
+        skipped = [key for key, of in values.items() if of.nans]
+        lacking = [
+            key for key in self._keys if key not in values or len(values[key].records) < recorded
+        ]
+        told = f"{recorded} of {self.count} records of {len(self._keys)} values are recorded"
+        if lacking:
+            named = ", ".join(repr(key) for key in sorted(lacking))
+            told += f"; {named} have no range where all elements are NaN"
+        if skipped:
+            told += f"; NaNs are skipped in {', '.join(repr(key) for key in sorted(skipped))}"
+        return told
+
+
+def _reduction(options: Namespace) -> Reduction:
+    """The reduction that the options select. Raises ToolError for invalid percentiles."""
+    try:
+        if options.percentile is not None:
+            return Reduction(ReductionKind.PERCENTILE, *options.percentile)
+    except ValueError as error:
+        raise ToolError(f"--percentile: {error}") from None
+    return Reduction(ReductionKind.MOVING_AVERAGE) if options.moving_average else Reduction()

@@ -1,0 +1,586 @@
+"""
+Quantization of the constant weights of layers, by the ranges of their values.
+
+Shape ops between a constant and its layer are folded first, so that the tensor that the layer reads
+is quantized, along the axes of that operand. A fold before or after gives the same result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    DenseResourceAttr,
+    IntegerType,
+    ModuleOp,
+    TensorType,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.utils.exceptions import VerifyException
+
+from qdialect.algebra.movement import BroadcastInDim, Shape, Slice
+from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
+from qdialect.algebra.run_map import TooManySlotsError
+from qdialect.algebra.splat import Splat, Values, as_view
+from qdialect.dialects.quant import (
+    ConstantOp,
+    DequantizeCastOp,
+    QuantizedTensor,
+    Storage,
+    UniformQuantizedType,
+)
+from qdialect.dialects.quant.slot_arrays import Slots
+from qdialect.dialects.quant.storage import element_type_of
+from qdialect.folding.graph import FoldGraph
+from qdialect.folding.inlining import inline_calls
+from qdialect.folding.moved_constant import MovedConstant
+from qdialect.folding.report import FoldRecord, Outcome
+from qdialect.folding.writing import constant_like
+from qdialect.ir.elements import element_dtype
+from qdialect.ir.resources import ResourceBlobs
+from qdialect.ir.xdsl_private import NAME_OF_UNREGISTERED
+from qdialect.ops.interface import (
+    Code,
+    NotFoldable,
+    elements_attribute_of,
+    find_attribute,
+    models_of,
+    name_of,
+)
+from qdialect.ops.products import Contraction, Lookup, layer_of
+from qdialect.ops.rules import Relation
+from qdialect.ops.unused_ops import erase_unused
+from qdialect.ptq.calibration.keys import keys_of
+from qdialect.ptq.schemes.arrays import array_range, quantize_array
+from qdialect.ptq.schemes.blocks import PER_TENSOR, Blocks
+from qdialect.ptq.schemes.noise import Noise
+from qdialect.ptq.schemes.presets import name_of_scheme
+from qdialect.ptq.schemes.schemes import Choice, Scheme
+from qdialect.ptq.value_reports import (
+    Basis,
+    QuantizationReport,
+    Role,
+    Stored,
+    ValueReport,
+)
+from qdialect.support.bounded_cache import registered_cache
+from qdialect.support.float_format import FLOAT_FORMATS
+from qdialect.support.garbage import paused_collection
+from qdialect.support.lazy_numpy import np
+from qdialect.support.memory_budget import MemoryBudget, memory_budget
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+_PIECE: Final = 1 << 20
+"""The number of elements that are dequantized at once."""
+
+
+class WeightGranularity(StrEnum):
+    """Which elements of a weight share a scale and a zero point."""
+
+    TENSOR = "tensor"
+    CHANNEL = "channel"
+    """The elements of one channel of the result, or of one row of a table."""
+    BLOCK = "block"
+    """Adjacent elements of one channel, along the axis that is summed over."""
+
+
+class Otherwise(StrEnum):
+    """The fallback for a weight that cannot have the requested granularity."""
+
+    LEAVE = "leave"
+    """It stays float."""
+    COARSER = "coarser"
+    """It gets the next coarser granularity that fits."""
+
+
+@dataclass(frozen=True)
+class WeightPolicy:
+    """How weights are quantized."""
+
+    scheme: Scheme
+    granularity: WeightGranularity = WeightGranularity.CHANNEL
+    block_size: int = 32
+    """The length of a block along the axis that is summed over."""
+    otherwise: Otherwise = Otherwise.LEAVE
+
+    @property
+    def granularities(self) -> Sequence[WeightGranularity]:
+        """The granularities to try, in this order."""
+        if self.otherwise is Otherwise.LEAVE:
+            return (self.granularity,)
+        coarser = (WeightGranularity.BLOCK, WeightGranularity.CHANNEL, WeightGranularity.TENSOR)
+        return coarser[coarser.index(self.granularity) :]
+
+
+class _Weight(NamedTuple):
+    """A tensor that one or more layers read as weights."""
+
+    value: SSAValue
+    moved: MovedConstant
+    layers: list[Operation]
+    uses: list[tuple[Operation, int]]
+    """
+    For each layer: the user of the tensor (the layer, or a broadcast), and the operand number.
+    """
+    axes: list[WeightAxes]
+    """For each layer, the roles of the axes."""
+
+
+class WeightAxes(NamedTuple):
+    """The roles of the axes of a weight."""
+
+    channels: tuple[int, ...]
+    contracted: tuple[int, ...]
+
+
+def quantize_weights(
+    module: ModuleOp,
+    context: Context,
+    policy: WeightPolicy,
+    *,
+    is_dequantized: bool = False,
+    is_explained: bool = False,
+) -> QuantizationReport:
+    """
+    Replace each constant weight of a known layer by `quant.dcast` of a quantized constant.
+
+    Calls are inlined first. If `is_dequantized`, weights become the floats that the cast would
+    return. The report has a record for each layer: the type of its weights, or why they are not
+    quantized. If `is_explained`, it has the parameters, too.
+    """
+    with paused_collection(), models_of(context), memory_budget() as budget:
+        calls = inline_calls(module)
+        quantizer = _WeightQuantizer(module, context, policy, budget)
+        quantizer.report.records += calls
+        quantizer.is_dequantized = is_dequantized
+        if is_explained:
+            quantizer.keys = keys_of(module).of_values
+        return quantizer.run()
+
+
+class _WeightQuantizer:
+    is_dequantized: bool = False
+    """Whether weights are dequantized again."""
+    keys: Mapping[SSAValue, str] | None = None
+    """The keys of all values, if the report lists the chosen parameters."""
+
+    def __init__(
+        self, module: ModuleOp, context: Context, policy: WeightPolicy, budget: MemoryBudget
+    ) -> None:
+        self._module = module
+        self._policy = policy
+        self._resources = ResourceBlobs.of(context)
+        self.report = QuantizationReport(verb="quantized")
+        self._uses = set[tuple[Operation, int]]()
+        """The operands that are weights: the layer, and the operand number."""
+        self._graph = FoldGraph(module, context, budget)
+
+    def run(self) -> QuantizationReport:
+        """Quantize the weights of the module, and return the report."""
+        weights = dict[SSAValue, _Weight]()
+        for op in list(self._module.walk()):
+            try:
+                self._find(op, weights)
+            except NotFoldable as error:
+                self._refuse(op, error)
+        replaced = list[SSAValue]()
+        for weight in weights.values():
+            try:
+                new = self._quantized(weight)
+            except NotFoldable as error:
+                for op in weight.layers:
+                    self._refuse(op, error)
+                self._explain(weight, None, error)
+                continue
+            for op, number in weight.uses:
+                replaced.append(op.operands[number])
+                op.operands[number] = new.results[0]
+        erase_unused([cast(Operation, value.owner) for value in replaced])
+        return self.report
+
+    def _refuse(self, op: Operation, error: NotFoldable) -> None:
+        record = FoldRecord(Outcome.REFUSED, op, name_of(op), code=error.code, reason=str(error))
+        self.report.records.append(record)
+
+    def _find(self, op: Operation, weights: dict[SSAValue, _Weight]) -> None:
+        """Add the weights of a layer. Raises NotFoldable if they are not constant."""
+        if (layer := layer_of(op)) is None:
+            return
+        sides = list(sides_of(layer))
+        refusals = list[NotFoldable]()
+        for number, axes in sides:
+            value = self._graph.final(op.operands[number])
+            try:
+                moved = self._constant(value, op)
+            except NotFoldable as error:
+                refusals.append(error)
+                continue
+            use = op, number
+            while moved.repeated_bytes and (behind := self._before_repetition(use, axes)):
+                use, axes = behind
+                value = self._graph.final(use[0].operands[use[1]])
+                moved = self._constant(value, use[0])
+            weight = weights.setdefault(value, _Weight(value, moved, [], [], []))
+            weight.layers.append(op)
+            weight.uses.append(use)
+            self._uses.add(use)
+            weight.axes.append(axes)
+            return
+        raise refusals[0]
+
+    def _before_repetition(
+        self, use: tuple[Operation, int], axes: WeightAxes
+    ) -> tuple[tuple[Operation, int], WeightAxes] | None:
+        """
+        The operand of a broadcast whose result only this use reads, and its axes of weights.
+
+        None if another shape op makes the weights. They are quantized once, before the broadcast.
+        """
+        op, number = use
+        value = self._graph.final(op.operands[number])
+        repeats = value.owner
+        if not isinstance(repeats, Operation) or not self._is_read_alone(value, use):
+            return None
+        if (model := self._graph.models.get(repeats)) is None:
+            return None
+        read = self._graph.operands.read(repeats, model)
+        if len(read.operands) != 1 or len(read.movements) != 1:
+            return None
+        movement = read.movements[0]
+        if not isinstance(movement, BroadcastInDim):
+            return None
+        before = WeightAxes(
+            *(tuple(at for at, to in enumerate(movement.dims) if to in each) for each in axes)
+        )
+        return (repeats, list(repeats.operands).index(read.operands[0])), before
+
+    def _is_read_alone(self, value: SSAValue, use: tuple[Operation, int]) -> bool:
+        """Whether a value and its copies have no other user."""
+        pending = [value]
+        while pending:
+            for other in pending.pop().uses:
+                if (other.operation, other.index) == use:
+                    continue
+                results = other.operation.results
+                if not results or any(self._graph.final(of) is not value for of in results):
+                    return False
+                pending += results
+        return True
+
+    def _constant(self, value: SSAValue, user: Operation) -> MovedConstant:
+        """The constant behind a weight. Raises NotFoldable if its elements are not floats."""
+        moved = self._graph.known(value, user)
+        if moved.casts or moved.is_quantized:
+            raise NotFoldable(Code.QUANTIZED, "its weights are quantized")
+        if not isinstance(moved.layers[0].element_type, AnyFloat):
+            raise NotFoldable(Code.UNKNOWN_OP, "its weights are not floats")
+        return moved
+
+    def _quantized(self, weight: _Weight) -> Operation:
+        """Insert the quantized weight and its cast, and return the cast. Raises NotFoldable."""
+        for source in weight.moved.provenance.sources:
+            if (other := self._other_user(source.results[0])) is not None:
+                raise NotFoldable(Code.USES, f"its weights are used by '{name_of(other)}' too")
+        if weight.moved.repeated_bytes:
+            raise NotFoldable(Code.GROWTH, "its weights are repeated by a shape op")
+        refusal: NotFoldable | None = None
+        for granularity in self._policy.granularities:
+            try:
+                blocks = self._blocks(weight, granularity)
+            except NotFoldable as error:
+                refusal = refusal or error
+                continue
+            return self._write(weight, blocks, granularity)
+        assert refusal is not None
+        raise refusal
+
+    def _other_user(self, value: SSAValue) -> Operation | None:
+        """An op that reads a value, perhaps through shape ops, but not as weights of a layer."""
+        pending, seen = [value], {value}
+        while pending:
+            for use in pending.pop().uses:
+                if (use.operation, use.index) in self._uses:
+                    continue
+                if use.operation not in self._graph.models:
+                    return use.operation
+                behind = [each for each in use.operation.results if each not in seen]
+                pending += behind
+                seen.update(behind)
+        return None
+
+    def _blocks(self, weight: _Weight, granularity: WeightGranularity) -> Blocks:
+        """The elements that share a slot. Raises NotFoldable."""
+        if granularity is WeightGranularity.TENSOR:
+            return PER_TENSOR
+        shape = weight.moved.shape
+        # Axes of length 1 are ignored, unless there are no others.
+        all_axes = {WeightAxes(*(long_axes(axes, shape) for axes in each)) for each in weight.axes}
+        if len(all_axes) > 1:
+            raise NotFoldable(Code.GRANULARITY, "its weights are read along other axes by others")
+        (axes,) = all_axes
+        return blocks_of_weight(axes, shape, granularity, self._policy.block_size)
+
+    def _write(self, weight: _Weight, blocks: Blocks, granularity: WeightGranularity) -> Operation:
+        scheme = self._policy.scheme
+        expressed = cast(AnyFloat, weight.moved.layers[0].element_type)
+        values = self._graph.values_of(weight.moved)
+        try:
+            codes, type = quantized_values(values, expressed, scheme, blocks)
+        except (VerifyException, TooManySlotsError, ValueError) as error:
+            raise NotFoldable(Code.ILLEGAL_TYPE, f"its weights: {error}") from None
+        self._explain(weight, self._stored(values, codes, type, expressed))
+        sources = weight.moved.provenance.sources
+        if self.is_dequantized:
+            numbers = dequantized_values(codes, type)
+            constant = constant_like(sources, numbers, weight.value.type, self._resources)
+            new = [constant]
+        else:
+            held = held_as_source(codes, type, sources[0], self._resources)
+            constant = ConstantOp(held, type)
+            constant.attributes |= kept_attributes(sources)
+            constant.location = sources[0].location
+            new = [constant, DequantizeCastOp(constant, TensorType(expressed, type.get_shape()))]
+        for op in new:
+            op.results[0].name_hint = sources[0].results[0].name_hint
+        owner = cast(Operation, weight.value.owner)
+        Rewriter.insert_op(new, InsertPoint.after(owner))
+        kind = "fake-quantized in " if self.is_dequantized else ""
+        for op in weight.layers:
+            self.report.records.append(
+                FoldRecord(
+                    Outcome.QUANTIZED,
+                    op,
+                    name_of(op),
+                    reason=f"its weights are {kind}'{_name_of(scheme.storage)}', per {granularity}",
+                    constant=constant.results[0],
+                )
+            )
+        return new[-1]
+
+    def _stored(
+        self, values: Values, codes: Values, type: QuantizedTensor, expressed: AnyFloat
+    ) -> Stored | None:
+        """The stored form of a weight and its noise, if a report is requested."""
+        if self.keys is None:
+            return None
+        element, scheme = type.element_type, self._policy.scheme
+        shape = type.get_shape()
+        before, after = (
+            np.broadcast_to(float_elements(each, expressed), shape)
+            for each in (values, dequantized_values(codes, type))
+        )
+        found = array_range(before)
+        return Stored(
+            element,
+            element.storage_format.width,
+            Relation.GIVEN,
+            name_of_scheme(scheme),
+            range=(float(found.minimum.item()), float(found.maximum.item())),
+            decibels=Noise.between(before, after).decibels,
+            basis=Basis.MEASURED,
+            saturated=0.0,
+            saturated_elements=0,
+        )
+
+    def _explain(
+        self, weight: _Weight, stored: Stored | None, error: NotFoldable | None = None
+    ) -> None:
+        """Report the stored form of a weight, or why it stays float, if a report is requested."""
+        if self.keys is None:
+            return
+        self.report.values.append(
+            ValueReport(
+                self.keys.get(weight.value, ""),
+                weight.value,
+                Role.WEIGHT,
+                "",
+                None if stored is None else stored.range,
+                stored,
+                code=None if error is None else error.code,
+                reason="" if error is None else str(error),
+            )
+        )
+
+
+def blocks_of_weight(
+    axes: WeightAxes, shape: Shape, granularity: WeightGranularity, block_size: int
+) -> Blocks:
+    """Which elements of a weight of `shape` share a slot. Raises NotFoldable."""
+    if granularity is WeightGranularity.TENSOR:
+        return PER_TENSOR
+    channels, contracted = axes
+    sizes = dict.fromkeys(channels, 1)
+    if granularity is WeightGranularity.BLOCK:
+        if not contracted:
+            raise NotFoldable(Code.GRANULARITY, "the layer sums over no axis of its weights")
+        axis = contracted[-1]
+        if shape[axis] % block_size:
+            raise NotFoldable(
+                Code.GRANULARITY,
+                f"blocks of {block_size} do not divide axis {axis} of its weights, of length "
+                f"{shape[axis]}",
+            )
+        sizes[axis] = block_size
+    return Blocks.of_sizes(sizes)
+
+
+def quantized_values(
+    values: Values, expressed: AnyFloat, scheme: Scheme, blocks: Blocks
+) -> tuple[Values, QuantizedTensor]:
+    """
+    The codes of a constant by its own ranges, and its type.
+
+    Raises ValueError for values without codes, and VerifyException or TooManySlotsError if no type
+    has these parameters.
+    """
+    if isinstance(values, Splat):
+        of_slots = np.broadcast_to(float_elements(values, expressed), blocks.slots(values.shape))
+        each = Blocks.of_sizes({axis: 1 for axis, _ in blocks.sizes})
+        found = quantize_array(of_slots, scheme, each)
+        codes: Values = Splat(found.codes.reshape(-1)[0], values.shape)
+    else:
+        found = quantize_array(float_elements(values, expressed), scheme, blocks)
+        codes = found.codes
+    return codes, TensorType(type_of_choice(found.choice, values.shape, expressed), values.shape)
+
+
+def type_of_choice(choice: Choice, shape: Shape, expressed: AnyFloat) -> UniformQuantizedType:
+    """
+    The element type with the parameters of a choice, for a tensor of `shape`.
+
+    The shape is ignored if there is one slot. Raises VerifyException and TooManySlotsError.
+    """
+    return type_of_slots(
+        storage_of(choice.scheme), expressed, choice.scales, choice.zero_points, shape
+    )
+
+
+def type_of_slots(
+    storage: Storage,
+    expressed: AnyFloat,
+    scales: NDArray[np.floating],
+    zero_points: NDArray[np.int64],
+    shape: Shape,
+) -> UniformQuantizedType:
+    """Like `type_of_choice`, for slots that divide `shape` into equal blocks, or for one slot."""
+    if scales.size == 1:
+        return type_of_slot(storage, expressed, float(scales.item()), int(zero_points.item()))
+    axes = [axis for axis, count in enumerate(scales.shape) if count > 1]
+    if len(axes) == 1 and scales.size == shape[axes[0]]:
+        flat = scales.reshape(-1).astype("f8"), zero_points.reshape(-1)
+        if not ((flat[0][1:] == flat[0][:-1]) & (flat[1][1:] == flat[1][:-1])).any():
+            # No two neighbours are equal, so no type with longer blocks exists.
+            return UniformQuantizedType.of_slots(storage, expressed, Slots.per_axis(axes[0], *flat))
+    like = UniformQuantizedType.per_tensor(storage, expressed, 1.0)
+    formats = FLOAT_FORMATS[expressed.name], like.storage_format
+    parameters = QuantizationParameters.from_blocks(
+        shape, scales.astype("f8"), zero_points, *formats
+    )
+    return like.with_parameters(parameters)
+
+
+def type_of_slot(
+    storage: Storage, expressed: AnyFloat, scale: float, zero_point: int
+) -> UniformQuantizedType:
+    """The per-tensor type of one scale and zero point. Raises VerifyException."""
+    slots = Slots.per_tensor(scale, zero_point)
+    return UniformQuantizedType.of_slots(storage, expressed, slots)
+
+
+def dequantized_values(codes: Values, tensor: QuantizedTensor) -> Values:
+    """The dequantized values of codes, as the bits of their floats."""
+    type, shape = tensor.element_type, tensor.get_shape()
+    parameters = type.parameters_on(shape)
+    expressed = type.expressed_type
+    encode, dtype = FLOAT_FORMATS[expressed.name].encode, element_dtype(expressed)
+    if isinstance(codes, Splat):
+        bits = encode(parameters.read(np.asarray(codes.value))).astype(dtype)
+        if bits.size == 1:
+            return Splat(bits.reshape(-1)[0], shape)
+        return np.broadcast_to(bits, shape)
+    held, bits = as_view(codes).array(), np.empty(shape, dtype)
+    # All elements as float64 would take several times the memory of the result.
+    rows = max(1, _PIECE * shape[0] // max(1, held.size))
+    for start in range(0, shape[0], rows):
+        end = min(start + rows, shape[0])
+        starts, ends = (start, *(0 for _ in shape[1:])), (end, *shape[1:])
+        piece = Slice.between(starts, ends, [1] * len(shape))(parameters)
+        bits[start:end] = encode(piece.read(held[start:end]))
+    return bits
+
+
+def held_as_source(
+    codes: Values, type: QuantizedTensor, source: Operation, resources: ResourceBlobs
+) -> Values | DenseResourceAttr:
+    """The codes as a constant holds them: as a resource where their source is one."""
+    name = cast(str, elements_attribute_of(source))
+    old = find_attribute(source, name)
+    if not isinstance(old, DenseResourceAttr) or isinstance(codes, Splat):
+        return codes
+    held = element_type_of(type.element_type)
+    codes = np.asarray(codes).astype(element_dtype(held), copy=False)
+    return resources.write(codes, held, old.resource_handle.data)
+
+
+def sides_of(layer: Contraction | Lookup) -> Iterator[tuple[int, WeightAxes]]:
+    """The operands that may be weights, the likely one first, and the roles of their axes."""
+    if isinstance(layer, Lookup):
+        yield layer.operand, WeightAxes((layer.axis,), ())
+        return
+    for number in (1, 0):
+        side = layer.side(number)
+        yield side.operand, WeightAxes(side.channel_axes, side.contracted_axes)
+
+
+def long_axes(axes: Sequence[int], shape: Shape) -> tuple[int, ...]:
+    """The axes that are longer than 1, else the last one."""
+    return tuple(axis for axis in axes if shape[axis] > 1) or tuple(axes[-1:])
+
+
+def floats_of(bits: NDArray[Any], type: AnyFloat) -> NDArray[Any]:
+    """Elements of a float type, given as their bits: of numpy's type where it has one."""
+    if type.name in ("f16", "f32", "f64"):
+        return bits.view(f"<f{bits.itemsize}")
+    return FLOAT_FORMATS[type.name].decode(bits).astype(np.float32)
+
+
+def float_elements(values: Values, type: AnyFloat) -> NDArray[Any]:
+    """The elements of a constant as floats, as `floats_of` has them; one of no axes for a splat."""
+    bits = np.asarray(values.value) if isinstance(values, Splat) else as_view(values).array()
+    return floats_of(bits, type)
+
+
+def storage_of(scheme: Scheme) -> Storage:
+    """The storage of the types that spell the choices of a scheme."""
+    return _storage(scheme.storage, scheme.minimum, scheme.maximum)
+
+
+@registered_cache
+@lru_cache(maxsize=64)
+def _storage(format: StorageFormat, minimum: int, maximum: int) -> Storage:
+    return Storage.of(
+        IntegerType(format.width), signed=format.signed, minimum=minimum, maximum=maximum
+    )
+
+
+def _name_of(storage: StorageFormat) -> str:
+    return f"{'i' if storage.signed else 'u'}{storage.width}"
+
+
+def kept_attributes(sources: Sequence[Operation]) -> Mapping[str, Attribute]:
+    """The attributes of constants, but their elements; of the first that has one."""
+    kept = dict[str, Attribute]()
+    for source in reversed(sources):
+        own = (elements_attribute_of(source), NAME_OF_UNREGISTERED)
+        kept |= {name: held for name, held in source.attributes.items() if name not in own}
+    return kept

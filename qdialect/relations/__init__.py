@@ -1,1 +1,0 @@
-"""Relations between the quantization parameters of the operands and results of each op."""

@@ -1,0 +1,158 @@
+"""Constants that codes would lose, or that would make codes lose the other operand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from dequantizing_arithmetic import Module
+
+from qdialect.dialects.quant import DequantizeCastOp, QuantizeCastOp
+from qdialect.ir.value_types import is_tensor
+from qdialect.ops.interface import Code, name_of
+from qdialect.ptq.passes.quantize_with_ranges import QuantizeWithRangesPass
+
+pytestmark = pytest.mark.usefixtures("without_plugins")
+
+
+def quantized(module: Module) -> set[str]:
+    """The names of the values that are quantized."""
+    names = (op.input.name_hint for op in module.module.walk() if isinstance(op, QuantizeCastOp))
+    return {name or "" for name in names}
+
+
+def stats(name: str, operand: str, low: float, high: float, type: str) -> str:
+    held = f"layerStats = dense<[{low:e}, {high:e}]> : tensor<2xf32>"
+    return f"%{name} = quant.stats %{operand} {{{held}}} : {type}"
+
+
+T = "tensor<2x2xf32>"
+
+MASKED = """
+func.func @f(%x: {T}, %c: tensor<2x2xi1>) -> {T} {{
+  {x}
+  %m = arith.constant dense<{mask}> : {T}
+  %masked0 = {op}
+  {masked}
+  %again0 = arith.addf %masked, %in : {T}
+  {again}
+  %e0 = math.exp %again : {T}
+  {e}
+  %t0 = math.tanh %e : {T}
+  {t}
+  return %t : {T}
+}}
+"""
+
+ADDED = f"arith.addf %in, %m : {T}"
+SUBTRACTED = f"arith.subf %in, %m : {T}"
+SELECTED = f"arith.select %c, %in, %m : tensor<2x2xi1>, {T}"
+
+
+@pytest.mark.parametrize(
+    ("op", "mask", "is_mask"),
+    [
+        (ADDED, [0, -100, 0, 0], True),
+        (ADDED, [0, -1e9, 0, 0], True),
+        (ADDED, [1, -1e9, 0, -2], True),
+        (SUBTRACTED, [0, 100, 100, 0], True),
+        # A bias of two channels.
+        (ADDED, [0, -100, 0, -100], False),
+        (ADDED, [0, -1e9, 0, -1e9], True),
+        (ADDED, [1, -100, 0, 0], False),
+        (SELECTED, [-100] * 4, True),
+        (SELECTED, [-3e38] * 4, True),
+        (SELECTED, [float(np.finfo("f4").min)] * 4, True),
+        (SELECTED, [1e6] * 4, True),
+        # All elements are shifted.
+        (ADDED, [-100] * 4, False),
+        # There are numbers of all magnitudes.
+        (ADDED, [0, -5, -20, -100], False),
+        (ADDED, [0, -2, 2, 1], False),
+        (SELECTED, [-4] * 4, False),
+        (SELECTED, [0] * 4, False),
+    ],
+)
+def test_masks_do_not_set_scales(op: str, mask: list[float], is_mask: bool):
+    """Masked values stay float, until their range is no longer that of the mask."""
+    least = min(-2.0, min(mask) - 2, -max(mask) - 2)
+    most = max(2.0, max(mask)) if op == SELECTED else 2.0
+    module = Module(
+        MASKED.format(
+            T=T,
+            op=op,
+            mask="[[{:e}, {:e}], [{:e}, {:e}]]".format(*mask),
+            x=stats("in", "x", -2, 2, T),
+            masked=stats("masked", "masked0", max(least, -3.4e38), most, T),
+            again=stats("again", "again0", max(least, -3.4e38), most + 2, T),
+            e=stats("e", "e0", 0, 50, T),
+            t=stats("t", "t0", 0, 1, T),
+        )
+    )
+    report = module.run(QuantizeWithRangesPass())
+    own = set[str]() if is_mask else {"x", "masked0", "again0"}
+    assert quantized(module) == {"e0", "t0"} | own
+    told = {record.op_name: (record.code, record.reason) for record in report.records}
+    if is_mask:
+        masks = {"math.exp", "arith.select"} if op == SELECTED else {"math.exp"}
+        assert {name for name, (code, _) in told.items() if code is Code.NUMERICS} >= masks
+        reason = "as 'masked0' does: it masks with numbers far outside of the range"
+        assert reason in told["math.exp"][1]
+
+
+LAYER_NORM = """
+func.func @f(%x: tensor<4x3xf32>) -> tensor<4x2xf32> {{
+  {x}
+  %w = arith.constant dense<0.5> : tensor<3x2xf32>
+  %i = arith.constant dense<0.0> : tensor<4x2xf32>
+  %layer0 = linalg.matmul ins(%in, %w : tensor<4x3xf32>, tensor<3x2xf32>)
+    outs(%i : tensor<4x2xf32>) -> tensor<4x2xf32>
+  {layer}
+  %square0 = arith.mulf %layer, %layer : tensor<4x2xf32>
+  {square}
+  %epsilon = arith.constant dense<{epsilon:e}> : tensor<4x2xf32>
+  %sum0 = arith.addf %square, %epsilon : tensor<4x2xf32>
+  {sum}
+  %root0 = math.sqrt %sum : tensor<4x2xf32>
+  {root}
+  return %root : tensor<4x2xf32>
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("scheme", "epsilon", "is_lost"),
+    [
+        # The least scales are 1e-5 in ONE, 2^-23 in torch, and none in Glow.
+        ("one-u8", 1e-6, True),
+        ("one-u8", 1e-3, False),
+        ("torch-i8", 1e-6, False),
+        ("torch-i8", 1e-12, True),
+        ("glow-i8", 1e-12, False),
+        ("one-s16", 1e-6, False),
+        ("one-s16", 1e-12, True),
+        ("one-u8", 0.0, False),
+    ],
+)
+def test_an_epsilon_that_codes_would_lose_stays_float(scheme: str, epsilon: float, is_lost: bool):
+    """So does the variance that it is added to, up to the layer before."""
+    ranges = {"layer": (-8, 8), "square": (1e-4, 64), "sum": (1e-4, 64), "root": (0.01, 8)}
+    lines = {
+        name: stats(name, f"{name}0", *ends, "tensor<4x2xf32>") for name, ends in ranges.items()
+    }
+    lines["x"] = stats("in", "x", -2, 2, "tensor<4x3xf32>")
+    module = Module(LAYER_NORM.format(epsilon=epsilon, **lines))
+    report = module.run(QuantizeWithRangesPass(scheme=scheme))
+    of_variance = {"square0", "sum0", "root0"}
+    assert quantized(module) == {"x", "layer0"} | (set[str]() if is_lost else of_variance)
+    (constant,) = (
+        value
+        for op in module.module.walk()
+        if name_of(op) == "arith.addf" and is_tensor(op.results[0].type)
+        for value in op.operands[1:]
+    )
+    assert isinstance(constant.owner, DequantizeCastOp) is not is_lost
+    told = {record.op_name: record.reason for record in report.records}
+    if is_lost:
+        assert told["arith.addf"] == "codes would lose its operand 1, a very small constant"
+        assert told["arith.mulf"].startswith("its result 'square0' stays in floats, as 'sum0' does")
+        assert told["math.sqrt"].startswith("its operand 'sum0' stays in floats, as 'sum0' does")

@@ -1,0 +1,323 @@
+"""Functions as JAX and torch-mlir write them: one node each, with nothing quantized inside."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from installed import needs
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp, TensorType, f32
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import SSAValue
+
+from qdialect.dialects.quant import QuantizeCastOp, StatisticsOp
+from qdialect.folding.report import Outcome
+from qdialect.frontends import from_jax, from_torch
+from qdialect.ir.replacements import insert_after
+from qdialect.ops.interface import elements_attribute_of
+from qdialect.opt.registry import ToolContext
+from qdialect.passes.inline import InlinePass
+from qdialect.ptq.assignment.precision import Settings, precision_of
+from qdialect.ptq.assignment.whole_model import quantize_model
+from qdialect.ptq.calibration.keys import is_recordable
+
+pytestmark = [
+    pytest.mark.exporters,
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.usefixtures("without_plugins"),
+]
+
+MASK = np.tril(np.ones((2, 8), bool), 3)
+FACTORS = np.linspace(0.5, 1.5, 8, dtype=np.float32)
+
+
+def record(module: ModuleOp) -> None:
+    """Give all values of floats a range."""
+    found = list[SSAValue]()
+    for op in list(module.walk()):
+        if isinstance(op, FuncOp):
+            found += filter(is_recordable, op.args)
+        elif isinstance(op.parent_op(), FuncOp) and elements_attribute_of(op) is None:
+            found += filter(is_recordable, op.results)
+    for number, value in enumerate(found):
+        uses = list(value.uses)
+        if not uses:
+            continue
+        ends = DenseIntOrFPElementsAttr.from_list(
+            TensorType(f32, [2]), [-1 - number / 64, 1 + number / 32]
+        )
+        stats = StatisticsOp.create(
+            operands=[value], result_types=[value.type], properties={"layerStats": ends}
+        )
+        insert_after(stats, value)
+        for use in uses:
+            use.operation.operands[use.index] = stats.results[0]
+
+
+def check(module: ModuleOp, name: str) -> None:
+    """One function of that name is found; what is quantized beside it only moves or converts."""
+    context = ToolContext(allow_unregistered=True)
+    InlinePass().apply(context, module)
+    record(module)
+    report = quantize_model(module, context, lambda keys: Settings(precision_of("one-u8")))
+    reasons = [each.reason for each in report.records if each.outcome is Outcome.QUANTIZED]
+    named = [found[1] for each in reasons if (found := re.match("(.*) of [0-9]+ ops:", each))]
+    assert named == [name]
+    others = [each for each in reasons if " ops: " not in each]
+    assert all(each.endswith(("', moved", "', shared")) for each in others), others
+    casts = [op for op in module.walk() if isinstance(op, QuantizeCastOp)]
+    assert len(casts) == 2 + len(others)
+    if name == "softmax":
+        (whole,) = (each for each in reasons if " ops: " in each)
+        assert "0.0039215688593685627" in whole
+
+
+def jax_functions() -> Mapping[str, tuple[str, Callable[[Any], Any]]]:
+    jax: Any = import_module("jax")
+    jnp: Any = import_module("jax.numpy")
+    nn = jax.nn
+
+    def layer_norm(x: Any) -> Any:
+        mean = x.mean(-1, keepdims=True)
+        return (x - mean) / jnp.sqrt(((x - mean) ** 2).mean(-1, keepdims=True) + 1e-5)
+
+    def flax_layer_norm(x: Any) -> Any:
+        mean, squares = (jnp.mean(each, -1, keepdims=True) for each in (x, jnp.square(x)))
+        variance = jnp.maximum(0.0, squares - jnp.square(mean))
+        return (x - mean) * (jax.lax.rsqrt(variance + 1e-6) * FACTORS) + FACTORS
+
+    def softmax(x: Any) -> Any:
+        powers = jnp.exp(x - jnp.max(x, -1, keepdims=True))
+        return powers * (1 / jnp.sum(powers, -1, keepdims=True))
+
+    def rms(x: Any) -> Any:
+        return x * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-6) * FACTORS
+
+    def group_norm(x: Any, shape: tuple[int, ...], axes: Any) -> Any:
+        x = x.reshape(shape)
+        mean, variance = x.mean(axes, keepdims=True), x.var(axes, keepdims=True)
+        factors = FACTORS[: shape[-1]]
+        return (x - mean) * jax.lax.rsqrt(variance + 1e-5) * factors + factors
+
+    def local_response_norm(x: Any) -> Any:
+        squares = jax.lax.reduce_window(x * x, 0.0, jax.lax.add, (1, 5), (1, 1), "SAME")
+        return x / (1 + 1e-4 * squares) ** 0.75
+
+    return {
+        "softmax": ("softmax", nn.softmax),
+        "softmax-axis": ("softmax", lambda x: nn.softmax(x, axis=0)),
+        "softmax-where": ("softmax", lambda x: nn.softmax(x, where=MASK)),
+        "softmax-of-masked": ("softmax", lambda x: nn.softmax(jnp.where(MASK, x, -jnp.inf))),
+        "softmax-of-added": ("softmax", lambda x: nn.softmax(x + np.where(MASK, 0.0, -1e9))),
+        "softmax-by-hand": ("softmax", softmax),
+        "log-softmax": ("log-softmax", nn.log_softmax),
+        "log-sum-exp": ("log-sum-exp", lambda x: nn.logsumexp(x, -1)),
+        "gelu": ("gate", lambda x: nn.gelu(x, approximate=False)),
+        "gelu-tanh": ("gate", lambda x: nn.gelu(x, approximate=True)),
+        "gelu-by-hand": ("gate", lambda x: x * 0.5 * (1 + jax.lax.erf(x / np.sqrt(2)))),
+        "silu": ("gate", nn.silu),
+        "hard-swish": ("gate", nn.hard_swish),
+        "hard-sigmoid": ("hard sigmoid", nn.hard_sigmoid),
+        "sigmoid": ("sigmoid", nn.sigmoid),
+        "mish": ("gate", nn.mish),
+        "elu": ("gate", nn.elu),
+        "leaky-relu": ("gate", nn.leaky_relu),
+        "relu6": ("clamp", nn.relu6),
+        "layer-norm": ("normalization", layer_norm),
+        "flax-layer-norm": ("normalization", flax_layer_norm),
+        "rms-norm": ("normalization", rms),
+        "batch-norm": (
+            "batch normalization",
+            lambda x: (x - FACTORS) / np.sqrt(FACTORS + 1e-5) * FACTORS + FACTORS,
+        ),
+        **{name: ("gate", getattr(nn, name)) for name in MORE_JAX_NAMES[:8]},
+        "swiglu": ("gate", lambda x: nn.silu(x[:, :4]) * x[:, 4:]),
+        "leaky-relu-as-maximum": ("gate", lambda x: jnp.maximum(x, 0.25 * x)),
+        "prelu": ("gate", lambda x: jnp.where(x >= 0, x, FACTORS * x)),
+        "prelu-of-two-relus": ("gate", lambda x: nn.relu(x) - FACTORS * nn.relu(-x)),
+        "softplus-of-parts": (
+            "gate",
+            lambda x: jnp.maximum(x, 0) + jnp.log1p(jnp.exp(-jnp.abs(x))),
+        ),
+        "softplus-by-hand": ("softplus", lambda x: jnp.log(1 + jnp.exp(x))),
+        "group-norm": ("normalization", lambda x: group_norm(x, (2, 4, 2), -1)),
+        "instance-norm": ("normalization", lambda x: group_norm(x, (1, 2, 2, 4), (1, 2))),
+        "local-response-norm": ("normalization", local_response_norm),
+        # What is as a softmax, but for its range, has its own.
+        "twice-softmax": (
+            "normalization",
+            lambda x: 2 * jnp.exp(x) / jnp.sum(jnp.exp(x), -1, keepdims=True),
+        ),
+        "product-of-sum": (
+            "normalization",
+            lambda x: jnp.exp(x) * jnp.sum(jnp.exp(x), -1, keepdims=True),
+        ),
+    }
+
+
+JAX_NAMES = [
+    "softmax",
+    "softmax-axis",
+    "softmax-where",
+    "softmax-of-masked",
+    "softmax-of-added",
+    "softmax-by-hand",
+    "log-softmax",
+    "log-sum-exp",
+    "gelu",
+    "gelu-tanh",
+    "gelu-by-hand",
+    "silu",
+    "hard-swish",
+    "hard-sigmoid",
+    "sigmoid",
+    "mish",
+    "elu",
+    "leaky-relu",
+    "relu6",
+    "layer-norm",
+    "flax-layer-norm",
+    "rms-norm",
+    "batch-norm",
+]
+MORE_JAX_NAMES = [
+    "celu",
+    "glu",
+    "hard_tanh",
+    "log_sigmoid",
+    "selu",
+    "soft_sign",
+    "softplus",
+    "squareplus",
+    "swiglu",
+    "leaky-relu-as-maximum",
+    "prelu",
+    "prelu-of-two-relus",
+    "softplus-of-parts",
+    "softplus-by-hand",
+    "group-norm",
+    "instance-norm",
+    "local-response-norm",
+    "twice-softmax",
+    "product-of-sum",
+]
+
+
+@needs("jax")
+@pytest.mark.parametrize("name", MORE_JAX_NAMES)
+def test_jax_in_float32(name: str):
+    test_jax(name, "float32")
+
+
+@needs("jax")
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("name", JAX_NAMES)
+def test_jax(name: str, dtype: str):
+    jax: Any = import_module("jax")
+    expected, function = jax_functions()[name]
+    check(from_jax(function, jax.ShapeDtypeStruct((2, 8), dtype)), expected)
+
+
+def torch_functions() -> Mapping[str, tuple[str, Callable[[Any], Any]]]:
+    torch: Any = import_module("torch")
+    functional: Any = import_module("torch.nn.functional")
+    mask = torch.from_numpy(~MASK)
+    return {
+        "softmax": ("softmax", lambda x: functional.softmax(x, -1)),
+        "softmax-of-masked": (
+            "softmax",
+            lambda x: functional.softmax(x.masked_fill(mask, float("-inf")), -1),
+        ),
+        "log-softmax": ("log-softmax", lambda x: functional.log_softmax(x, -1)),
+        "gelu": ("gate", functional.gelu),
+        "gelu-tanh": ("gate", lambda x: functional.gelu(x, approximate="tanh")),
+        "silu": ("gate", functional.silu),
+        "hard-swish": ("gate", functional.hardswish),
+        "hard-sigmoid": ("hard sigmoid", functional.hardsigmoid),
+        "mish": ("gate", functional.mish),
+        "layer-norm": ("normalization", torch.nn.LayerNorm(8)),
+        "rms-norm": ("normalization", torch.nn.RMSNorm(8)),
+        "batch-norm": ("batch normalization", torch.nn.BatchNorm1d(8)),
+        "log-sigmoid": ("gate", functional.logsigmoid),
+        "softsign": ("gate", functional.softsign),
+        "squareplus": ("gate", lambda x: (x + torch.sqrt(x * x + 4)) / 2),
+        "group-norm": ("normalization", torch.nn.GroupNorm(2, 8)),
+    }
+
+
+TORCH_NAMES = [
+    "softmax",
+    "softmax-of-masked",
+    "log-softmax",
+    "gelu",
+    "gelu-tanh",
+    "silu",
+    "hard-swish",
+    "hard-sigmoid",
+    "mish",
+    "layer-norm",
+    "rms-norm",
+    "batch-norm",
+]
+MORE_TORCH_NAMES = ["log-sigmoid", "softsign", "squareplus", "group-norm"]
+FORMS = ["linalg-on-tensors", "tosa", "stablehlo"]
+IN_ONE_OP = {("gelu", "linalg-on-tensors"), ("gelu-tanh", "linalg-on-tensors")}
+
+
+@needs("torch", "torch_mlir")
+@pytest.mark.parametrize(
+    ("name", "form", "dtype"),
+    [
+        *((*each, "float32") for each in product(TORCH_NAMES, FORMS) if each not in IN_ONE_OP),
+        # What is converted on the way: to compute in float32, or for constants.
+        *product(["softmax", "silu", "layer-norm", "batch-norm"], FORMS, ["bfloat16"]),
+    ],
+)
+def test_torch(name: str, form: Any, dtype: str):
+    torch: Any = import_module("torch")
+    expected, function = torch_functions()[name]
+
+    class Network(torch.nn.Module):
+        function: Any
+
+        def forward(self, x: Any) -> Any:
+            return self.function(x)
+
+    type = getattr(torch, dtype)
+    network: Any = Network()
+    network.function = function
+    network = network.eval().to(type)
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for parameter in (*network.parameters(), *network.buffers()):
+            if parameter.dtype == type:
+                parameter.uniform_(0.5, 1.5)
+    program = torch.export.export(network, (torch.randn(2, 8).to(type),))
+    check(from_torch(program, form), expected)
+
+
+@needs("torch", "torch_mlir")
+@pytest.mark.parametrize(("name", "form"), [*product(MORE_TORCH_NAMES, FORMS)])
+def test_torch_in_float32(name: str, form: Any):
+    test_torch(name, form, "float32")
+
+
+@needs("jax")
+@pytest.mark.parametrize("number", [0, 1])
+def test_what_is_no_sigmoid_has_no_fixed_range(number: int):
+    jax: Any = import_module("jax")
+    jnp: Any = import_module("jax.numpy")
+    functions: list[Callable[[Any], Any]] = [
+        lambda x: 2 / (1 + jnp.exp(-x)),
+        lambda x: (1 + jnp.exp(-x)) / 1,
+    ]
+    module = from_jax(functions[number], jax.ShapeDtypeStruct((2, 8), "float32"))
+    record(module)
+    context = ToolContext(allow_unregistered=True)
+    report = quantize_model(module, context, lambda keys: Settings(precision_of("one-u8")))
+    assert all(each.reason.endswith("', own") for each in report.records)
