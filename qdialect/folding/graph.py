@@ -182,6 +182,8 @@ class FoldGraph:
         For each op: its composition with the ops before it, the operand of the composition, and
         whether it is an identity.
         """
+        self._unmoved: dict[SSAValue, SSAValue] = {}
+        """For results whose type alone differs from that of an operand, this operand."""
         self._compared = ElementValues(self.steps, self.constants)
         """The elements that are compared to detect splats."""
         self._mixed = set[int]()
@@ -494,9 +496,12 @@ class FoldGraph:
             shape = shape_of(operand)
             _check_movement(movement, shape)
             moves_nothing = movement.is_identity(shape)
-            if moves_nothing and operand.type == result.type:
+            if moves_nothing and (same := self._of_type(operand, result.type)) is not None:
                 # The ops before it may be unknown, or not compose with it.
+                operand = same
                 break
+            if moves_nothing:
+                self._unmoved[result] = operand
             if (first := self._composed.get(cast(Operation, operand.owner))) is not None:
                 composed = composition(movement, moves_nothing, first[0], first[2])
                 if composed is not None:
@@ -509,6 +514,13 @@ class FoldGraph:
             return False
         self.equal[result] = operand
         return True
+
+    def _of_type(self, value: SSAValue, type: Attribute) -> SSAValue | None:
+        """`value`, or what it spells with another type, with the given type."""
+        same: SSAValue | None = value
+        while same is not None and same.type != type:
+            same = self._unmoved.get(same)
+        return same
 
     def _move(self, op: Operation, movements: Movements) -> MovedConstant:
         constants = [self._known(operand, op) for operand in movements.operands]

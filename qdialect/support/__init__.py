@@ -1,1 +1,1 @@
-"""What every part needs, without knowing IR: numpy when it is used, caches, budgets, text of numbers."""
+"""What every part needs without IR: numpy when it is used, caches, budgets, text of numbers."""

@@ -128,7 +128,8 @@ def test_a_child_ends_with_the_tool(ending: signal.Signals, tmp_path: Path) -> N
 STARTING = """
 import os, signal, subprocess, sys
 from pathlib import Path
-from qdialect.opt import child_processes, program
+from qdialect import program
+from qdialect.opt import child_processes
 
 class Interrupted(subprocess.Popen):
     def __init__(self, *arguments, **options):
@@ -191,7 +192,8 @@ def test_a_signal_that_is_ignored(tmp_path: Path) -> None:
     program = (
         "import os, signal, sys\n"
         "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
-        "from qdialect.opt import opt, program\n"
+        "from qdialect import program\n"
+        "from qdialect.opt import opt\n"
         "main = opt.main\n"
         "opt.main = lambda: os.kill(os.getpid(), signal.SIGHUP) or main()\n"
         "sys.exit(program.run())"

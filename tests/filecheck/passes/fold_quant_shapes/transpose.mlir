@@ -36,3 +36,17 @@ func.func @blocks() -> tensor<4x2x!f> {
   %t = quant.transpose %w permutation = [1, 0] : tensor<2x4x!e> to tensor<4x2x!f>
   return %t : tensor<4x2x!f>
 }
+
+// A value that has the type of one before it again, with nothing moved in between, is that value,
+// also when what comes before moves something.
+// CHECK-LABEL: @spelled_with_two_types
+// CHECK-NEXT:    %s = quant.slice %w
+// CHECK-NEXT:    func.return %s
+!g = !quant.uniform<i8:f32, 0.5>
+!h = !quant.uniform<i8:f32:0, {0.5, 0.5}>
+func.func @spelled_with_two_types(%w: tensor<2x3x!g>) -> tensor<2x2x!g> {
+  %s = quant.slice %w [0, 1] [2, 2] [1, 1] : tensor<2x3x!g> to tensor<2x2x!g>
+  %t = quant.transpose %s permutation = [0, 1] : tensor<2x2x!g> to tensor<2x2x!h>
+  %u = quant.transpose %t permutation = [0, 1] : tensor<2x2x!h> to tensor<2x2x!g>
+  return %u : tensor<2x2x!g>
+}

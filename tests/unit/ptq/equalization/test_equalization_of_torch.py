@@ -31,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("without_plugins")
 Array = NDArray[Any]
 
 FIGURES = json.loads(
-    (Path(__file__).parents[2] / "quantization" / "figures" / "fx_equalization.json").read_text()
+    (Path(__file__).parents[1] / "schemes" / "figures" / "fx_equalization.json").read_text()
 )
 CASES: dict[str, Any] = {
     str(case["name"]): case for case in (*FIGURES["cases"], *FIGURES["hazard_cases"])
