@@ -322,6 +322,15 @@ def test_every_page_is_in_the_table_of_contents() -> None:
     assert {f"docs/{page.name}" for page in PAGES[1:]} <= linked
 
 
+def test_the_guide_can_be_read_in_an_afternoon() -> None:
+    """It is the numbered list of the README."""
+    pages = re.findall(
+        r"^[0-9]\. \[[^]]+\]\((docs/[^)]+)\)", (ROOT / "README.md").read_text(), re.M
+    )
+    assert len(pages) == 5
+    assert sum(len((ROOT / page).read_text().splitlines()) for page in pages) <= 1500
+
+
 @pytest.mark.parametrize("kind", ["python", "sh"])
 def test_what_is_not_installed_is_skipped(kind: str, tmp_path: Path) -> None:
     text = f"```{kind} needs qdialect qdialect.none\nnone\n```\n"
