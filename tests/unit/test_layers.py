@@ -58,6 +58,14 @@ UPWARD = {
 }
 """Imports that point upward, and why."""
 
+BY_NAME = {
+    ("dialects", "check"): "a model names the function that runs its op",
+    ("dialects", "dialects"): "that function may stand in the dialect, above what it runs with",
+    ("passes", "ptq"): "the table of all flags",
+    ("program", "opt"): "the commands",
+}
+"""The parts that name modules of parts above them, which are imported when they are used."""
+
 NUMPY_ONLY = {"numpy", "typing_extensions"}
 """What the floors of numbers may import besides Python's own modules."""
 
@@ -75,6 +83,7 @@ class Import(NamedTuple):
     has_reason: bool
 
 
+@cache
 def modules() -> list[str]:
     """All modules, without the name of the package; a package is its `__init__`."""
     paths = sorted(ROOT.rglob("*.py"))
@@ -167,6 +176,25 @@ def test_imports_point_downward(module: str) -> None:
         if name == of.imported or (module, name) in UPWARD:
             continue
         assert floor_of(name) <= floor_of(module), f"line {of.line} imports '{name}'"
+
+
+def names_in(module: str) -> Iterator[tuple[int, str]]:
+    """The modules that a module names in texts, such as `"check.run_tool"`, or `"...:function"`."""
+    path = ROOT.joinpath(*module.split("."))
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            name = node.value.partition(":")[0].removeprefix("qdialect.")
+            if "." in name and name in modules():
+                yield node.lineno, name
+
+
+@pytest.mark.parametrize("module", modules())
+def test_modules_named_in_texts_are_below(module: str) -> None:
+    for line, name in names_in(module):
+        parts = module.partition(".")[0], name.partition(".")[0]
+        if floor_of(name) > floor_of(module):
+            assert parts in BY_NAME, f"line {line} names '{name}'"
 
 
 @pytest.mark.parametrize("module", [name for name in modules() if f"{name}.".startswith(NUMBERS)])
