@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 _MOST: Final = 1 << 53
 """Larger integers are rounded when they are converted to float64."""
 
+_LOW_BITS: Final = 11
+"""The bits of an int64 that a double may not hold."""
+
+_DOUBLE: Final = FLOAT_FORMATS["f64"]
+
 
 def values_of(term: Term, inputs: Sequence[NDArray[Any]]) -> NDArray[Any]:
     """
@@ -35,9 +40,9 @@ def values_of(term: Term, inputs: Sequence[NDArray[Any]]) -> NDArray[Any]:
     first, type, before = operands[0], term.type, term.operands[0].type
     match term.arithmetic:
         case Arithmetic.SIGNED_TO_FLOAT:
-            return _format(type).round(_exact(first))
+            return _rounded(first, type)
         case Arithmetic.UNSIGNED_TO_FLOAT:
-            return _format(type).round(_exact(_wrapped(first, before, signed=False)))
+            return _rounded(_wrapped(first, before, signed=False), type)
         case Arithmetic.SIGN_EXTEND:
             return first
         case Arithmetic.ZERO_EXTEND:
@@ -78,10 +83,20 @@ def _wrapped(values: NDArray[Any], type: Attribute, *, signed: bool) -> NDArray[
     return np.asarray(StorageFormat(width, signed).wrap(values.astype(np.int64)))
 
 
-def _exact(values: NDArray[Any]) -> NDArray[np.float64]:
-    if values.size and (values.min() < -_MOST or values.max() > _MOST):
+def _rounded(integers: NDArray[Any], type: Attribute) -> NDArray[np.float64]:
+    """The nearest numbers of a float type to integers, ties to even, rounded once."""
+    to = _format(type)
+    if not integers.size or (integers.min() >= -_MOST and integers.max() <= _MOST):
+        return to.round(integers.astype(np.float64))
+    if to.precision > _DOUBLE.precision:
         raise NotFoldable(Code.ARITHMETIC, "it converts integers that are too large")
-    return values.astype(np.float64)
+    if to.precision == _DOUBLE.precision:
+        return integers.astype(np.float64)
+    # Bits too low to be seen by any narrower type but for a tie, which one of them breaks.
+    high = integers >> _LOW_BITS
+    low = (integers & ((1 << _LOW_BITS) - 1)) != 0
+    sticky = (high | low).astype(np.float64) * (1 << _LOW_BITS)
+    return to.round(np.where(abs(high) < 1 << 32, integers.astype(np.float64), sticky))
 
 
 def _format(type: Attribute) -> FloatFormat:
