@@ -73,6 +73,32 @@ NUMBERS = ("support.", "algebra.", "ptq.schemes.")
 """The floors that know no IR."""
 
 
+BUDGETS = {
+    "support": (1500, 3),
+    "algebra": (2900, 6),
+    "ir": (1900, 5),
+    "text": (7000, 12),
+    "ops": (3200, 7),
+    "dialects": (10100, 8),
+    "shape_ops": (1700, 2),
+    "lowering": (2100, 4),
+    "folding": (6100, 9),
+    "sinking": (1000, 4),
+    "passes": (1800, 3),
+    "opt": (3500, 8),
+    "check": (11600, 16),
+    "ptq": (18000, 14),
+    "frontends": (400, 3),
+}
+"""
+Of each folder: the number of its lines, and of the files in its longest chain of imports. They only
+fall, but for a commit that says why.
+"""
+
+LONGEST_CHAIN = 27
+"""The number of files in the longest chain of imports."""
+
+
 class Import(NamedTuple):
     """One import of a module."""
 
@@ -221,3 +247,35 @@ def test_what_points_upward_is_still_there() -> None:
         for of in imports_of(module)
     }
     assert set(UPWARD) <= found
+
+
+def depth(module: str, part: str, known: dict[str, int]) -> int:
+    """The number of files in the longest chain of imports from a module, within a part."""
+    if module not in known:
+        imported = {
+            of.imported.removeprefix("qdialect.")
+            for of in imports_of(module)
+            if not of.is_in_function
+        }
+        inside = [name for name in imported if f"{name}.".startswith(part) and name in modules()]
+        known[module] = 1 + max((depth(name, part, known) for name in inside), default=0)
+    return known[module]
+
+
+def test_every_folder_has_a_budget() -> None:
+    assert BUDGETS.keys() == {path.parent.name for path in ROOT.glob("*/__init__.py")}
+
+
+@pytest.mark.parametrize("folder", BUDGETS)
+def test_folders_are_within_their_budgets(folder: str) -> None:
+    most, deepest = BUDGETS[folder]
+    paths = ROOT.joinpath(folder).rglob("*.py")
+    assert sum(path.read_text(encoding="utf-8").count("\n") for path in paths) <= most
+    inside = [module for module in modules() if f"{module}.".startswith(f"{folder}.")]
+    known: dict[str, int] = {}
+    assert max(depth(module, f"{folder}.", known) for module in inside) <= deepest
+
+
+def test_chains_of_imports_are_short() -> None:
+    known: dict[str, int] = {}
+    assert max(depth(module, "", known) for module in modules()) <= LONGEST_CHAIN
