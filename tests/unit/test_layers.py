@@ -82,7 +82,7 @@ BUDGETS = {
     "dialects": (10100, 8),
     "shape_ops": (1700, 2),
     "lowering": (2100, 4),
-    "folding": (6100, 9),
+    "folding": (6100, 12),
     "sinking": (1000, 4),
     "passes": (1800, 3),
     "opt": (3500, 8),
