@@ -1,5 +1,6 @@
 """
-Each numbered constraint of docs/dialect.md has a test that names it, and tests name no others.
+Each numbered constraint of the pages of the dialect has a test that names it, and tests name no
+others.
 """
 
 import re
@@ -16,10 +17,11 @@ SHAPE_OPS = {op.name for op in OWN_OPS.values()}
 
 
 def documented() -> set[tuple[str, int]]:
-    """The constraints of the page: whose they are, and their numbers."""
+    """The constraints of the pages: whose they are, and their numbers."""
     found: set[tuple[str, int]] = set()
     ops: list[str] = []
-    for line in (ROOT / "docs" / "dialect.md").read_text().splitlines():
+    pages = [ROOT / "docs" / f"{page}.md" for page in ("dialect", "casts_and_statistics")]
+    for line in "\n".join(page.read_text() for page in pages).splitlines():
         if line == "### Constraints of every shape op":
             ops = [COMMON]
         elif re.fullmatch(r"(Constraints of )?`quant\.\w+`( and `quant\.\w+`)?:", line):

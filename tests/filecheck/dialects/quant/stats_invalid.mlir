@@ -1,6 +1,6 @@
 // RUN: qdialect-opt %s --split-input-file --verify-diagnostics
 
-// The constraints are those of docs/dialect.md.
+// The constraints are those of docs/casts_and_statistics.md.
 
 // quant.stats (C1)
 func.func @f(%x: tensor<2x3xi8>) {
