@@ -1,4 +1,4 @@
-"""The passes: one module each, named after its flag."""
+"""The passes, found by their flags."""
 
 from __future__ import annotations
 
@@ -26,28 +26,30 @@ if TYPE_CHECKING:
     from qdialect.passes.sink_quant_shapes import SinkQuantShapesPass
     from qdialect.passes.strip_func_quant_types import StripFuncQuantTypesPass
     from qdialect.passes.verify_quant_shapes import VerifyQuantShapesPass
-    from qdialect.ptq.passes.assign_activations import AssignActivationsPass
-    from qdialect.ptq.passes.assign_biases import AssignBiasesPass
-    from qdialect.ptq.passes.assign_constant_inputs import AssignConstantInputsPass
-    from qdialect.ptq.passes.assign_fixed_values import AssignFixedValuesPass
-    from qdialect.ptq.passes.assign_input_types import AssignInputTypesPass
-    from qdialect.ptq.passes.assign_mixed_precision import AssignMixedPrecisionPass
-    from qdialect.ptq.passes.assign_output_types import AssignOutputTypesPass
-    from qdialect.ptq.passes.assign_weights import AssignWeightsPass
     from qdialect.ptq.passes.attach_keys import AttachKeysPass
     from qdialect.ptq.passes.attach_ranges import AttachRangesPass
     from qdialect.ptq.passes.convert_ranges import ConvertRangesPass
     from qdialect.ptq.passes.equalize_inputs import EqualizeInputsPass
     from qdialect.ptq.passes.fake_quantize import FakeQuantizePass
-    from qdialect.ptq.passes.propagate_parameters_backward import PropagateParametersBackwardPass
-    from qdialect.ptq.passes.propagate_parameters_forward import PropagateParametersForwardPass
     from qdialect.ptq.passes.quantize_dequantize_weights import QuantizeDequantizeWeightsPass
     from qdialect.ptq.passes.quantize_weights import QuantizeWeightsPass
     from qdialect.ptq.passes.quantize_with_ranges import QuantizeWithRangesPass
-    from qdialect.ptq.passes.remove_redundant_quantize import RemoveRedundantQuantizePass
     from qdialect.ptq.passes.shift_storage import ShiftStoragePass
+    from qdialect.ptq.passes.steps import (
+        AssignActivationsPass,
+        AssignBiasesPass,
+        AssignConstantInputsPass,
+        AssignFixedValuesPass,
+        AssignInputTypesPass,
+        AssignMixedPrecisionPass,
+        AssignOutputTypesPass,
+        AssignWeightsPass,
+        PropagateParametersBackwardPass,
+        PropagateParametersForwardPass,
+        RemoveRedundantQuantizePass,
+        WriteQuantizedPass,
+    )
     from qdialect.ptq.passes.verify_quantization import VerifyQuantizationPass
-    from qdialect.ptq.passes.write_quantized import WriteQuantizedPass
 
 __all__ = [
     "GROUPS",
@@ -124,18 +126,18 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "quantize-with-ranges": "ptq.passes.quantize_with_ranges",
     },
     "Steps of --quantize-with-ranges, in order": {
-        "assign-activations": "ptq.passes.assign_activations",
-        "assign-mixed-precision": "ptq.passes.assign_mixed_precision",
-        "remove-redundant-quantize": "ptq.passes.remove_redundant_quantize",
-        "propagate-parameters-backward": "ptq.passes.propagate_parameters_backward",
-        "assign-constant-inputs": "ptq.passes.assign_constant_inputs",
-        "assign-fixed-values": "ptq.passes.assign_fixed_values",
-        "propagate-parameters-forward": "ptq.passes.propagate_parameters_forward",
-        "assign-weights": "ptq.passes.assign_weights",
-        "assign-biases": "ptq.passes.assign_biases",
-        "assign-input-types": "ptq.passes.assign_input_types",
-        "assign-output-types": "ptq.passes.assign_output_types",
-        "write-quantized": "ptq.passes.write_quantized",
+        "assign-activations": "ptq.passes.steps",
+        "assign-mixed-precision": "ptq.passes.steps",
+        "remove-redundant-quantize": "ptq.passes.steps",
+        "propagate-parameters-backward": "ptq.passes.steps",
+        "assign-constant-inputs": "ptq.passes.steps",
+        "assign-fixed-values": "ptq.passes.steps",
+        "propagate-parameters-forward": "ptq.passes.steps",
+        "assign-weights": "ptq.passes.steps",
+        "assign-biases": "ptq.passes.steps",
+        "assign-input-types": "ptq.passes.steps",
+        "assign-output-types": "ptq.passes.steps",
+        "write-quantized": "ptq.passes.steps",
     },
     "Verification": {
         "verify-quant-shapes": "passes.verify_quant_shapes",
