@@ -9,8 +9,8 @@ from __future__ import annotations
 from xdsl.context import Context
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.check.element_comparison import Difference, first_difference
 from qdialect.check.index_maps import NotCertifiableError
+from qdialect.check.value_classes import Difference, first_difference
 from qdialect.check.value_graph import GraphReader
 from qdialect.folding.apply import Written
 from qdialect.ir.resources import ResourceBlobs

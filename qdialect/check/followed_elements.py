@@ -16,23 +16,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from xdsl.dialects.builtin import AnyFloat, IntegerType
 
 from qdialect.algebra.padding import PadWith
-from qdialect.check.dequantize import (
-    Doubles,
-    Integers,
-    bits_of,
-    cut,
-    dequantize,
-    differ,
-    numbers_in,
-    quantize,
-    width_of,
-)
 from qdialect.check.index_maps import NotCertifiableError, Positions, origins
 from qdialect.check.step_budget import STEPS_PER_REQUEST, StepBudget
 from qdialect.check.value_nodes import (
     CastNode,
     ComputedNode,
     ConstantNode,
+    Doubles,
+    Integers,
     LayerAt,
     MovedNode,
     Node,
@@ -40,7 +31,14 @@ from qdialect.check.value_nodes import (
     SymbolNode,
     TypedNode,
     ZerosNode,
+    bits_of,
+    cut,
+    dequantize,
+    differ,
+    numbers_in,
+    quantize,
     stores_the_same,
+    width_of,
 )
 from qdialect.dialects.quant.storage import StoredType
 from qdialect.dialects.quant.types import UniformQuantizedType

@@ -12,9 +12,8 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from qdialect.check.attribute_keys import AttributeKeys
+from qdialect.check.attribute_keys import AttributeKeys, first_other_attribute
 from qdialect.check.effects import Effects
-from qdialect.check.element_comparison import leaf_name
 from qdialect.check.followed_elements import groups_at
 from qdialect.check.function_terms import (
     Body,
@@ -33,8 +32,7 @@ from qdialect.check.typed_values import (
     require_same_elements,
     require_same_type,
 )
-from qdialect.check.unread_attributes import first_other_attribute
-from qdialect.check.value_classes import unequal_element
+from qdialect.check.value_classes import leaf_name, unequal_element
 from qdialect.check.value_nodes import Node, SymbolNode
 from qdialect.ops.interface import name_of
 from qdialect.support.lazy_numpy import np

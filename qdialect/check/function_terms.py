@@ -25,7 +25,6 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from qdialect.algebra.movement import DYNAMIC, Shape
 from qdialect.check.attribute_keys import AttributeKeys, TypeClasses
-from qdialect.check.dequantize import SlotTable
 from qdialect.check.effects import CallEffects, Effects, is_plain_terminator, is_terminator
 from qdialect.check.followed_elements import (
     elements_at,
@@ -42,6 +41,7 @@ from qdialect.check.value_nodes import (
     ConstantNode,
     MovedNode,
     Node,
+    SlotTable,
     SymbolNode,
 )
 from qdialect.dialects.quant.storage import StoredType

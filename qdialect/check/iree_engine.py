@@ -1,16 +1,23 @@
-"""Compiles and runs modules with IREE, and compares the results of two."""
+"""
+Compiles and runs modules with IREE, and compares the results of two.
+
+The arguments whose elements are read as positions are kept within bounds, as compilers read memory
+of anything beyond them. Results of the same bits with every compiler are compared exactly.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from io import StringIO
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from typing_extensions import override
 from xdsl.dialects.builtin import (
     AnyFloat,
     BFloat16Type,
+    ComplexType,
     Float8E4M3FNType,
     Float8E4M3FNUZType,
     Float8E5M2FNUZType,
@@ -24,15 +31,13 @@ from xdsl.dialects.builtin import (
     Signedness,
 )
 from xdsl.dialects.func import CallOp, FuncOp
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import InterpretationError
 
-from qdialect.check.defined_bits import DefinedBits, defined_bits
 from qdialect.check.function_comparison import visibility_of
 from qdialect.check.interpreters import TypedArray, dealt_arguments, interesting_numbers
 from qdialect.check.interpreters.values import dtype_of, held_type
 from qdialect.check.module_comparison import Side
-from qdialect.check.position_arguments import Bounds, PositionArguments
 from qdialect.check.sampled_runs import (
     MAX_COMBINATIONS,
     Engine,
@@ -42,12 +47,18 @@ from qdialect.check.sampled_runs import (
 )
 from qdialect.check.typed_values import DifferenceError, place, require_same_results
 from qdialect.dialects.quant.casts import StorageCastOp
+from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.errors import OpErrors, describe
 from qdialect.ir.resource_elements import take_in_resources
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.lowering.cast_arithmetic import Rounding
 from qdialect.lowering.wide_storage import widen_storage
+from qdialect.ops.interface import name_of, op_model
+from qdialect.ops.model import Bits, bits_of, model_named
+from qdialect.ops.models import CastReads
+from qdialect.ops.positions import Positions
+from qdialect.ops.rules import function_of
 from qdialect.ops.unused_ops import erase_with_unused
 from qdialect.opt.child_processes import ChildEndedError, computed_in_copy, run_child
 from qdialect.opt.tool_error import ToolError
@@ -56,9 +67,187 @@ from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
 from qdialect.passes.lower_quant_shapes import LowerQuantShapesPass
 from qdialect.passes.strip_func_quant_types import StripFuncQuantTypesPass
 from qdialect.support.extras import library
+from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import np
 from qdialect.support.memory_budget import MemoryLimitError
 from qdialect.text import write_module
+
+Bounds = Mapping[int, int]
+"""For the number of an argument, the number that all of its elements must be below."""
+
+
+class PositionArguments:
+    """The arguments of the functions of a module that are read as positions."""
+
+    def __init__(self, functions: Mapping[str, FuncOp]) -> None:
+        self._functions = functions
+        self._known: dict[str, Bounds] = {}
+
+    def of(self, name: str) -> Bounds:
+        """
+        The bounds of arguments from which integers that are read as positions are computed.
+
+        An argument is bounded as the positions are, though what is computed from it may exceed
+        them. An axis of unknown length has one position.
+        """
+        if name not in self._known:
+            # A function that calls itself finds no bounds there.
+            self._known[name] = {}
+            self._known[name] = self._found(self._functions[name])
+        return self._known[name]
+
+    def _found(self, function: FuncOp) -> Bounds:
+        found: dict[int, int] = {}
+        visited = set[SSAValue]()
+        # From the lowest bound up, each value needs only one visit.
+        read = [pair for op in function.walk() for pair in self._read_by(op)]
+        for first, bound in sorted(read, key=lambda pair: pair[1]):
+            pending = [first]
+            while pending:
+                value = pending.pop()
+                element_type = element_type_or_self(value.type)
+                if value in visited or isinstance(element_type, AnyFloat | UniformQuantizedType):
+                    continue
+                visited.add(value)
+                owner = value.owner
+                if isinstance(value, BlockArgument) and owner is function.body.blocks.first:
+                    found[value.index] = bound
+                else:
+                    pending += _sources(owner)
+        return found
+
+    def _read_by(self, op: Operation) -> Positions:
+        if isinstance(op, CallOp):
+            callee = op.callee.string_value()
+            if callee in self._functions:
+                yield from ((op.operands[at], bound) for at, bound in self.of(callee).items())
+        elif (reader := model_named(name_of(op)).positions) is not None:
+            for value, bound in reader(op):
+                yield value, max(bound, 1)
+
+
+def _sources(owner: Operation | Block) -> Iterator[SSAValue]:
+    """The values from which those of an op or a block may be computed, by that op or around it."""
+    op = owner.parent_op() if isinstance(owner, Block) else owner
+    if op is None:
+        return
+    yield from op.operands
+    for region in op.regions:
+        for block in region.blocks:
+            if block.last_op is not None:
+                yield from block.last_op.operands
+
+
+_CONTROL: Final = frozenset({"builtin", "cf", "func", "scf", "shape", "ub"})
+"""Dialects without arithmetic of their own."""
+
+_WHOLE: Final = frozenset({"ceil", "floor", "round", "roundeven", "sign", "trunc"})
+"""The functions whose results are whole floats."""
+
+
+@dataclass(frozen=True)
+class DefinedBits:
+    """Reasons why the bits of results may differ between compilers, or between two runs."""
+
+    unordered: str | None
+    """An op whose floats depend on the compiler, such as a sum; None if there is none."""
+
+    undefined: str | None
+    """An op that is undefined for some operands; None if there is none."""
+
+    is_discrete: bool
+    """
+    Whether floats are compared, or rounded to whole numbers.
+
+    Then a small difference before may become a large one after.
+    """
+
+    precision: int
+    """The significant bits of the narrowest floats that unordered ops have."""
+
+    @property
+    def tolerance(self) -> float:
+        """
+        The relative tolerance of results, to the largest: two thirds of the bits must agree.
+
+        Rounding errors of `n` terms grow as the square root of `n`, so 40,000 terms of f32 stay
+        within it.
+        """
+        return 2.0 ** (-2 * (self.precision - 1) / 3)
+
+
+def defined_bits(ops: Iterable[Operation]) -> DefinedBits:
+    """The reasons for functions that consist of `ops`, which include those in regions."""
+    unordered = undefined = None
+    is_discrete, precision = False, 53
+    for op in ops:
+        name = name_of(op)
+        precisions = list(filter(None, map(_precision_of, _element_types(op))))
+        bits = bits_of(op, name)
+        is_division = bits is Bits.UNDEFINED_ON_INTEGERS and not precisions
+        if is_division or bits is Bits.UNDEFINED or _is_conversion(op):
+            undefined = undefined or name
+        is_discrete |= _is_discrete(op, name)
+        if precisions and not _is_exact(op, name, bits):
+            unordered = unordered or name
+            precision = min(precision, *precisions)
+    return DefinedBits(unordered, undefined, is_discrete, precision)
+
+
+def _is_exact(op: Operation, name: str, bits: Bits) -> bool:
+    if any(isinstance(type, ComplexType) for type in _element_types(op)):
+        return _is_moved(op)
+    flags = op.properties.get("fastmath") or op.attributes.get("fastmath")
+    if flags is not None and getattr(flags, "data", ()):
+        return False
+    if bits is not Bits.UNKNOWN:
+        return bits is not Bits.ROUNDED
+    return name.partition(".")[0] in _CONTROL or _is_moved(op)
+
+
+def _is_moved(op: Operation) -> bool:
+    """Whether it is a constant, a shape op, or a cast."""
+    model = op_model(op)
+    return not (model.cast is model.movement is model.constant is None)
+
+
+def _is_conversion(op: Operation) -> bool:
+    """Whether it converts floats to integers."""
+    if CastReads.CONVERTED not in (op_model(op).cast or CastReads.UNKNOWN):
+        return False
+    before, after = (
+        [isinstance(element_type_or_self(value.type), AnyFloat) for value in values]
+        for values in (op.operands, op.results)
+    )
+    return any(before) and not any(after)
+
+
+def _is_discrete(op: Operation, name: str) -> bool:
+    """Whether it maps floats to whole numbers, or to something other than floats."""
+    before, after = (
+        [_precision_of(element_type_or_self(value.type)) is not None for value in values]
+        for values in (op.operands, op.results)
+    )
+    return any(before) and (not all(after) or not _WHOLE.isdisjoint(_functions_of(name)))
+
+
+def _functions_of(name: str) -> Collection[str]:
+    rule = model_named(name).rule
+    return () if rule is None or callable(rule) else (rule.functions or {function_of(name)})
+
+
+def _element_types(op: Operation) -> Iterator[Attribute]:
+    for value in (*op.operands, *op.results):
+        yield element_type_or_self(value.type)
+
+
+def _precision_of(type: Attribute) -> int | None:
+    """The significant bits of a float, or of the parts of a complex number; None for others."""
+    part = (
+        cast("ComplexType[AnyFloat]", type).element_type if isinstance(type, ComplexType) else type
+    )
+    return FLOAT_FORMATS[part.name].precision if isinstance(part, AnyFloat) else None
+
 
 _FLAGS: Final = (
     "--iree-hal-target-backends=llvm-cpu",

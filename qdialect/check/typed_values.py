@@ -15,20 +15,21 @@ from xdsl.ir import Attribute
 
 from qdialect.algebra.movement import Shape
 from qdialect.check.attribute_keys import AttributeKeys, assumed_shape
-from qdialect.check.dequantize import (
-    SlotTable,
-    bits_of,
-    dequantize,
-    differ,
-    numbers_in,
-)
-from qdialect.check.element_comparison import elements_anywhere
 from qdialect.check.followed_elements import groups_at, pieces_of
 from qdialect.check.index_maps import NotCertifiableError, Positions, index_at
 from qdialect.check.interpreters import TypedArray
 from qdialect.check.interpreters.values import held_type
 from qdialect.check.step_budget import StepBudget
-from qdialect.check.value_nodes import Node, stores_the_same
+from qdialect.check.value_classes import elements_anywhere
+from qdialect.check.value_nodes import (
+    Node,
+    SlotTable,
+    bits_of,
+    dequantize,
+    differ,
+    numbers_in,
+    stores_the_same,
+)
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.support.lazy_numpy import np

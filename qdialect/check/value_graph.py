@@ -27,7 +27,6 @@ from qdialect.algebra.movement import (
 )
 from qdialect.algebra.padding import PadWith
 from qdialect.algebra.splat import Splat
-from qdialect.check.dequantize import SlotTable
 from qdialect.check.followed_elements import elements_at, pieces_of
 from qdialect.check.index_maps import NotCertifiableError, moved_shape, steps_of
 from qdialect.check.step_budget import STEPS_PER_REQUEST, StepBudget, StepLimitError
@@ -38,6 +37,7 @@ from qdialect.check.value_nodes import (
     LayerAt,
     MovedNode,
     Node,
+    SlotTable,
     SymbolNode,
     stores_the_same,
 )

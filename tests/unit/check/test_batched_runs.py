@@ -7,10 +7,13 @@ from checked_modules import findings, grounds, read
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from qdialect.check.batched_runs import run_batches, steps_for
 from qdialect.check.function_terms import ComparedModule
 from qdialect.check.interpreters import dealt_arguments
-from qdialect.check.sampled_runs import _Runner  # pyright: ignore[reportPrivateUsage]
+from qdialect.check.sampled_runs import (
+    _Runner,  # pyright: ignore[reportPrivateUsage]
+    run_batches,
+    steps_for,
+)
 from qdialect.check.step_budget import StepBudget
 
 pytestmark = pytest.mark.usefixtures("without_plugins")

@@ -24,8 +24,8 @@ from qdialect.algebra.joins import Concat, InsertSlice
 from qdialect.algebra.movement import Movement, Reverse, Slice, Transpose
 from qdialect.algebra.padding import Real
 from qdialect.algebra.parameters import QuantizationParameters
-from qdialect.check.element_comparison import first_difference
 from qdialect.check.index_maps import NotCertifiableError, moved_shape, origins
+from qdialect.check.value_classes import first_difference
 from qdialect.check.value_graph import GraphReader
 from qdialect.folding import graph, plan, writing
 from qdialect.folding import moved_constant as moved

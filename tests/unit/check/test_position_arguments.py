@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import FunctionType, TensorType, i8, i32
 from xdsl.dialects.func import FuncOp
 
 from qdialect.check.interpreters import dealt_arguments
-from qdialect.check.position_arguments import PositionArguments
+from qdialect.check.iree_engine import PositionArguments
 
 SLICES = "offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0]"
 NUMBERS = f"dimension_numbers = #stablehlo.gather<{SLICES}, index_vector_dim = 1>"

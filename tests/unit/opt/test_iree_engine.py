@@ -13,9 +13,8 @@ from checked_modules import folded, read
 from xdsl.dialects.func import FuncOp
 
 from qdialect.check.check_tool import main
-from qdialect.check.defined_bits import DefinedBits, defined_bits
 from qdialect.check.interpreters import TypedArray
-from qdialect.check.iree_engine import IreeEngine, LoadedModule
+from qdialect.check.iree_engine import DefinedBits, IreeEngine, LoadedModule, defined_bits
 from qdialect.check.module_comparison import compare_modules
 from qdialect.check.sampled_runs import RunFailure
 from qdialect.text import write_module

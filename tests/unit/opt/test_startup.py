@@ -108,7 +108,6 @@ def test_a_small_module_needs_little(text: str, needs_numpy: bool, tmp_path: Pat
 ON_ARRAYS = (
     "qdialect.check.function_comparison",
     "qdialect.check.module_comparison",
-    "qdialect.check.batched_runs",
     "qdialect.check.sampled_runs",
     "qdialect.check.typed_values",
     "qdialect.dialects.tosa.runs",
