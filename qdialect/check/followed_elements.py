@@ -43,7 +43,7 @@ from qdialect.check.value_nodes import (
 from qdialect.dialects.quant.storage import StoredType
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ops.elementwise import conversion, is_arithmetic
-from qdialect.ops.interface import NotFoldable, name_of
+from qdialect.ops.interface import Refusal, name_of
 from qdialect.ops.term_values import values_of
 from qdialect.ops.terms import Apply, Input, Term
 from qdialect.support.lazy_numpy import np
@@ -249,7 +249,7 @@ def _computed(numbers: NDArray[Any], below: LayerAt, above: LayerAt) -> NDArray[
     inputs.insert(main, numbers)
     try:
         computed = np.broadcast_to(values_of(term, inputs), numbers.shape)
-    except NotFoldable as error:
+    except Refusal as error:
         raise NotCertifiableError(str(error)) from None
     if computed.dtype.kind == "f":
         return computed

@@ -50,7 +50,7 @@ from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
 from qdialect.ops.attributes import lists_of
 from qdialect.ops.computed_integers import computes_integers
-from qdialect.ops.interface import NotFoldable, elements_attribute_of, name_of, op_model
+from qdialect.ops.interface import Refusal, elements_attribute_of, name_of, op_model
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -149,7 +149,7 @@ class _StatedOperands:
         return shape_of(self.op.operands[number].type) or ()
 
     def integers(self, number: int) -> NDArray[np.integer[Any]]:
-        """The elements of an operand. Raises NotFoldable."""
+        """The elements of an operand. Raises Refusal."""
         return self.reader.integers(self.op.operands[number])
 
 
@@ -306,7 +306,7 @@ class TermReader(GraphReader):
             lists = lists_of(op, model.static_lists, self)
             operands = _StatedOperands(op, self, dict(zip(model.static_lists, lists, strict=True)))
             stated = model.run_time_shape(operands)
-        except NotFoldable:
+        except Refusal:
             # It is not constant.
             return
         declared = shape_of(op.results[0].type) or ()

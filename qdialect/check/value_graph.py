@@ -59,8 +59,8 @@ from qdialect.ops.attributes import as_integers, held_elements, integers_in_list
 from qdialect.ops.computed_integers import computed_integers, computes_integers
 from qdialect.ops.elementwise import is_arithmetic, read_elementwise
 from qdialect.ops.interface import (
-    Code,
-    NotFoldable,
+    Refusal,
+    RefusalCode,
     elements_attribute_of,
     find_attribute,
     is_cast,
@@ -170,7 +170,7 @@ class GraphReader:
         assert model is not None
         try:
             read = read_movements(op, model, self)
-        except NotFoldable as error:
+        except Refusal as error:
             raise NotCertifiableError(str(error)) from None
         operands = [self._operand(operand) for operand in read.operands]
         padding = None if read.padding is None else self._operand(read.padding)
@@ -246,7 +246,7 @@ class GraphReader:
                 )
                 for number, node in enumerate(map(self._operand, read.operands))
             ]
-        except NotFoldable as error:
+        except Refusal as error:
             raise NotCertifiableError(str(error)) from None
         element_type, slots = _typed(type, shape)
         # The main operand holds the stored integers; scales are floats.
@@ -301,7 +301,7 @@ class GraphReader:
         return cast(Any, attribute).type.element_type, values.shape, elements.reshape(-1)
 
     def integers(self, value: SSAValue) -> NDArray[np.integer[Any]]:
-        """The elements of an integer constant, for models of ops. Raises NotFoldable."""
+        """The elements of an integer constant, for models of ops. Raises Refusal."""
         if isinstance(owner := value.owner, Operation):
             if is_list(owner):
                 return integers_in_list(owner, self)
@@ -317,7 +317,7 @@ class GraphReader:
             type = cast(ConstantNode, node).held_type if is_shape else node.element_type
             return as_integers(elements.numbers_at(0), type).reshape(node.shape)
         except NotCertifiableError as error:
-            raise NotFoldable(Code.NOT_CONSTANT, str(error)) from None
+            raise Refusal(RefusalCode.NOT_CONSTANT, str(error)) from None
 
 
 @dataclass(eq=False, kw_only=True)
@@ -346,7 +346,7 @@ def _said_along_axis(op: Operation, shape: Shape) -> AlongAxis | None:
     """The parameters that a cast has along an axis. Raises NotCertifiableError."""
     try:
         return said_along_axis(op, shape)
-    except NotFoldable as error:
+    except Refusal as error:
         raise NotCertifiableError(str(error)) from None
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from qdialect.ops.model import OpModel, OpModels
-from qdialect.ops.rules import OpRelation, Relation
+from qdialect.ops.rules import QuantizationRule, RuleKind
 
 MODELS = OpModels(
     "onnx",
     {
-        "PRelu": OpModel(rule=OpRelation(Relation.OWN, (0,), frozenset({"prelu"}), singles=(1,))),
+        "PRelu": OpModel(
+            rule=QuantizationRule(RuleKind.OWN, (0,), frozenset({"prelu"}), singles=(1,))
+        ),
         "InstanceNormalization": OpModel(
-            rule=OpRelation(Relation.OWN, (0,), frozenset({"instance_norm"}), singles=(1, 2))
+            rule=QuantizationRule(RuleKind.OWN, (0,), frozenset({"instance_norm"}), singles=(1, 2))
         ),
         "Dim Shape": OpModel(reads_lengths=True),
     },

@@ -26,10 +26,10 @@ from qdialect.ops.attributes import (
     static_shape_of,
 )
 from qdialect.ops.elementwise import shape_of_type
-from qdialect.ops.interface import Code, NotFoldable, find_attribute
+from qdialect.ops.interface import Refusal, RefusalCode, find_attribute
 from qdialect.ops.model import Bits, OpModel, OpModels
 from qdialect.ops.models import Movements, Operands
-from qdialect.ops.rules import OpRelation, Relation, shared
+from qdialect.ops.rules import QuantizationRule, RuleKind, shared
 from qdialect.support.lazy_numpy import np
 
 _SLICE_LISTS = ("static_offsets", "static_sizes", "static_strides")
@@ -48,7 +48,7 @@ def _expand_shape(op: Operation, operands: Operands) -> Movements:
         if any(
             n not in (own, DYNAMIC) for n, own in zip(stated, shape_of(op.results[0]), strict=True)
         ):
-            raise NotFoldable(Code.UNKNOWN_OP, "its output_shape is not the shape of its type")
+            raise Refusal(RefusalCode.UNKNOWN_OP, "its output_shape is not the shape of its type")
     return _reshape(op, operands)
 
 
@@ -98,7 +98,7 @@ def _pad(op: Operation, operands: Operands) -> Movements:
 def _padding_of(op: Operation) -> SSAValue:
     last = op.regions[0].block.last_op if len(op.regions[0].blocks) == 1 else None
     if last is None or len(last.operands) != 1:
-        raise NotFoldable(Code.UNKNOWN_OP, "its region does not yield one element")
+        raise Refusal(RefusalCode.UNKNOWN_OP, "its region does not yield one element")
     return last.operands[0]
 
 
@@ -127,7 +127,7 @@ MODELS = OpModels(
         "pad": _exact(movement=_pad, static_lists=_PAD_LISTS, rule=shared(0)),
         "gather": OpModel(rule=shared(0)),
         "cast": _exact(
-            rule=OpRelation(Relation.SHARED, (0,), is_homogeneous=True, keeps_places=True)
+            rule=QuantizationRule(RuleKind.SHARED, (0,), is_homogeneous=True, keeps_places=True)
         ),
         "concat": _exact(movement=_concat, rule=shared()),
         "insert_slice": _exact(

@@ -28,8 +28,8 @@ from qdialect.ops.attributes import (
     taken,
 )
 from qdialect.ops.interface import (
-    Code,
-    NotFoldable,
+    Refusal,
+    RefusalCode,
     find_attribute,
 )
 from qdialect.ops.model import OpModel, OpModels
@@ -57,7 +57,7 @@ def _slice(op: Operation, operands: Operands) -> Movements:
 def _concatenation(op: Operation, operands: Operands) -> Movements:
     function = str(attribute_of(op, "fused_activation_function"))
     if function != '"NONE"':
-        raise NotFoldable(Code.UNKNOWN_OP, f"it also computes {function}")
+        raise Refusal(RefusalCode.UNKNOWN_OP, f"it also computes {function}")
     return Movements(op.operands, [Concat(axis_of(op, "axis", len(shape_of(op.results[0]))))])
 
 
@@ -74,7 +74,7 @@ def _gather(op: Operation, operands: Operands) -> Movements:
     shape = static_shape_of(op.operands[0])
     axis = axis_of(op, "axis", len(shape))
     if find_attribute(op, "batch_dims") is not None and integer_of(op, "batch_dims"):
-        raise NotFoldable(Code.UNKNOWN_OP, "it takes different positions of each batch")
+        raise Refusal(RefusalCode.UNKNOWN_OP, "it takes different positions of each batch")
     indices = operands.integers(op.operands[1])
     return Movements(op.operands[:1], taken(op, axis, indices, from_end=False))
 

@@ -15,17 +15,17 @@ from qdialect.support.lazy_exports import lazy_exports
 if TYPE_CHECKING:
     from qdialect.folding.folder import fold_shapes
     from qdialect.folding.policy import FoldPolicy
-    from qdialect.folding.report import FoldReport
+    from qdialect.folding.report import PassReport
     from qdialect.folding.report_listener import FoldReportListener
 
-__all__ = ["FoldPolicy", "FoldReport", "FoldReportListener", "fold_shapes"]
+__all__ = ["FoldPolicy", "FoldReportListener", "PassReport", "fold_shapes"]
 
 # Deferred: a tool that only prints reports does not need the fold.
 __getattr__ = lazy_exports(
     __name__,
     {
         "FoldPolicy": "policy",
-        "FoldReport": "report",
+        "PassReport": "report",
         "FoldReportListener": "report_listener",
         "fold_shapes": "folder",
     },

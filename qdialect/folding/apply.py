@@ -19,7 +19,7 @@ from qdialect.folding.graph import FoldGraph
 from qdialect.folding.plan import Decision, Fate, describe
 from qdialect.folding.plan_binding import bind
 from qdialect.folding.plan_report import report_of
-from qdialect.folding.report import FoldReport
+from qdialect.folding.report import PassReport
 from qdialect.folding.writing import WrittenConstant, write_constant
 from qdialect.ops.computed_integers import computes_integers
 from qdialect.ops.interface import elements_attribute_of, models_of, op_model
@@ -30,7 +30,7 @@ LARGE_BYTES = 1 << 24
 """Above 16 MiB of source elements, each source is freed as soon as its last result is written."""
 
 
-def apply(plan: FoldPlan, module: ModuleOp, context: Context) -> FoldReport:
+def apply(plan: FoldPlan, module: ModuleOp, context: Context) -> PassReport:
     """
     Carry out a plan in the module that it was made for, or in one with the same names.
 
@@ -82,7 +82,7 @@ class FoldRun:
         """The plan of this run; only valid before the first constant is written."""
         return describe(self._graph, self._decision)
 
-    def run(self) -> FoldReport:
+    def run(self) -> PassReport:
         """Carry out the whole decision, and return the report."""
         for _ in self.write():
             pass
@@ -119,7 +119,7 @@ class FoldRun:
             if is_large:
                 self._release(op)
 
-    def finish(self) -> FoldReport:
+    def finish(self) -> PassReport:
         """Replace uses, and erase the replaced ops and the ops that only they used."""
         self._write_joined()
         self._replace()

@@ -36,7 +36,7 @@ from qdialect.ops.elementwise import (
     read_elementwise,
     substituted,
 )
-from qdialect.ops.interface import Code, NotFoldable, name_of
+from qdialect.ops.interface import Refusal, RefusalCode, name_of
 from qdialect.ops.reading import ConstantOperands
 from qdialect.ops.term_values import values_of
 from qdialect.ops.terms import Apply, Arithmetic, Elementwise, Input, Term
@@ -78,13 +78,13 @@ class ArithmeticReader:
         """
         The result of `op`, given the constants that `known` returns for its operands.
 
-        Raises NotFoldable if it is neither an exact dequantization nor a part of one.
+        Raises Refusal if it is neither an exact dequantization nor a part of one.
         """
         read = read_elementwise(op, self._operands)
         constants = [known(value) for value in read.operands]
         shape = static_shape_of(op.results[0])
         if 0 in shape:
-            raise NotFoldable(Code.ARITHMETIC, "its result has no elements")
+            raise Refusal(RefusalCode.ARITHMETIC, "its result has no elements")
         main = 0
         if len(constants) > 1 or not is_conversion(read.term):
             main = self._main(read, constants)
@@ -103,7 +103,7 @@ class ArithmeticReader:
         return constants[main].behind(op, layer)
 
     def _main(self, read: Elementwise, constants: Sequence[MovedConstant]) -> int:
-        """The index of the operand with the stored integers. Raises NotFoldable."""
+        """The index of the operand with the stored integers. Raises Refusal."""
         leaves: list[Leaf] = []
         ends: list[int] = []
         terms: list[Term] = []
@@ -114,7 +114,7 @@ class ArithmeticReader:
         return next(number for number, end in enumerate(ends) if found.stored < end)
 
     def term_of(self, constant: MovedConstant) -> ComputedElements:
-        """The computation of the elements of a constant. Raises NotFoldable."""
+        """The computation of the elements of a constant. Raises Refusal."""
         leaves: list[Leaf] = []
         term = self._term(constant, leaves)
         layers = [layer.sides for layer in constant.layers if layer.sides is not None]
@@ -126,7 +126,7 @@ class ArithmeticReader:
         """
         The only element of a constant; arithmetic that results in a float is evaluated.
 
-        Exporters convert the zero that a tensor is padded with. Raises NotFoldable.
+        Exporters convert the zero that a tensor is padded with. Raises Refusal.
         """
         type = constant.layers[-1].element_type
         computes = [elementwise_model_of(each) is not None for each in constant.casts]
@@ -168,7 +168,9 @@ class ArithmeticReader:
 
     def _term_of(self, op: Operation) -> Term:
         if elementwise_model_of(op) is None:
-            raise NotFoldable(Code.ARITHMETIC, f"'{name_of(op)}' is not part of a dequantization")
+            raise Refusal(
+                RefusalCode.ARITHMETIC, f"'{name_of(op)}' is not part of a dequantization"
+            )
         return read_elementwise(op, self._operands).term
 
     def _extremes(self, constant: MovedConstant, type: Attribute) -> NDArray[Any]:
@@ -184,18 +186,18 @@ class ArithmeticReader:
     def _side(
         self, number: int, constant: MovedConstant, movements: Sequence[Movement]
     ) -> SideConstant:
-        """The side constant of operand `number`. Raises NotFoldable."""
+        """The side constant of operand `number`. Raises Refusal."""
         if any(layer.size for layer in constant.layers):
-            raise NotFoldable(Code.ARITHMETIC, "one of its operands is quantized, or computed")
+            raise Refusal(RefusalCode.ARITHMETIC, "one of its operands is quantized, or computed")
         sources = constant.provenance.sources
         if not sources:
-            raise NotFoldable(Code.ARITHMETIC, "one of its operands has no elements")
+            raise Refusal(RefusalCode.ARITHMETIC, "one of its operands has no elements")
         try:
             slots = self._slots_of(constant.step)
             for movement in movements:
                 slots = movement(slots)
         except TooManySlotsError as error:
-            raise NotFoldable(Code.PARAMETER_GROWTH, str(error)) from None
+            raise Refusal(RefusalCode.PARAMETER_GROWTH, str(error)) from None
         parts = tuple(self._origin(source) for source in sources)
         origin = parts[0] if len(parts) == 1 else ScaleOrigin(parts=parts)
         return SideConstant(
@@ -216,7 +218,7 @@ class ArithmeticReader:
 
     def _slots_of(self, number: int) -> ElementSlots:
         """
-        The elements of a side constant after a step. Raises NotFoldable, and TooManySlotsError.
+        The elements of a side constant after a step. Raises Refusal, and TooManySlotsError.
         """
         if (known := self._slots.get(number)) is not None:
             return known
@@ -225,14 +227,14 @@ class ArithmeticReader:
             found = [self._slots_of(operand) for operand in operands]
             for movement, _ in moves:
                 if isinstance(movement, Pad):
-                    raise NotFoldable(Code.ARITHMETIC, "one of its operands is padded")
+                    raise Refusal(RefusalCode.ARITHMETIC, "one of its operands is padded")
                 found = [movement(*found)]
             (slots,) = found
         else:
             elements = self._operands.constants.read(op)
             assert elements is not None
             if 0 in elements.shape:
-                raise NotFoldable(Code.ARITHMETIC, "one of its operands has no elements")
+                raise Refusal(RefusalCode.ARITHMETIC, "one of its operands has no elements")
             slots = ElementSlots.of(elements)
         self._slots[number] = slots
         return slots
@@ -261,12 +263,12 @@ class ArithmeticReader:
 
 
 def stored_numbers(elements: NDArray[Any], type: Attribute) -> NDArray[Any]:
-    """Stored elements as int64 or float64; one element for a splat. Raises NotFoldable."""
+    """Stored elements as int64 or float64; one element for a splat. Raises Refusal."""
     once = tuple(slice(None) if stride else slice(1) for stride in elements.strides)
     if isinstance(type, AnyFloat):
         found = FLOAT_FORMATS.get(cast(Attribute, type).name)
         if found is None:
-            raise NotFoldable(Code.ARITHMETIC, f"elements of type '{type}' are not supported")
+            raise Refusal(RefusalCode.ARITHMETIC, f"elements of type '{type}' are not supported")
         numbers = found.decode(elements[once])
     else:
         numbers = as_integers(elements[once], type)
@@ -277,7 +279,7 @@ def parameters_of(computed: ComputedElements, shape: Sequence[int]) -> Quantizat
     """
     The parameters of the quantized type that equals arithmetic, for a tensor of `shape`.
 
-    Trailing float conversions are ignored. Raises NotFoldable if no type has the meaning of the
+    Trailing float conversions are ignored. Raises Refusal if no type has the meaning of the
     arithmetic, and TooManySlotsError.
     """
     term, _ = without_conversions(computed.term)
@@ -290,7 +292,7 @@ def parameters_of(computed: ComputedElements, shape: Sequence[int]) -> Quantizat
         raise _refusal("its operand is not a constant of integers")
     width = stored.bitwidth
     if not 1 <= width <= MAX_STORAGE_WIDTH:
-        raise NotFoldable(Code.ILLEGAL_TYPE, f"illegal storage type size: {width}")
+        raise Refusal(RefusalCode.ILLEGAL_TYPE, f"illegal storage type size: {width}")
     slots = ElementSlots.aligned([side.slots for side in computed.sides])
     runs = [np.zeros((), dtype=np.int64)]
     for each, side in zip(slots, computed.sides, strict=True):
@@ -360,5 +362,5 @@ def without_conversions(term: Term) -> tuple[Term, list[Attribute]]:
     return term, types
 
 
-def _refusal(condition: str) -> NotFoldable:
-    return NotFoldable(Code.ARITHMETIC, condition)
+def _refusal(condition: str) -> Refusal:
+    return Refusal(RefusalCode.ARITHMETIC, condition)

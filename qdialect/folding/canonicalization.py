@@ -24,7 +24,7 @@ from qdialect.folding.provenance import Provenance
 from qdialect.folding.writing import write_constant
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ops.attributes import static_shape_of
-from qdialect.ops.interface import NotFoldable, keeping_attribute_of
+from qdialect.ops.interface import Refusal, keeping_attribute_of
 from qdialect.ops.reading import Constants
 from qdialect.support.memory_budget import MemoryBudget, MemoryLimitError, memory_budget
 
@@ -87,7 +87,7 @@ def _folded(op: ShapeOp, sources: Sequence[ConstantOp]) -> Operation | None:
             budget.reserve(max(added, 0))
             root = op.get_toplevel_object()
             _ADDED.setdefault(root, MemoryBudget(DEFAULT_MAX_GROWTH)).reserve(max(added, 0))
-        except (NotFoldable, MemoryLimitError):
+        except (Refusal, MemoryLimitError):
             return None
         steps = [ElementStep(source) for source in known]
         steps.append(ElementStep(op, tuple([each.step for each in operands]), (elements_move,)))

@@ -21,7 +21,7 @@ from qdialect.folding.policy import FoldPolicy
 from qdialect.ir.elements import DenseElementsAttr, dense_elements, elements_of
 from qdialect.ops.along_axis import AXIS, AlongAxis, said_along_axis
 from qdialect.ops.attributes import attribute_of
-from qdialect.ops.interface import Code, NotFoldable
+from qdialect.ops.interface import Refusal, RefusalCode
 from qdialect.support.lazy_numpy import np
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class CarriedRanges:
 
     @classmethod
     def of(cls, op: Operation, shape: Shape) -> CarriedRanges | None:
-        """The rows of an op for a tensor of `shape`; None without an axis. Raises NotFoldable."""
+        """The rows of an op for a tensor of `shape`; None without an axis. Raises Refusal."""
         said = said_along_axis(op, shape)
         if said is None or 0 in shape:
             return None
@@ -58,18 +58,18 @@ class CarriedRanges:
         return replace(self, slots=movement(self.slots).simplify())
 
     def check(self, policy: FoldPolicy) -> None:
-        """Raise NotFoldable if there would be more ranges than `policy` allows."""
+        """Raise Refusal if there would be more ranges than `policy` allows."""
         before, after = len(self._held), len(self._rows()[1])
         allowed = before + (policy.max_parameter_growth or 0)
         if after > allowed:
-            raise NotFoldable(
-                Code.PARAMETER_GROWTH,
+            raise Refusal(
+                RefusalCode.PARAMETER_GROWTH,
                 f"it would have {after} {self.said.are}, its source has {before}, and {allowed} "
                 f"are allowed; it takes max-parameter-growth={after - before} or more",
             )
 
     def write(self, op: Operation) -> None:
-        """Write these ranges to `op`, a copy of the op of the module. Raises NotFoldable."""
+        """Write these ranges to `op`, a copy of the op of the module. Raises Refusal."""
         axis, rows = self._rows()
         type = self._attribute.type.element_type
         new = {
@@ -88,20 +88,20 @@ class CarriedRanges:
         return as_view(elements_of(self._attribute)).array()
 
     def _rows(self) -> tuple[int, NDArray[np.int64]]:
-        """The axis of the ranges, and the range of each of its positions. Raises NotFoldable."""
+        """The axis of the ranges, and the range of each of its positions. Raises Refusal."""
         slots = self.slots
         axes = [axis for axis, ends in enumerate(slots.ends) if len(ends) > 1]
         if len(axes) > 1:
             reason = (
                 f"its {self.said.are} would vary along the axes {axes}, but one axis is supported"
             )
-            raise NotFoldable(Code.GRANULARITY, reason)
+            raise Refusal(RefusalCode.GRANULARITY, reason)
         if not slots.ndim:
             reason = f"its {self.said.are} are along an axis, but the result has no axes"
-            raise NotFoldable(Code.GRANULARITY, reason)
+            raise Refusal(RefusalCode.GRANULARITY, reason)
         # If all positions have the same range, any axis will do.
         axis = axes[0] if axes else min(range(slots.ndim), key=slots.shape.__getitem__)
         try:
             return axis, slots.in_single_positions(axis).elements.reshape(-1)
         except TooManySlotsError as error:
-            raise NotFoldable(Code.PARAMETER_GROWTH, str(error)) from None
+            raise Refusal(RefusalCode.PARAMETER_GROWTH, str(error)) from None

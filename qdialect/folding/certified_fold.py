@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from qdialect.folding.folder import fold_run, fold_shapes
 from qdialect.folding.moved_constant import MovedConstant
 from qdialect.folding.policy import FoldPolicy
-from qdialect.folding.report import FoldReport
+from qdialect.folding.report import PassReport
 from qdialect.folding.report_listener import FoldReportListener
 from qdialect.ir.errors import OpErrors
 
@@ -63,7 +63,7 @@ def _certified(
     policy: FoldPolicy,
     certificate: Certificate,
     may_fold: Callable[[MovedConstant], bool],
-) -> FoldReport:
+) -> PassReport:
     # Deferred: a fold without a certificate does not need it.
     from qdialect.check.fold_certificates import FoldCertifier
 

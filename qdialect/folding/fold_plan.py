@@ -14,7 +14,7 @@ from xdsl.ir import Attribute
 
 if TYPE_CHECKING:
     from qdialect.algebra.movement import Movement
-    from qdialect.ops.interface import Code
+    from qdialect.ops.interface import RefusalCode
 
 
 class PlannedSource(NamedTuple):
@@ -89,7 +89,7 @@ class PlannedRefusal(NamedTuple):
 
     name: str
     op: str
-    code: Code
+    code: RefusalCode
     reason: str
 
 

@@ -14,7 +14,7 @@ from qdialect.folding.graph import FoldGraph
 from qdialect.folding.moved_constant import MovedConstant
 from qdialect.folding.plan import decide
 from qdialect.folding.policy import FoldPolicy
-from qdialect.folding.report import FoldReport
+from qdialect.folding.report import PassReport
 from qdialect.folding.report_listener import FoldReportListener
 from qdialect.ops.interface import models_of
 from qdialect.support.arguments import check_instance
@@ -30,7 +30,7 @@ def fold_shapes(
     context: Context,
     policy: FoldPolicy,
     may_fold: Callable[[MovedConstant], bool] = lambda constant: True,
-) -> FoldReport:
+) -> PassReport:
     """
     Fold the shape ops of a module, of all dialects, into the constants that they move.
 
@@ -50,7 +50,7 @@ def _folded(
     context: Context,
     policy: FoldPolicy,
     may_fold: Callable[[MovedConstant], bool],
-) -> FoldReport:
+) -> PassReport:
     # The graph is freed on return, before the garbage collector is enabled and visits it.
     with fold_run(module, context, policy, may_fold) as run:
         return run.run()

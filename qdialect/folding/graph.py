@@ -49,7 +49,7 @@ from qdialect.folding.neighbours import Part, dissolve, holder_of, split
 from qdialect.folding.op_names import OpNames
 from qdialect.folding.provenance import Part as ProvenancePart
 from qdialect.folding.provenance import Provenance
-from qdialect.folding.report import FoldRecord
+from qdialect.folding.report import PassRecord
 from qdialect.folding.unknown_ops import unknown_op_record
 from qdialect.ir.ordering import operands_first
 from qdialect.ir.resources import ResourceBlobs
@@ -59,8 +59,8 @@ from qdialect.ops.computed_integers import computed_integers, computes_integers
 from qdialect.ops.elementwise import is_arithmetic, is_reshape
 from qdialect.ops.identities import composition
 from qdialect.ops.interface import (
-    Code,
-    NotFoldable,
+    Refusal,
+    RefusalCode,
     check_not_kept,
     elements_attribute_of,
     is_cast,
@@ -122,7 +122,7 @@ def _final(equal: Mapping[SSAValue, SSAValue], value: SSAValue) -> SSAValue:
 _MAX_COMPARED_BYTES: Final = 1 << 16
 """The most bytes of elements that are compared to detect a splat."""
 
-_UNTOLD: Final = (Code.NOT_CONSTANT, Code.USES)
+_UNTOLD: Final = (RefusalCode.NOT_CONSTANT, RefusalCode.USES)
 """The codes of refusals of arithmetic that are not reported."""
 
 
@@ -153,14 +153,14 @@ class FoldGraph:
         self.sources: dict[Operation, MovedConstant] = {}
         """For each constant that has been read, its value."""
         self.steps: list[ElementStep] = []
-        self.refusals: dict[Operation, NotFoldable] = {}
+        self.refusals: dict[Operation, Refusal] = {}
         self.paddings: dict[Operation, SSAValue] = {}
         """The padding of the moved ops that do not also move it."""
         self.equal: dict[SSAValue, SSAValue] = {}
         """For each result that equals another value of the same type, that value."""
         self.unreserved: dict[Operation, int] = {}
         """For each view, the bytes that its result takes once it is written."""
-        self.unknown: Sequence[FoldRecord] = ()
+        self.unknown: Sequence[PassRecord] = ()
         """The records of ops without a model that may be shape ops."""
         self.places: Mapping[Operation, int] = {}
         """The position of each op of the module, if `unknown` is not empty."""
@@ -232,11 +232,11 @@ class FoldGraph:
         return self._operands
 
     def known(self, value: SSAValue, user: Operation) -> MovedConstant:
-        """The constant that an operand of `user` holds. Raises NotFoldable if there is none."""
+        """The constant that an operand of `user` holds. Raises Refusal if there is none."""
         return self._known(value, user)
 
     def term_of(self, op: Operation) -> ComputedElements:
-        """The computation that defines the result of arithmetic. Raises NotFoldable."""
+        """The computation that defines the result of arithmetic. Raises Refusal."""
         return self._arithmetic.term_of(self.moved[op])
 
     def values_of(self, moved: MovedConstant) -> Values:
@@ -278,23 +278,23 @@ class FoldGraph:
         """Read the arithmetic on constants that no shape op uses, too."""
         self._reads_all_arithmetic = True
         for op in self.order:
-            if (refusal := self.refusals.get(op)) is not None and refusal.code is Code.USES:
+            if (refusal := self.refusals.get(op)) is not None and refusal.code is RefusalCode.USES:
                 del self.refusals[op]
                 self._visit_or_refuse(op)
 
     def _visit_or_refuse(self, op: Operation) -> None:
         try:
             self._visit(op)
-        except NotFoldable as error:
+        except Refusal as error:
             self.refusals[op] = error
         except MemoryLimitError as error:
-            self.refusals[op] = NotFoldable(Code.MEMORY, str(error))
+            self.refusals[op] = Refusal(RefusalCode.MEMORY, str(error))
 
     def _constant(self, value: SSAValue) -> MovedConstant | None:
         """The constant that a value holds, None if it is not computed from constants."""
         try:
             return self._known(value, next(iter(value.uses)).operation)
-        except NotFoldable:
+        except Refusal:
             return None
 
     def _visit(self, op: Operation) -> None:
@@ -316,13 +316,13 @@ class FoldGraph:
             return
         try:
             movements = self._operands.read(op, model)
-        except NotFoldable as unread:
+        except Refusal as unread:
             # The op may be both a shape op and arithmetic, such as `linalg.generic`.
             if not is_arithmetic(op):
                 raise
             try:
                 self.moved[op] = self._computed(op)
-            except NotFoldable as error:
+            except Refusal as error:
                 raise unread if error.code in _UNTOLD else error from None
             self.models[op] = None
             return
@@ -330,7 +330,7 @@ class FoldGraph:
             return
         try:
             self.moved[op] = self._move(op, movements)
-        except NotFoldable:
+        except Refusal:
             if self._has_parts:
                 self._split(op, movements)
             raise
@@ -341,19 +341,19 @@ class FoldGraph:
         def foldable(value: SSAValue) -> MovedConstant:
             constant = self._known(value, op)
             if not self.may_fold(constant):
-                raise NotFoldable(
-                    Code.QUANTIZED, "an operand is quantized: see --fold-quant-shapes"
+                raise Refusal(
+                    RefusalCode.QUANTIZED, "an operand is quantized: see --fold-quant-shapes"
                 )
             maker = cast(Operation, self.final(value).owner)
             is_alone = maker in self.sources or self._has_no_other_use(maker)
             if not value.has_one_use() or not is_alone:
-                raise NotFoldable(Code.GROWTH, "its sources have other uses")
+                raise Refusal(RefusalCode.GROWTH, "its sources have other uses")
             return constant
 
         for part, place in split(op, movements, foldable):
             try:
                 moved = self._move(part, movements._replace(operands=holder_of(part).operands))
-            except (NotFoldable, MemoryLimitError):
+            except (Refusal, MemoryLimitError):
                 dissolve(part, op)
                 continue
             self.moved[part], self.parts[part] = moved, place
@@ -439,7 +439,7 @@ class FoldGraph:
         return users
 
     def _computed(self, op: Operation) -> MovedConstant:
-        """The result of arithmetic on constants. Raises NotFoldable."""
+        """The result of arithmetic on constants. Raises Refusal."""
         self._read_as_arithmetic.add(op)
         owners = [self.final(operand).owner for operand in op.operands]
         for owner in owners:
@@ -447,21 +447,21 @@ class FoldGraph:
                 raise refusal
         first = owners[0]
         if not isinstance(first, Operation) or (first.operands and first not in self.moved):
-            raise NotFoldable(Code.NOT_CONSTANT, "it does not compute with constants")
+            raise Refusal(RefusalCode.NOT_CONSTANT, "it does not compute with constants")
         is_used = any([use.operation in self.models for use in op.results[0].uses])
         if not is_used and not self._reads_all_arithmetic:
-            raise NotFoldable(Code.USES, "no shape op uses its result")
+            raise Refusal(RefusalCode.USES, "no shape op uses its result")
         self.has_sides = True
         return self._arithmetic.read(op, lambda value: self._known(value, op))
 
-    def _why_not_computed(self, owner: Operation | Block) -> NotFoldable | None:
+    def _why_not_computed(self, owner: Operation | Block) -> Refusal | None:
         """The reason why arithmetic on constants is not read; None for other owners."""
         if not isinstance(owner, Operation):
             return None
         refusal = self.refusals.get(owner)
         if refusal is None or refusal.code in _UNTOLD:
             return None
-        is_cast_of_it = refusal.code is Code.ARITHMETIC and is_cast(owner)
+        is_cast_of_it = refusal.code is RefusalCode.ARITHMETIC and is_cast(owner)
         return refusal if owner in self._read_as_arithmetic or is_cast_of_it else None
 
     @cached_property
@@ -525,7 +525,7 @@ class FoldGraph:
     def _move(self, op: Operation, movements: Movements) -> MovedConstant:
         constants = [self._known(operand, op) for operand in movements.operands]
         if not all(map(self.may_fold, constants)):
-            raise NotFoldable(Code.QUANTIZED, "an operand is quantized: see --fold-quant-shapes")
+            raise Refusal(RefusalCode.QUANTIZED, "an operand is quantized: see --fold-quant-shapes")
         (result,) = op.results
         shape = static_shape_of(result)
         padding = None
@@ -542,8 +542,9 @@ class FoldGraph:
             operands = [moved]
         (last,) = operands
         if last.shape != shape:
-            raise NotFoldable(
-                Code.UNKNOWN_OP, f"its result has shape {list(shape)}, not {list(last.shape)}"
+            raise Refusal(
+                RefusalCode.UNKNOWN_OP,
+                f"its result has shape {list(shape)}, not {list(last.shape)}",
             )
         if last.repeated_bytes and (splat := self._splat_of(last, constants, moves)) is not None:
             last = last._replace(splat=splat, nbytes=0)
@@ -575,16 +576,16 @@ class FoldGraph:
         )
 
     def _parameters_for(self, constant: MovedConstant, real: float) -> QuantizationParameters:
-        """The parameters of the quantized type that equals the arithmetic. Raises NotFoldable."""
+        """The parameters of the quantized type that equals the arithmetic. Raises Refusal."""
         computed = self._arithmetic.term_of(constant)
         try:
             parameters = parameters_of(computed, constant.shape)
         except TooManySlotsError as error:
-            raise NotFoldable(Code.PARAMETER_GROWTH, str(error)) from None
+            raise Refusal(RefusalCode.PARAMETER_GROWTH, str(error)) from None
         is_converted = bool(without_conversions(computed.term)[1])
         if real and (is_converted or parameters.storage.width > SHORT):
             # Arithmetic on wide integers is checked only for those in the constant.
-            raise NotFoldable(Code.PADDING, "after this arithmetic, the padding must be 0.0")
+            raise Refusal(RefusalCode.PADDING, "after this arithmetic, the padding must be 0.0")
         return parameters
 
     def _splat_of(
@@ -633,13 +634,13 @@ class FoldGraph:
 
     def _known(self, value: SSAValue, user: Operation) -> MovedConstant:
         """
-        The constant that a value holds. Raises NotFoldable if it is not computed from
+        The constant that a value holds. Raises Refusal if it is not computed from
         constants.
         """
         same = _final(self.equal, value)
         if not isinstance(same, OpResult):
             inline = "; '--inline' first may bring a constant" if _is_of_private(same) else ""
-            raise NotFoldable(Code.NOT_CONSTANT, f"{_place(value, user)} is an argument{inline}")
+            raise Refusal(RefusalCode.NOT_CONSTANT, f"{_place(value, user)} is an argument{inline}")
         owner = same.op
         if (moved := self.moved.get(owner)) is not None:
             return moved
@@ -648,30 +649,30 @@ class FoldGraph:
         made = f"{_place(value, user)} is made by '{name_of(owner)}', which"
         refusal = self._why_not_computed(owner)
         is_moved = self.models.get(user) is not None
-        if is_moved and (refusal is None or refusal.code is Code.UNKNOWN_OP):
+        if is_moved and (refusal is None or refusal.code is RefusalCode.UNKNOWN_OP):
             computing = self._computing.get(owner)
             if computing is not None:
                 reason = f"'{name_of(computing)}' is not part of a dequantization"
-                refusal = NotFoldable(Code.ARITHMETIC, reason)
+                refusal = Refusal(RefusalCode.ARITHMETIC, reason)
         if refusal is not None:
-            raise NotFoldable(refusal.code, f"{made} is not folded: {refusal}")
+            raise Refusal(refusal.code, f"{made} is not folded: {refusal}")
         if owner in self.refusals and (self.models[owner] is not None or is_cast(owner)):
-            raise NotFoldable(Code.NOT_CONSTANT, f"{made} is not folded")
+            raise Refusal(RefusalCode.NOT_CONSTANT, f"{made} is not folded")
         if isinstance(owner, UnregisteredOp) and not is_arithmetic(owner):
-            raise NotFoldable(Code.UNKNOWN_OP, f"{made} is not known to move elements")
+            raise Refusal(RefusalCode.UNKNOWN_OP, f"{made} is not known to move elements")
         inline = "; '--inline' first may bring one" if isinstance(owner, CallOp) else ""
-        raise NotFoldable(Code.NOT_CONSTANT, f"{made} is not a constant{inline}")
+        raise Refusal(RefusalCode.NOT_CONSTANT, f"{made} is not a constant{inline}")
 
     def _source(self, op: Operation) -> MovedConstant | None:
-        """The value of a constant op, None for other ops. Raises NotFoldable."""
+        """The value of a constant op, None for other ops. Raises Refusal."""
         if (known := self.sources.get(op)) is not None:
             return known
         elements = self.constants.read(op)
         if elements is None:
             return None
         if (attribute := keeping_attribute_of(op)) is not None:
-            raise NotFoldable(
-                Code.KEPT, f"the attribute '{attribute}' of its constant is not moved"
+            raise Refusal(
+                RefusalCode.KEPT, f"the attribute '{attribute}' of its constant is not moved"
             )
         source = MovedConstant.of_source(op, elements, len(self.steps))
         self._input_bytes += source.input_bytes
@@ -681,7 +682,7 @@ class FoldGraph:
 
     def _element(self, value: SSAValue, user: Operation) -> Element:
         """
-        One element: a scalar constant, or a constant tensor of one element. Raises NotFoldable.
+        One element: a scalar constant, or a constant tensor of one element. Raises Refusal.
         """
         if tensor_parts(value.type) is None:
             return Element.of_stored(self.constants.element(value))
@@ -689,9 +690,9 @@ class FoldGraph:
             moved = self._known(value, user)
             element = single_element(moved, self.values_of(moved))
             return self._arithmetic.computed_element(element, moved)
-        except (NotFoldable, ValueError):
+        except (Refusal, ValueError):
             # The padding need not be an operand: a region may yield it.
-            raise NotFoldable(Code.PADDING, "the padding is not one constant element") from None
+            raise Refusal(RefusalCode.PADDING, "the padding is not one constant element") from None
 
 
 def _is_of_private(argument: SSAValue) -> bool:
@@ -737,7 +738,7 @@ def declared_layer(layer: Layer, declared: Attribute, shape: Shape) -> Layer:
     """
     `layer`, spelled by the type `declared`.
 
-    Raises NotFoldable if that type has another meaning.
+    Raises Refusal if that type has another meaning.
     """
     if layer.parameters is None and layer.element_type == declared:
         return layer
@@ -748,21 +749,22 @@ def declared_layer(layer: Layer, declared: Attribute, shape: Shape) -> Layer:
     if layer.sides is not None and layer.element_type == declared:
         return layer
     if not layer.can_join(read):
-        raise NotFoldable(
-            Code.STALE_TYPE, f"its elements are of type '{layer.element_type}', not '{declared}'"
+        raise Refusal(
+            RefusalCode.STALE_TYPE,
+            f"its elements are of type '{layer.element_type}', not '{declared}'",
         )
     if layer.parameters is not None and read.parameters is not None:
         try:
             verify_same_slots(layer.parameters, read.parameters)
         except VerifyException as error:
-            raise NotFoldable(Code.STALE_TYPE, str(error)) from None
+            raise Refusal(RefusalCode.STALE_TYPE, str(error)) from None
     spelled = Layer(declared, layer.parameters)
     return _KNOWN_DECLARED.add(key, spelled, layer.size + read.size)
 
 
 def _check_movement(movement: Movement, shape: Shape) -> None:
-    """Raise NotFoldable if `movement` is invalid for a tensor of `shape`."""
+    """Raise Refusal if `movement` is invalid for a tensor of `shape`."""
     try:
         movement.result_shape(shape)
     except MovementError as error:
-        raise NotFoldable(Code.UNKNOWN_OP, str(error)) from None
+        raise Refusal(RefusalCode.UNKNOWN_OP, str(error)) from None

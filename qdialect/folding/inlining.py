@@ -11,18 +11,18 @@ from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from qdialect.folding.report import FoldRecord, Outcome
+from qdialect.folding.report import Outcome, PassRecord
 from qdialect.ir.ordering import dependencies_first
 from qdialect.ir.symbols import symbols_in, symbols_used_by
 from qdialect.ir.value_names import kept_name, names_in, numbered_name
-from qdialect.ops.interface import Code
+from qdialect.ops.interface import RefusalCode
 from qdialect.support.memory_budget import MemoryBudget, MemoryLimitError, memory_budget
 
 _OP_BYTES: Final = 8192
 """A rough estimate of the memory of one op, with what later passes keep of it."""
 
 
-def inline_calls(module: ModuleOp, *, erases_unused: bool = False) -> list[FoldRecord]:
+def inline_calls(module: ModuleOp, *, erases_unused: bool = False) -> list[PassRecord]:
     """
     Inline calls of functions with one block, and erase private functions that nothing calls then.
 
@@ -51,7 +51,7 @@ class _Inliner:
         self._inlined = set[FuncOp]()
         self._taken = dict[str, int]()
         """The names in the function that is processed, and the next number for each."""
-        self.records = list[FoldRecord]()
+        self.records = list[PassRecord]()
 
     def inline(self) -> None:
         """Inline all calls that can be inlined."""
@@ -127,7 +127,7 @@ class _Inliner:
         try:
             self._budget.reserve(self._sizes[callee] * _OP_BYTES)
         except MemoryLimitError as error:
-            self._refuse(call, str(error), Code.MEMORY)
+            self._refuse(call, str(error), RefusalCode.MEMORY)
             return
         block = callee.body.block
         values: dict[SSAValue, SSAValue] = dict(zip(block.args, call.arguments, strict=True))
@@ -145,7 +145,7 @@ class _Inliner:
         Rewriter.erase_op(call)
         self._inlined.add(callee)
         reason = f"its function is '@{callee.sym_name.data}'"
-        self.records.append(FoldRecord(Outcome.INLINED, call, call.name, reason=reason))
+        self.records.append(PassRecord(Outcome.INLINED, call, call.name, reason=reason))
 
     def _name_apart(self, clone: Operation) -> None:
         """Number names that are taken in the caller, since keys of values are their names."""
@@ -159,9 +159,11 @@ class _Inliner:
                 value.name_hint = name
             self._taken[name] = 1
 
-    def _refuse(self, call: CallOp, reason: str, code: Code = Code.UNKNOWN_OP) -> None:
+    def _refuse(
+        self, call: CallOp, reason: str, code: RefusalCode = RefusalCode.UNKNOWN_OP
+    ) -> None:
         reason = f"the call stays: {reason}"
-        self.records.append(FoldRecord(Outcome.REFUSED, call, call.name, code=code, reason=reason))
+        self.records.append(PassRecord(Outcome.REFUSED, call, call.name, code=code, reason=reason))
 
 
 def _fits(call: CallOp, callee: FuncOp) -> bool:

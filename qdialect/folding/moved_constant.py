@@ -42,7 +42,7 @@ from qdialect.folding.scale_origin import ScaleOrigin, joined_origin
 from qdialect.folding.side_constants import Sides, can_join
 from qdialect.ir.elements import element_dtype, has_signedness, integer_range
 from qdialect.ir.value_types import element_type_or_self, tensor_element_type, tensor_parts
-from qdialect.ops.interface import Code, NotFoldable, cast_reads, name_of
+from qdialect.ops.interface import Refusal, RefusalCode, cast_reads, name_of
 from qdialect.ops.models import CastReads
 from qdialect.ops.reading import StoredElement
 from qdialect.support.bounded_cache import BoundedCache
@@ -85,7 +85,7 @@ class Layer:
         """
         The layer of a tensor of static `shape`.
 
-        Raises NotFoldable if the type does not fit the shape.
+        Raises Refusal if the type does not fit the shape.
         """
         if (known := _KNOWN_LAYERS.get((element_type, shape))) is not None:
             return known
@@ -94,8 +94,8 @@ class Layer:
             try:
                 parameters = element_type.parameters_on(shape)
             except VerifyException as error:
-                raise NotFoldable(
-                    Code.STALE_TYPE, f"its type does not fit its shape: {error}"
+                raise Refusal(
+                    RefusalCode.STALE_TYPE, f"its type does not fit its shape: {error}"
                 ) from None
         layer = cls(element_type, parameters)
         return _KNOWN_LAYERS.add((element_type, shape), layer, layer.size)
@@ -214,7 +214,7 @@ class MovedConstant(NamedTuple):
 
     @classmethod
     def of_source(cls, op: Operation, elements: Elements, step: int) -> MovedConstant:
-        """A constant of the module. Raises NotFoldable if its type does not fit its shape."""
+        """A constant of the module. Raises Refusal if its type does not fit its shape."""
         splat = elements if isinstance(elements, Splat) else None
         dtype = elements.value.dtype if isinstance(elements, Splat) else elements.dtype
         (result,) = op.results
@@ -236,11 +236,11 @@ class MovedConstant(NamedTuple):
         )
 
     def through(self, cast_op: Operation) -> MovedConstant:
-        """This value after a cast. Raises NotFoldable."""
+        """This value after a cast. Raises Refusal."""
         (result,) = cast_op.results
         parts = tensor_parts(result.type)
         if parts is None:
-            raise NotFoldable(Code.UNKNOWN_OP, "its operand is not a ranked tensor")
+            raise Refusal(RefusalCode.UNKNOWN_OP, "its operand is not a ranked tensor")
         layer = Layer.of(parts.element_type, self.shape)
         if (ranges := CarriedRanges.of(cast_op, self.shape)) is not None:
             layer = replace(layer, ranges=ranges)
@@ -313,7 +313,7 @@ class Element(NamedTuple):
 
     @classmethod
     def of_stored(cls, element: StoredElement) -> Element:
-        """The element of a scalar constant. Raises NotFoldable if its type is invalid for it."""
+        """The element of a scalar constant. Raises Refusal if its type is invalid for it."""
         return cls(element.stored, Layer.of(element.type, ()), element.casts)
 
     @property
@@ -322,10 +322,10 @@ class Element(NamedTuple):
         return all(map(_keeps_bits, self.casts))
 
     def real(self) -> float:
-        """The float or integer that it is stored as. Raises NotFoldable."""
+        """The float or integer that it is stored as. Raises Refusal."""
         type = self.layer.element_type
         if self.casts or not isinstance(type, AnyFloat):
-            raise NotFoldable(Code.PADDING, "the padding is not a known number")
+            raise Refusal(RefusalCode.PADDING, "the padding is not a known number")
         return float(type.unpack(self.stored.tobytes(), 1)[0])
 
 
@@ -333,7 +333,7 @@ ParametersFor: TypeAlias = Callable[[MovedConstant, float], QuantizationParamete
 """
 Returns the parameters with which arithmetic reads padding of a given number.
 
-Raises NotFoldable.
+Raises Refusal.
 """
 
 
@@ -358,7 +358,7 @@ def move(
     if a verifier has checked that its type means `p . f`. `parameters_for` reads arithmetic as a
     quantized type. The returned value has the step, casts and provenance of the first operand.
 
-    Raises NotFoldable if the operands cannot be joined, or the movement is invalid for them.
+    Raises Refusal if the operands cannot be joined, or the movement is invalid for them.
     """
     first, *others = operands
     for other in others:
@@ -397,7 +397,7 @@ def move(
 def _moved_layers(
     movement: Movement, operands: Sequence[MovedConstant], declared: Layer | None
 ) -> tuple[Shape, tuple[Layer, ...]]:
-    """The shape and the layers of the result. Raises NotFoldable."""
+    """The shape and the layers of the result. Raises Refusal."""
     try:
         shape = movement.result_shape(*[operand.shape for operand in operands])
         size = math.prod(shape)
@@ -409,11 +409,11 @@ def _moved_layers(
             all_layers = zip(*[operand.layers for operand in operands], strict=True)
             layers = tuple([_move_layers(movement, layers) for layers in all_layers])
     except MovementError as error:
-        raise NotFoldable(Code.UNKNOWN_OP, str(error)) from None
+        raise Refusal(RefusalCode.UNKNOWN_OP, str(error)) from None
     except TooManySlotsError as error:
-        raise NotFoldable(Code.PARAMETER_GROWTH, str(error)) from None
+        raise Refusal(RefusalCode.PARAMETER_GROWTH, str(error)) from None
     if len(shape) > MAX_RANK:
-        raise NotFoldable(Code.UNKNOWN_OP, f"rank {len(shape)} is more than {MAX_RANK}")
+        raise Refusal(RefusalCode.UNKNOWN_OP, f"rank {len(shape)} is more than {MAX_RANK}")
     return shape, layers
 
 
@@ -431,9 +431,9 @@ def move_elements(moves: Sequence[ElementMove], operands: Sequence[Values]) -> V
 
 
 def single_element(moved: MovedConstant, values: Values) -> Element:
-    """The only element of a tensor. Raises NotFoldable if it has another number of elements."""
+    """The only element of a tensor. Raises Refusal if it has another number of elements."""
     if math.prod(moved.shape) != 1:
-        raise NotFoldable(Code.PADDING, "the padding is not one element")
+        raise Refusal(RefusalCode.PADDING, "the padding is not one element")
     array = as_view(values).array().reshape(-1)
     return Element(array[0], moved.layers[-1], moved.casts)
 
@@ -450,14 +450,14 @@ def _moved_splat(
 
 
 def check_joinable(first: MovedConstant, other: MovedConstant) -> None:
-    """Raise NotFoldable if one constant cannot hold elements of both."""
+    """Raise Refusal if one constant cannot hold elements of both."""
     same_casts = len(first.casts) == len(other.casts) and all(
         name_of(one) == name_of(another)
         for one, another in zip(first.casts, other.casts, strict=True)
     )
     if not same_casts or not all(map(Layer.can_join, first.layers, other.layers)):
-        raise NotFoldable(
-            Code.MIXED_CONSTANTS,
+        raise Refusal(
+            RefusalCode.MIXED_CONSTANTS,
             "its operands are constants of different kinds, or behind different casts",
         )
 
@@ -497,7 +497,7 @@ def _with_padding(
 
     `padded` has the shape and the layers of the result. Without an element, it is zero.
 
-    Raises NotFoldable if no storable integer represents `element`.
+    Raises Refusal if no storable integer represents `element`.
     """
     casts, layers = padded.casts, padded.layers
     quantized = [at for at, layer in enumerate(layers) if layer.parameters is not None]
@@ -511,21 +511,21 @@ def _with_padding(
             zero = Stored(element_dtype(cast(AnyFloat, type)).type(0))
             return PadWith(movement.low, movement.high, movement.gaps, zero), None
         if casts or element is None or element.casts or not element.layer.can_join(layers[-1]):
-            raise NotFoldable(Code.PADDING, "the padding is not stored as the operand is")
+            raise Refusal(RefusalCode.PADDING, "the padding is not stored as the operand is")
         return replace(cast(PadWith, movement), padded_with=Stored(element.stored)), None
     at = quantized[-1]
     if not all(map(_keeps_bits, casts[:at])):
-        raise NotFoldable(Code.PADDING, "the operand is quantized at run time")
+        raise Refusal(RefusalCode.PADDING, "the operand is quantized at run time")
     parameters = cast(QuantizationParameters, layers[at].parameters)
     if element is None and casts[at:]:
-        raise NotFoldable(Code.PADDING, "there is no zero point to pad with")
+        raise Refusal(RefusalCode.PADDING, "there is no zero point to pad with")
     try:
         if element is not None:
             padding = _padding_for(element, layers[at:], casts[at:])
             movement = replace(cast(PadWith, movement), padded_with=padding)
         check_padding(movement, parameters, [layer.storage_range for layer in layers[: at + 1]])
     except PaddingError as error:
-        raise NotFoldable(Code.PADDING, str(error)) from None
+        raise Refusal(RefusalCode.PADDING, str(error)) from None
     return movement, parameters
 
 
@@ -535,7 +535,7 @@ def _with_real_padding(
     """
     The movement with a number as its padding, and the parameters with which arithmetic reads it.
 
-    Raises NotFoldable if no storable integer represents the number.
+    Raises Refusal if no storable integer represents the number.
     """
     storage = parameters.storage
     padded = PadWith(movement.low, movement.high, movement.gaps, Real(real))
@@ -543,7 +543,7 @@ def _with_real_padding(
     try:
         check_padding(padded, parameters, [whole])
     except PaddingError as error:
-        raise NotFoldable(Code.PADDING, str(error)) from None
+        raise Refusal(RefusalCode.PADDING, str(error)) from None
     return padded, parameters
 
 
@@ -552,30 +552,30 @@ def _padding_for(element: Element, layers: Sequence[Layer], casts: Sequence[Oper
     The padding value in the first of `layers`, for an element given in the last.
 
     The first layer is quantized, and each of `casts` leads from a layer to the next. Raises
-    NotFoldable.
+    Refusal.
     """
     bottom, top = layers[0], layers[-1]
     if not casts:
         if element.layer.parameters is None or not element.is_stored_directly:
-            raise NotFoldable(Code.PADDING, "the padding is not quantized")
+            raise Refusal(RefusalCode.PADDING, "the padding is not quantized")
         same = element.layer.can_join(bottom)
         of, wanted = element.layer.parameters, cast(QuantizationParameters, bottom.parameters)
         return padding_of_codes(element.stored, of, wanted, is_same_storage=same)
     if not element.layer.can_join(top):
-        raise NotFoldable(
-            Code.PADDING,
+        raise Refusal(
+            RefusalCode.PADDING,
             f"elements of type '{top.element_type}' are padded with an element of type "
             f"'{element.layer.element_type}'",
         )
     if all(map(_keeps_bits, casts)):
         if not element.is_stored_directly:
-            raise NotFoldable(Code.PADDING, "the padding is not a stored integer")
+            raise Refusal(RefusalCode.PADDING, "the padding is not a stored integer")
         return Stored(element.stored)
     name = name_of(casts[-1])
     if len(casts) > 1 or CastReads.NUMBERS not in cast_reads(casts[0]):
-        raise NotFoldable(Code.PADDING, f"the operand has been cast by '{name}'")
+        raise Refusal(RefusalCode.PADDING, f"the operand has been cast by '{name}'")
     if top.element_type != bottom.quantized.expressed_type:
-        raise NotFoldable(Code.PADDING, f"'{name}' casts the operand to '{top.element_type}'")
+        raise Refusal(RefusalCode.PADDING, f"'{name}' casts the operand to '{top.element_type}'")
     return Real(element.real())
 
 

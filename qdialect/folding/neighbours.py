@@ -23,7 +23,7 @@ from qdialect.folding.moved_constant import MovedConstant, check_joinable, move
 from qdialect.folding.policy import coarser, spell
 from qdialect.ir.value_types import has_encoding, tensor_like
 from qdialect.ops.elementwise import recreated
-from qdialect.ops.interface import Code, NotFoldable, is_list
+from qdialect.ops.interface import Refusal, RefusalCode, is_list
 from qdialect.ops.models import Movements
 
 
@@ -41,7 +41,7 @@ def split(
     """
     Make parts of the adjacent constants of a concatenation, and leave other ops alone.
 
-    `known` raises NotFoldable for an operand that is not a constant.
+    `known` raises Refusal for an operand that is not a constant.
     """
     holder, all_movements = holder_of(op), movements.movements
     operands = tuple(holder.operands)
@@ -57,7 +57,7 @@ def split(
         inner = operands[start:stop]
         try:
             type = _joined_type(op, cast(Concat, all_movements[0]), inner, constants)
-        except NotFoldable:
+        except Refusal:
             continue
         if holder is op:
             made = [recreated(op, inner, type)]
@@ -105,7 +105,7 @@ def _runs(
     for number, operand in enumerate(operands):
         try:
             constant = known(operand)
-        except NotFoldable:
+        except Refusal:
             yield start, run
             run = []
             continue
@@ -113,7 +113,7 @@ def _runs(
             if run:
                 check_joinable(run[0], constant)
                 _check_not_smaller_apart(run[-1], constant)
-        except NotFoldable:
+        except Refusal:
             yield start, run
             run = []
         start = start if run else number
@@ -122,11 +122,11 @@ def _runs(
 
 
 def _check_not_smaller_apart(one: MovedConstant, other: MovedConstant) -> None:
-    """Raise NotFoldable if a splat would be spelled element by element."""
+    """Raise Refusal if a splat would be spelled element by element."""
     splats = [each.splat for each in (one, other) if each.splat is not None]
     is_large = any([math.prod(splat.shape) > 1 for splat in splats])
     if is_large and (len(splats) < 2 or splats[0].value != splats[1].value):
-        raise NotFoldable(Code.GROWTH, "separate splats take less memory")
+        raise Refusal(RefusalCode.GROWTH, "separate splats take less memory")
 
 
 def _joined_type(
@@ -135,9 +135,9 @@ def _joined_type(
     operands: Sequence[SSAValue],
     constants: Sequence[MovedConstant],
 ) -> Attribute:
-    """The type of joined constants, as an operand of `op`. Raises NotFoldable."""
+    """The type of joined constants, as an operand of `op`. Raises Refusal."""
     if any(has_encoding(operand.type) for operand in operands):
-        raise NotFoldable(Code.ILLEGAL_TYPE, "their new encoding is unknown")
+        raise Refusal(RefusalCode.ILLEGAL_TYPE, "their new encoding is unknown")
     _, moved = move(movement, constants)
     layer, element = moved.layers[-1], moved.layers[-1].element_type
     if layer.parameters is not None:

@@ -41,8 +41,8 @@ from qdialect.folding.quantized_products import gone_if_raised
 from qdialect.folding.writing import check_writable
 from qdialect.ir.value_types import has_encoding, tensor_element_type, tensor_like
 from qdialect.ops.interface import (
-    Code,
-    NotFoldable,
+    Refusal,
+    RefusalCode,
     dialect_traits_of,
     elements_attribute_of,
     find_attribute,
@@ -97,7 +97,7 @@ class Decision:
     )
     """For each written op, the types of the constant and of each cast after it."""
 
-    refusals: dict[Operation, NotFoldable] = field(default_factory=dict[Operation, NotFoldable])
+    refusals: dict[Operation, Refusal] = field(default_factory=dict[Operation, Refusal])
     joined: dict[Operation, Composition] = field(default_factory=dict[Operation, Composition])
     ends: dict[Operation, Operation] = field(default_factory=dict[Operation, Operation])
     """For each op whose result a constant contains, the op that the constant replaces."""
@@ -155,10 +155,10 @@ class _GrowthBudget:
         self.most = self.left = most
 
     def spend(self, count: int) -> None:
-        """Spend bytes. Raises NotFoldable if fewer are left."""
+        """Spend bytes. Raises Refusal if fewer are left."""
         if count > self.left:
-            raise NotFoldable(
-                Code.GROWTH,
+            raise Refusal(
+                RefusalCode.GROWTH,
                 f"it would add {count} bytes, of {self.most} that are allowed {self.left} are "
                 f"left; it takes max-growth={self.most + count - self.left} or more",
             )
@@ -178,14 +178,14 @@ def decide(graph: FoldGraph, policy: FoldPolicy, budget: MemoryBudget) -> Decisi
 def _gone_if_raised(
     graph: FoldGraph, decision: Decision, policy: FoldPolicy
 ) -> Collection[Operation]:
-    told = Code.GRANULARITY, Code.GROWTH, Code.PARAMETER_GROWTH
+    told = RefusalCode.GRANULARITY, RefusalCode.GROWTH, RefusalCode.PARAMETER_GROWTH
     codes = {
         op: refusal.code
         for op, refusal in decision.refusals.items()
         # Parts of neighbouring constants have been taken back.
         if refusal.code in told and op in graph.moved
     }
-    codes |= dict.fromkeys(decision.repeated_reshapes(graph), Code.PARAMETER_GROWTH)
+    codes |= dict.fromkeys(decision.repeated_reshapes(graph), RefusalCode.PARAMETER_GROWTH)
     return gone_if_raised(graph, codes, policy) if codes else ()
 
 
@@ -231,7 +231,7 @@ class _Decider:
         for op in reversed(list(all_folds.written)):
             try:
                 budget.spend(self._cost(op, all_folds.types[op]))
-            except NotFoldable:
+            except Refusal:
                 continue
             affordable.add(op)
         return self._decision(budget, affordable)
@@ -267,7 +267,7 @@ class _Decider:
                     self._reserve(op)
                     decision.types[op] = types
                     fate = Fate.WRITTEN
-                except NotFoldable as error:
+                except Refusal as error:
                     decision.refusals[op] = error
             decision.fates[op] = fate
         return decision
@@ -276,7 +276,7 @@ class _Decider:
         """
         The types of the constant that replaces `op`, and of each op after it.
 
-        Raises NotFoldable if the policy or a dialect forbids one of them.
+        Raises Refusal if the policy or a dialect forbids one of them.
         """
         if self._first is not None:
             if (known := self._first.types.get(op)) is not None:
@@ -295,10 +295,12 @@ class _Decider:
         for maker, traits in zip(makers, limits, strict=True):
             if not traits.has_empty_tensors and 0 in shape:
                 dialect = name_of(maker).partition(".")[0]
-                raise NotFoldable(Code.ILLEGAL_TYPE, f"{dialect} has no tensors without elements")
+                raise Refusal(
+                    RefusalCode.ILLEGAL_TYPE, f"{dialect} has no tensors without elements"
+                )
             if moved.casts and has_encoding(maker.results[0].type):
-                raise NotFoldable(
-                    Code.ILLEGAL_TYPE, f"the new encoding of '{name_of(maker)}' is unknown"
+                raise Refusal(
+                    RefusalCode.ILLEGAL_TYPE, f"the new encoding of '{name_of(maker)}' is unknown"
                 )
         types: list[Attribute] = []
         # The op declares the type of the last of them.
@@ -334,7 +336,7 @@ class _Decider:
         """
         `moved`, or `moved` in blocks if side constants or ranges of the former exceed the limits.
 
-        Raises NotFoldable if those of both exceed the limits.
+        Raises Refusal if those of both exceed the limits.
         """
         makers = moved.casts
         try:
@@ -343,29 +345,31 @@ class _Decider:
                     layer.sides.check(maker, self._policy)
                 if layer.ranges is not None:
                     layer.ranges.check(self._policy)
-        except NotFoldable:
+        except Refusal:
             if (blocks := in_blocks(moved)) is None:
                 raise
             return self._computable(blocks)
         return moved
 
     def _check_copy(self, op: Operation, decision: Decision) -> None:
-        """Raise NotFoldable if a copy of a constant that stays would save nothing at run time."""
+        """Raise Refusal if a copy of a constant that stays would save nothing at run time."""
         moved, staying = self._graph.moved[op], self._staying
         if not staying:
             return
         whole = self._wholes[moved.step]
         if whole != moved.step and whole in staying and moved.nbytes > SMALL_COPY_BYTES:
-            raise NotFoldable(
-                Code.GROWTH, "it would copy a constant that stays, only to reshape or cut it"
+            raise Refusal(
+                RefusalCode.GROWTH, "it would copy a constant that stays, only to reshape or cut it"
             )
         if moved.is_narrowed and staying.intersection(self._source_steps(moved)):
-            raise NotFoldable(
-                Code.GROWTH, "it would copy a constant that stays, and make it narrower once more"
+            raise Refusal(
+                RefusalCode.GROWTH,
+                "it would copy a constant that stays, and make it narrower once more",
             )
         if self._serves_refused(op, decision) and staying & self._steps_before(moved.step):
-            raise NotFoldable(
-                Code.GROWTH, "it would copy a constant that stays, for ops that are not folded"
+            raise Refusal(
+                RefusalCode.GROWTH,
+                "it would copy a constant that stays, for ops that are not folded",
             )
 
     def _copied_idly(self, decision: Decision) -> set[int]:
@@ -428,13 +432,13 @@ class _Decider:
         return self._graph.moved[op] if operands else self._graph.sources[op]
 
     def _reserve(self, op: Operation) -> None:
-        """Reserve the memory that the result of a view takes. Raises NotFoldable."""
+        """Reserve the memory that the result of a view takes. Raises Refusal."""
         if not self._graph.unreserved or (nbytes := self._graph.unreserved.get(op)) is None:
             return
         try:
             self._budget.reserve(nbytes)
         except MemoryLimitError as error:
-            raise NotFoldable(Code.MEMORY, str(error)) from None
+            raise Refusal(RefusalCode.MEMORY, str(error)) from None
         del self._graph.unreserved[op]
 
     def _freed(self, decision: Decision) -> int:
@@ -465,13 +469,13 @@ class _Decider:
         return moved.nbytes + self._new_scales(op, types) - before
 
     def _check_part(self, op: Operation, types: Sequence[Attribute]) -> None:
-        """Raise NotFoldable if the constant of a part adds anything: no op goes for it."""
+        """Raise Refusal if the constant of a part adds anything: no op goes for it."""
         moved, sources = self._graph.moved[op], self._graph.sources
         if not self._graph.uses_alone(op):
-            raise NotFoldable(Code.GROWTH, "its sources have other uses")
+            raise Refusal(RefusalCode.GROWTH, "its sources have other uses")
         before = sum([sources[source].spelled_bytes for source in moved.provenance.sources])
         if (added := moved.spelled_bytes + self._new_scales(op, types) - before) > 0:
-            raise NotFoldable(Code.GROWTH, f"it would add {added} bytes")
+            raise Refusal(RefusalCode.GROWTH, f"it would add {added} bytes")
 
 
 def _wholes(steps: Sequence[ElementStep]) -> Sequence[int]:
@@ -649,7 +653,7 @@ _KNOWN_SPELLED = BoundedCache[tuple[Layer, Shape, Granularity], TensorType[Attri
 
 
 def _spelled(layer: Layer, shape: Shape, finest: Granularity) -> TensorType[Attribute]:
-    """The type of a tensor of `shape` that spells `layer`. Raises NotFoldable."""
+    """The type of a tensor of `shape` that spells `layer`. Raises Refusal."""
     key = layer, shape, finest
     if (known := _KNOWN_SPELLED.get(key)) is not None:
         return known

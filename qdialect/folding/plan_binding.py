@@ -14,7 +14,7 @@ from qdialect.folding.moved_constant import MovedConstant, form_for
 from qdialect.folding.plan import Decision, Fate, compositions_of, find_ends, planned_movement
 from qdialect.folding.writing import check_writable
 from qdialect.ir.value_types import tensor_parts
-from qdialect.ops.interface import Code, NotFoldable, name_of
+from qdialect.ops.interface import Refusal, RefusalCode, name_of
 from qdialect.support.memory_budget import MemoryBudget, MemoryLimitError
 
 Record = TypeVar("Record")
@@ -69,7 +69,7 @@ class _Binder:
                 decision.fates[op] = Fate.JOINED
         for refusal in self._records("refused", plan.refused):
             op = self._check_op(refusal.name, refusal.op, None)
-            decision.refusals[op] = NotFoldable(refusal.code, refusal.reason)
+            decision.refusals[op] = Refusal(refusal.code, refusal.reason)
         graph.take_parts_back(decision.is_left)
         for step in self._records("steps", plan.steps):
             self._check_step(step)
@@ -139,15 +139,15 @@ class _Binder:
             self._check_spelling(form, types)
             check_writable(moved, types, graph.constants)
             self._budget.reserve(graph.unreserved.get(op, 0))
-        except (NotFoldable, MemoryLimitError) as error:
+        except (Refusal, MemoryLimitError) as error:
             raise PlanError(f"{name} cannot be folded: {error}") from None
 
     def _check_spelling(self, moved: MovedConstant, types: Sequence[Attribute]) -> None:
-        """Raise NotFoldable if `types` do not have the meaning of the layers."""
+        """Raise Refusal if `types` do not have the meaning of the layers."""
         for layer, type in zip(moved.layers, types, strict=False):
             parts = tensor_parts(type)
             if parts is None or parts.shape != moved.shape:
-                raise NotFoldable(Code.STALE_TYPE, f"its shape is not that of '{type}'")
+                raise Refusal(RefusalCode.STALE_TYPE, f"its shape is not that of '{type}'")
             declared_layer(layer, parts.element_type, moved.shape)
 
     def _join(self, decision: Decision) -> None:

@@ -27,7 +27,7 @@ from qdialect.algebra.padding import PadWith, ZeroPoint
 from qdialect.dialects.quant import Quant
 from qdialect.folding.fold_plan import FoldPlan, PlanError, PlannedConstant, PlannedSource
 from qdialect.ir.errors import message_of
-from qdialect.ops.interface import Code
+from qdialect.ops.interface import RefusalCode
 from qdialect.support.arguments import shown
 from qdialect.support.bounded_cache import registered_cache
 from qdialect.text.attribute_parser import AttributeParser
@@ -175,12 +175,12 @@ class _Reader:
             return partial(_items, self.reader_of(get_args(wanted)[0]))
         if (keys := _keys_of(wanted)) is not None:
             return self._reader_of_fields(wanted, keys)
-        others = {Attribute: self._type, Movement: self._movement, Code: _code}
+        others = {Attribute: self._type, Movement: self._movement, RefusalCode: _code}
         return others.get(wanted) or partial(_plain, wanted)
 
     def _reader_of_fields(self, cls: type[Any], keys: Mapping[str, str]) -> Callable[[Any], Any]:
         # That module imports these for type checkers alone.
-        hints = get_type_hints(cls, localns={"Movement": Movement, "Code": Code})
+        hints = get_type_hints(cls, localns={"Movement": Movement, "RefusalCode": RefusalCode})
         readers = {key: self.reader_of(hints[name]) for key, name in keys.items()}
         optional = [key for key, name in keys.items() if isinstance(hints[name], UnionType)]
 
@@ -238,9 +238,9 @@ class _Reader:
         return value
 
 
-def _code(value: Any) -> Code:
+def _code(value: Any) -> RefusalCode:
     try:
-        return Code(value)
+        return RefusalCode(value)
     except ValueError:
         raise _MalformedError(f"there is no code {shown(value)}") from None
 

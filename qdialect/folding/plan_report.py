@@ -10,9 +10,9 @@ from qdialect.algebra.movement import ValueSet
 from qdialect.folding.graph import FoldGraph
 from qdialect.folding.plan import Decision, Fate
 from qdialect.folding.provenance import Provenance
-from qdialect.folding.report import FoldRecord, FoldReport, Outcome
+from qdialect.folding.report import Outcome, PassRecord, PassReport
 from qdialect.folding.writing import WrittenConstant
-from qdialect.ops.interface import Code, is_list, name_of
+from qdialect.ops.interface import RefusalCode, is_list, name_of
 
 
 def report_of(
@@ -20,7 +20,7 @@ def report_of(
     decision: Decision,
     written: Mapping[Operation, WrittenConstant],
     joined: Mapping[Operation, Operation],
-) -> FoldReport:
+) -> PassReport:
     """
     The report of a decision, after the module has been changed.
 
@@ -50,8 +50,8 @@ class _Reporter:
         """For each moved source, the last op that is replaced by a constant with its elements."""
         self._repeated = decision.repeated_reshapes(graph)
 
-    def report(self) -> FoldReport:
-        report, graph = FoldReport(), self._graph
+    def report(self) -> PassReport:
+        report, graph = PassReport(), self._graph
         report.constants = len(self._written)
         report.ops_removed -= len(self._repeated)
         report.bytes_before = sum([graph.sources[source].nbytes for source in self._source_ends])
@@ -93,14 +93,14 @@ class _Reporter:
                 report.vanished.setdefault(old, None)
         return report
 
-    def _record(self, op: Operation) -> FoldRecord | None:
+    def _record(self, op: Operation) -> PassRecord | None:
         end, moved = self._decision.ends.get(op), self._graph.moved.get(op)
         part = self._graph.parts.get(op) if self._graph.parts else None
         if end is not None and moved is not None:
             folded = self._folded(op, moved.provenance, end)
             if op in self._repeated:
                 reason = "without it, each scale would be repeated for each element of its block"
-                code = Code.PARAMETER_GROWTH
+                code = RefusalCode.PARAMETER_GROWTH
                 reason = self._with_hint(op, f"it stays behind the constant: {reason}")
                 return folded._replace(outcome=Outcome.REFUSED, code=code, reason=reason)
             if part is None:
@@ -114,7 +114,7 @@ class _Reporter:
             reason = (
                 "it is read by arithmetic behind a constant" if op in self._decision.beside else ""
             )
-            return FoldRecord(
+            return PassRecord(
                 Outcome.DROPPED,
                 op,
                 name_of(op),
@@ -126,7 +126,7 @@ class _Reporter:
         if refusal is None:
             return None
         reason = self._with_hint(op, str(refusal))
-        record = FoldRecord(Outcome.REFUSED, op, name_of(op), code=refusal.code, reason=reason)
+        record = PassRecord(Outcome.REFUSED, op, name_of(op), code=refusal.code, reason=reason)
         joined = self._joined.get(op)
         return record if joined is None else record._replace(stands=joined.results[0])
 
@@ -134,13 +134,13 @@ class _Reporter:
         is_gone = op in self._decision.gone_if_raised
         return f"{reason}; '--raise-dequantization' first removes it" if is_gone else reason
 
-    def _folded(self, op: Operation, provenance: Provenance, end: Operation) -> FoldRecord:
+    def _folded(self, op: Operation, provenance: Provenance, end: Operation) -> PassRecord:
         value_set = provenance.value_set
         if value_set is ValueSet.UNION and provenance.has_one_source:
             value_set = ValueSet.PART
         written = self._written[end].chain
         (constant,), (stands,) = written[0].results, written[-1].results
-        return FoldRecord(
+        return PassRecord(
             Outcome.FOLDED,
             op,
             name_of(op),

@@ -9,7 +9,7 @@ from qdialect.algebra.parameters import QuantizationParameters
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.dialects.quant.slot_arrays import Granularity
 from qdialect.dialects.quant.types import UniformQuantizedType
-from qdialect.ops.interface import Code, NotFoldable
+from qdialect.ops.interface import Refusal, RefusalCode
 from qdialect.support.arguments import check_instance, integer
 
 DEFAULT_MAX_GROWTH: Final = 1 << 28
@@ -71,13 +71,13 @@ class FoldPolicy:
         return max(FREE_SLOTS, shape[-1] if shape else 1)
 
     def check_repetition(self, nbytes: int, *, is_quantized: bool) -> None:
-        """Raise NotFoldable if a constant may not have `nbytes` repeated bytes."""
+        """Raise Refusal if a constant may not have `nbytes` repeated bytes."""
         allowed = self.max_repetition
         if allowed is None:
             allowed = DEFAULT_MAX_REPETITION if is_quantized else 0
         if nbytes > allowed:
-            raise NotFoldable(
-                Code.GROWTH,
+            raise Refusal(
+                RefusalCode.GROWTH,
                 f"{nbytes} bytes of it would be repetitions, and {allowed} are allowed; "
                 f"it takes max-repetition={nbytes} or more",
             )
@@ -86,7 +86,7 @@ class FoldPolicy:
         self, type: UniformQuantizedType, shape: tuple[int, ...], slots_before: int
     ) -> None:
         """
-        Raise NotFoldable if a constant of `shape` may not have `type`.
+        Raise Refusal if a constant of `shape` may not have `type`.
 
         `slots_before` is the number of slots in the types of its sources.
         """
@@ -96,16 +96,16 @@ class FoldPolicy:
         takes = f"it takes max-parameter-growth={slots - slots_before} or more"
         if self.max_parameter_growth is not None:
             if slots - slots_before > self.max_parameter_growth:
-                raise NotFoldable(
-                    Code.PARAMETER_GROWTH,
+                raise Refusal(
+                    RefusalCode.PARAMETER_GROWTH,
                     f"it has {slots} scales, {slots - slots_before} more than its sources, "
                     f"and {self.max_parameter_growth} more are allowed; {takes}",
                 )
             return
         allowed = max(slots_before, self.free_slots(shape))
         if slots > allowed:
-            raise NotFoldable(
-                Code.PARAMETER_GROWTH,
+            raise Refusal(
+                RefusalCode.PARAMETER_GROWTH,
                 f"it has {slots} scales, its sources have {slots_before}, and {allowed} are "
                 f"allowed; {takes}",
             )
@@ -121,12 +121,12 @@ def spell(
     `finest`.
 
     Blocks along one axis may be spelled as per-axis, with the scale of each block repeated.
-    Raises NotFoldable if there is no such type.
+    Raises Refusal if there is no such type.
     """
     try:
         type = like.with_parameters(parameters)
     except TooManySlotsError as error:
-        raise NotFoldable(Code.PARAMETER_GROWTH, str(error)) from None
+        raise Refusal(RefusalCode.PARAMETER_GROWTH, str(error)) from None
     if not _is_finer(type.granularity, finest):
         return type
     if finest is Granularity.PER_AXIS and len(type.quantized_dimensions) == 1:
@@ -139,9 +139,10 @@ def coarser(one: Granularity, other: Granularity) -> Granularity:
     return other if one is not other and _is_finer(one, other) else one
 
 
-def _too_fine(type: UniformQuantizedType, finest: Granularity) -> NotFoldable:
-    return NotFoldable(
-        Code.GRANULARITY, f"its type is {type.granularity.value}, and {finest.value} is allowed"
+def _too_fine(type: UniformQuantizedType, finest: Granularity) -> Refusal:
+    return Refusal(
+        RefusalCode.GRANULARITY,
+        f"its type is {type.granularity.value}, and {finest.value} is allowed",
     )
 
 

@@ -22,7 +22,7 @@ from qdialect.folding.policy import FoldPolicy, spell
 from qdialect.folding.scale_origin import ScaleOrigin
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.elementwise import is_arithmetic, read_elementwise
-from qdialect.ops.interface import Code, NotFoldable, cast_reads, is_cast
+from qdialect.ops.interface import Refusal, RefusalCode, cast_reads, is_cast
 from qdialect.ops.models import CastReads
 from qdialect.ops.terms import Apply, Arithmetic, Input
 from qdialect.support.memory_budget import MemoryLimitError
@@ -54,7 +54,7 @@ def quantized_product(graph: FoldGraph, op: Operation, policy: FoldPolicy) -> Qu
     """
     The result of arithmetic, or of shape ops after it, as a quantized type.
 
-    Raises NotFoldable if there is no such type or `policy` forbids it, and TooManySlotsError.
+    Raises Refusal if there is no such type or `policy` forbids it, and TooManySlotsError.
     """
     constant = graph.moved[op]
     computed = graph.term_of(op)
@@ -66,7 +66,7 @@ def quantized_product(graph: FoldGraph, op: Operation, policy: FoldPolicy) -> Qu
         like = UniformQuantizedType.per_tensor(storage, cast(AnyFloat, term.type), 1.0)
         type = like.with_parameters(parameters)
     except VerifyException as error:
-        raise NotFoldable(Code.ILLEGAL_TYPE, str(error)) from None
+        raise Refusal(RefusalCode.ILLEGAL_TYPE, str(error)) from None
     before = sum([side.origin.total for side in computed.sides])
     policy.check_parameters(type, constant.shape, before)
     policy.check_repetition(constant.repeated_bytes, is_quantized=True)
@@ -74,7 +74,7 @@ def quantized_product(graph: FoldGraph, op: Operation, policy: FoldPolicy) -> Qu
 
 
 def multiplies(graph: FoldGraph, op: Operation) -> bool:
-    """Whether arithmetic on constants ends with a multiplication. Raises NotFoldable."""
+    """Whether arithmetic on constants ends with a multiplication. Raises Refusal."""
     if is_cast(op) and graph.moved[op].layers[-1].sides is None:
         return False
     expressed = element_type_or_self(op.results[0].type)
@@ -111,7 +111,7 @@ def is_unmoved(graph: FoldGraph, constant: MovedConstant) -> bool:
 
 
 def gone_if_raised(
-    graph: FoldGraph, codes: Mapping[Operation, Code], policy: FoldPolicy
+    graph: FoldGraph, codes: Mapping[Operation, RefusalCode], policy: FoldPolicy
 ) -> Collection[Operation]:
     """
     Those of some refused shape ops, users first, that fold if `--raise-dequantization` runs first.
@@ -132,8 +132,8 @@ class _RaisableOps:
         self._raisable = dict[Operation, bool]()
         self._sides = set[Operation]()
 
-    def is_gone(self, op: Operation, code: Code) -> bool:
-        if code is Code.GRANULARITY:
+    def is_gone(self, op: Operation, code: RefusalCode) -> bool:
+        if code is RefusalCode.GRANULARITY:
             return self._is_behind_casts(op)
         return self._is_behind_arithmetic(op) or self._is_side(op)
 
@@ -153,7 +153,7 @@ class _RaisableOps:
         try:
             type = spell(layer.quantized, layer.parameters, self._policy.granularity)
             self._policy.check_parameters(type, shape, origin.total)
-        except NotFoldable:
+        except Refusal:
             return False
         return True
 
@@ -192,7 +192,7 @@ class _RaisableOps:
         try:
             if op not in graph.moved or not is_arithmetic(op) or not multiplies(graph, op):
                 return False
-        except NotFoldable:
+        except Refusal:
             return False
         end = reshaped_back(graph, op)
         ends = [op] if end is None else [op, end]
@@ -201,5 +201,5 @@ class _RaisableOps:
     def _quantized(self, op: Operation) -> QuantizedProduct | None:
         try:
             return quantized_product(self._graph, op, self._policy)
-        except (NotFoldable, TooManySlotsError, MemoryLimitError):
+        except (Refusal, TooManySlotsError, MemoryLimitError):
             return None

@@ -41,7 +41,7 @@ from qdialect.folding.quantized_products import (
     quantized_product,
     reshaped_back,
 )
-from qdialect.folding.report import FoldRecord, FoldReport, Outcome
+from qdialect.folding.report import Outcome, PassRecord, PassReport
 from qdialect.folding.writing import constant_like
 from qdialect.ir.elements import dense_elements, has_signedness
 from qdialect.ir.replacements import Replacements
@@ -56,8 +56,8 @@ from qdialect.ir.value_types import (
 from qdialect.ops.attributes import held_elements
 from qdialect.ops.elementwise import is_arithmetic
 from qdialect.ops.interface import (
-    Code,
-    NotFoldable,
+    Refusal,
+    RefusalCode,
     check_not_kept,
     elements_attribute_of,
     is_cast,
@@ -73,7 +73,7 @@ from qdialect.support.memory_budget import MemoryBudget, MemoryLimitError, memor
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_UNTOLD: Final = (Code.NOT_CONSTANT, Code.USES, Code.UNKNOWN_OP)
+_UNTOLD: Final = (RefusalCode.NOT_CONSTANT, RefusalCode.USES, RefusalCode.UNKNOWN_OP)
 """The codes of refusals that are not reported, as the op is not arithmetic on constants."""
 
 
@@ -82,7 +82,7 @@ def raise_dequantization(
     context: Context,
     policy: FoldPolicy,
     only: Collection[Operation] | None = None,
-) -> FoldReport:
+) -> PassReport:
     """
     Raise all exact dequantizations of a module to casts of quant, or those of `only` some ops.
 
@@ -103,7 +103,7 @@ class _Raiser:
     policy: FoldPolicy
     budget: MemoryBudget
     only: Collection[Operation] | None = None
-    report: FoldReport = field(default_factory=lambda: FoldReport(verb="raised"))
+    report: PassReport = field(default_factory=lambda: PassReport(verb="raised"))
     gone: list[Operation] = field(default_factory=list[Operation])
     """Ops whose results have been replaced, but that are not erased yet."""
 
@@ -124,7 +124,7 @@ class _Raiser:
                 operand = self._quantized_operand(op.operands[0], constants)
                 new = new_class(operand.result if operand else op.operands[0], op.results[0].type)
                 _verify(new)
-            except NotFoldable as error:
+            except Refusal as error:
                 self._refuse(op, error)
                 continue
             ops = [new] if operand is None else [*operand.made, new]
@@ -162,12 +162,12 @@ class _Raiser:
                 if op in graph.moved and multiplies(graph, op):
                     end, made = self._raised(graph, op)
                     raised[end] = made
-            except NotFoldable as error:
+            except Refusal as error:
                 self._refuse(op, error)
             except TooManySlotsError as error:
-                self._refuse(op, NotFoldable(Code.PARAMETER_GROWTH, str(error)))
+                self._refuse(op, Refusal(RefusalCode.PARAMETER_GROWTH, str(error)))
             except MemoryLimitError as error:
-                self._refuse(op, NotFoldable(Code.MEMORY, str(error)))
+                self._refuse(op, Refusal(RefusalCode.MEMORY, str(error)))
         for op in graph.order:
             if is_arithmetic(op) and self._is_asked(op) and _is_told(graph, op, raised):
                 self._refuse(op, graph.refusals[op])
@@ -180,18 +180,18 @@ class _Raiser:
         The op to replace (a product, or a reshape after it that undoes earlier ones), and the
         new ops.
 
-        Raises NotFoldable, and TooManySlotsError.
+        Raises Refusal, and TooManySlotsError.
         """
         if (end := reshaped_back(graph, op)) is not None:
             try:
                 return end, self._casts_of(graph, end)
-            except (NotFoldable, TooManySlotsError):
+            except (Refusal, TooManySlotsError):
                 # The scales may form blocks only before the reshape.
                 pass
         return op, self._casts_of(graph, op)
 
     def _casts_of(self, graph: FoldGraph, op: Operation) -> list[Operation]:
-        """The ops that replace a product. Raises NotFoldable, and TooManySlotsError."""
+        """The ops that replace a product. Raises Refusal, and TooManySlotsError."""
         scaled = quantized_product(graph, op, self.policy)
         made: list[Operation] = []
         source = scaled.constant.provenance.first_source
@@ -260,12 +260,12 @@ class _Raiser:
         replaced.add(op.results[0], result)
         reason = f"it became '{made[-1].name}'"
         name = name_of(op)
-        record = FoldRecord(Outcome.RAISED, op, name, reason=reason, stands=result)
+        record = PassRecord(Outcome.RAISED, op, name, reason=reason, stands=result)
         self.report.records.append(record)
         self.gone.append(op)
 
-    def _refuse(self, op: Operation, error: NotFoldable) -> None:
-        record = FoldRecord(Outcome.REFUSED, op, name_of(op), code=error.code, reason=str(error))
+    def _refuse(self, op: Operation, error: Refusal) -> None:
+        record = PassRecord(Outcome.REFUSED, op, name_of(op), code=error.code, reason=str(error))
         self.report.records.append(record)
 
     def _finish(self, replaced: Replacements) -> None:
@@ -281,7 +281,7 @@ def _builtin(type: Attribute) -> tuple[Attribute, str | None]:
         return cast(Attribute, type), None
     bridge, parts = maker_from_builtin(type), tensor_parts(type)
     if bridge is None or parts is None:
-        raise NotFoldable(Code.ILLEGAL_TYPE, f"no op converts a builtin tensor to '{type}'")
+        raise Refusal(RefusalCode.ILLEGAL_TYPE, f"no op converts a builtin tensor to '{type}'")
     return TensorType(parts.element_type, parts.shape), bridge
 
 
@@ -327,8 +327,8 @@ def _is_told(graph: FoldGraph, op: Operation, raised: dict[Operation, list[Opera
 
 
 def _verify(op: Operation) -> None:
-    """Raise NotFoldable if an op would not verify."""
+    """Raise Refusal if an op would not verify."""
     try:
         op.verify_()
     except VerifyException as error:
-        raise NotFoldable(Code.ILLEGAL_TYPE, str(error)) from None
+        raise Refusal(RefusalCode.ILLEGAL_TYPE, str(error)) from None

@@ -12,7 +12,7 @@ from xdsl.ir import Operation, SSAValue
 if TYPE_CHECKING:
     # Deferred: a tool that does not fold does not need numpy.
     from qdialect.algebra.movement import ValueSet
-    from qdialect.ops.interface import Code
+    from qdialect.ops.interface import RefusalCode
 
 
 class Outcome(StrEnum):
@@ -57,7 +57,7 @@ class MadeOf(Protocol):
         ...
 
 
-class FoldRecord(NamedTuple):
+class PassRecord(NamedTuple):
     """
     The outcome for one op.
 
@@ -68,7 +68,7 @@ class FoldRecord(NamedTuple):
     op: Operation
     op_name: str
 
-    code: Code | None = None
+    code: RefusalCode | None = None
     """The code of the refusal."""
 
     reason: str = ""
@@ -104,10 +104,10 @@ class FoldRecord(NamedTuple):
 
 
 @dataclass
-class FoldReport:
+class PassReport:
     """The report of a pass."""
 
-    records: list[FoldRecord] = field(default_factory=list[FoldRecord])
+    records: list[PassRecord] = field(default_factory=list[PassRecord])
 
     verb: str = "folded"
     """The verb for remarks on refusals: "not folded"."""
@@ -133,11 +133,11 @@ class FoldReport:
 
     ops_removed: int = 0
 
-    def refused(self, *codes: Code) -> list[FoldRecord]:
+    def refused(self, *codes: RefusalCode) -> list[PassRecord]:
         """The refusals with one of these codes."""
         return [record for record in self.records if record.code in codes]
 
     @property
-    def refused_by_code(self) -> Counter[Code]:
+    def refused_by_code(self) -> Counter[RefusalCode]:
         """The number of refused ops by code."""
         return Counter(record.code for record in self.records if record.code is not None)

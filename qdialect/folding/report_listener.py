@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from xdsl.ir import Operation
 
     from qdialect.folding.fold_plan import FoldPlan
-    from qdialect.folding.report import FoldRecord, FoldReport
+    from qdialect.folding.report import PassRecord, PassReport
 
 
 class FoldReportListener(ABC):
@@ -24,7 +24,7 @@ class FoldReportListener(ABC):
     """Whether reports of quantization have the parameters of each value."""
 
     @abstractmethod
-    def take_fold_report(self, report: FoldReport) -> None:
+    def take_fold_report(self, report: PassReport) -> None:
         """Take the report of a pass on one module."""
 
     def take_fold_plan(self, plan: FoldPlan) -> None:
@@ -40,7 +40,7 @@ class WarningListener(ABC):
         """Take a warning about an op."""
 
 
-def warn_of(ctx: Context, records: Sequence[FoldRecord]) -> None:
+def warn_of(ctx: Context, records: Sequence[PassRecord]) -> None:
     """Warn of the first of some refusals, and of the number of the others."""
     if not records or not isinstance(ctx, WarningListener):
         return

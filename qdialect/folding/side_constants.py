@@ -24,7 +24,7 @@ from qdialect.folding.policy import FoldPolicy
 from qdialect.folding.scale_origin import ScaleOrigin, joined_origin
 from qdialect.ir.value_types import tensor_element_type
 from qdialect.ops.elementwise import arithmetic_model_of
-from qdialect.ops.interface import Code, NotFoldable, name_of
+from qdialect.ops.interface import Refusal, RefusalCode, name_of
 from qdialect.ops.terms import ElementwiseModel
 
 
@@ -82,7 +82,7 @@ class SideConstant:
         """
         The form to write it in for an op of `model`, expanded along the axes `along`.
 
-        Raises NotFoldable if it is too large.
+        Raises Refusal if it is too large.
         """
         slots = self.slots
         # A full tensor is written for an op that does not broadcast its operands, if there is no
@@ -93,7 +93,7 @@ class SideConstant:
                 if len(ends) > 1 or axis in along or (needs_whole and slots.size > 1):
                     slots = slots.in_single_positions(axis)
         except TooManySlotsError as error:
-            raise NotFoldable(Code.PARAMETER_GROWTH, str(error)) from None
+            raise Refusal(RefusalCode.PARAMETER_GROWTH, str(error)) from None
         is_whole = not model.broadcasts and slots.size in (1, math.prod(slots.shape))
         axes = [axis for axis, ends in enumerate(slots.ends) if len(ends) > 1 or axis in along]
         if model.keeps_rank or is_whole:
@@ -138,22 +138,22 @@ class Sides(NamedTuple):
     """Whether they have one element for each block of an axis, and for each position of others."""
 
     def check(self, op: Operation, policy: FoldPolicy) -> None:
-        """Raise NotFoldable if the side constants of `op` would be larger than `policy` allows."""
+        """Raise Refusal if the side constants of `op` would be larger than `policy` allows."""
         model = arithmetic_model_of(op)
         for constant in self.constants:
             before = constant.origin.total
             size = self.form_of(constant, model).size
             allowed = before + (policy.max_parameter_growth or 0)
             if size > allowed:
-                raise NotFoldable(
-                    Code.PARAMETER_GROWTH,
+                raise Refusal(
+                    RefusalCode.PARAMETER_GROWTH,
                     f"its operands would have {size} elements, its sources have "
                     f"{before}, and {allowed} are allowed; "
                     f"it takes max-parameter-growth={size - before} or more",
                 )
 
     def form_of(self, constant: SideConstant, model: ElementwiseModel) -> SideForm:
-        """The form of one of the constants. Raises NotFoldable if it is too large."""
+        """The form of one of the constants. Raises Refusal if it is too large."""
         if self.in_blocks:
             return self._in_blocks(constant)
         along = set[int]()
@@ -177,7 +177,7 @@ class Sides(NamedTuple):
             for axis in range(slots.ndim):
                 slots = slots.in_single_positions(axis)
         except TooManySlotsError as error:
-            raise NotFoldable(Code.PARAMETER_GROWTH, str(error)) from None
+            raise Refusal(RefusalCode.PARAMETER_GROWTH, str(error)) from None
         axes = tuple(range(slots.ndim))
         if constant.is_one:
             return SideForm(axes, Splat(slots.elements.reshape(-1)[0], slots.shape))

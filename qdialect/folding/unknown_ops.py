@@ -7,14 +7,14 @@ from collections.abc import Callable
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.folding.moved_constant import MovedConstant
-from qdialect.folding.report import FoldRecord, Outcome
+from qdialect.folding.report import Outcome, PassRecord
 from qdialect.ir.value_types import tensor_parts
-from qdialect.ops.interface import Code, is_known_dialect, name_of
+from qdialect.ops.interface import RefusalCode, is_known_dialect, name_of
 
 
 def unknown_op_record(
     op: Operation, constant_of: Callable[[SSAValue], MovedConstant | None]
-) -> FoldRecord | None:
+) -> PassRecord | None:
     """
     The record of an op without a model; None if it does not look like a shape op.
 
@@ -31,11 +31,11 @@ def unknown_op_record(
     layers = [layer for constant in constants if constant for layer in constant.layers]
     if None in constants or not any(layer.parameters is not None for layer in layers):
         return None
-    return FoldRecord(
+    return PassRecord(
         Outcome.REFUSED,
         op,
         name_of(op),
-        code=Code.UNKNOWN_OP,
+        code=RefusalCode.UNKNOWN_OP,
         reason=f"no models are registered for dialect '{dialect}', so it is not known whether the "
         "op moves elements",
     )

@@ -31,7 +31,7 @@ from qdialect.ops.elementwise import (
     with_shape,
     with_type,
 )
-from qdialect.ops.interface import Code, NotFoldable, elements_attribute_of, is_cast, name_of
+from qdialect.ops.interface import Refusal, RefusalCode, elements_attribute_of, is_cast, name_of
 from qdialect.ops.reading import Constants
 from qdialect.ops.terms import SmallOperand
 from qdialect.support.bounded_cache import BoundedCache
@@ -219,7 +219,7 @@ def _encoding_for(old: Attribute, new: Attribute, source: Operation) -> Attribut
     """
     The encoding of the elements attribute of a constant of type `new`, like `source`.
 
-    `old` is the elements attribute of `source`. Raises NotFoldable if the encoding is unknown.
+    `old` is the elements attribute of `source`. Raises Refusal if the encoding is unknown.
     """
     (constant,) = source.results
     before, result, after = cast(Any, (cast(Any, old).type, constant.type, new))
@@ -231,8 +231,9 @@ def _encoding_for(old: Attribute, new: Attribute, source: Operation) -> Attribut
         return before.encoding
     if before.element_type == result.element_type or not isinstance(before.encoding, NoneAttr):
         if before.encoding != result.encoding:
-            raise NotFoldable(
-                Code.ILLEGAL_TYPE, f"the elements of '{name_of(source)}' have an unknown encoding"
+            raise Refusal(
+                RefusalCode.ILLEGAL_TYPE,
+                f"the elements of '{name_of(source)}' have an unknown encoding",
             )
         return after.encoding
     return before.encoding
@@ -243,10 +244,10 @@ _KNOWN_WRITABLE = BoundedCache[tuple[object, ...], Sequence[Attribute]]()
 
 
 def check_writable(like: MovedConstant, types: Sequence[Attribute], constants: Constants) -> None:
-    """Raise NotFoldable unless a constant of `types[0]` and the casts of `like` verify."""
+    """Raise Refusal unless a constant of `types[0]` and the casts of `like` verify."""
     if any([layer.sides or layer.ranges for layer in like.layers]):
         if (error := _error_of(form_for(like, types), types, constants)) is not None:
-            raise NotFoldable(Code.ILLEGAL_TYPE, error)
+            raise Refusal(RefusalCode.ILLEGAL_TYPE, error)
         return
     source, casts = cast(Operation, like.provenance.first_source), like.casts
     name = cast(str, elements_attribute_of(source))
@@ -267,7 +268,7 @@ def check_writable(like: MovedConstant, types: Sequence[Attribute], constants: C
     error = _error_of(like, types, constants)
     # A constant that does not verify in isolation even with its own types cannot be checked.
     if error is not None and _error_of(like, before, constants) is None:
-        raise NotFoldable(Code.ILLEGAL_TYPE, error)
+        raise Refusal(RefusalCode.ILLEGAL_TYPE, error)
     _KNOWN_WRITABLE.add(key, (attribute.type, *types, *before), 0)
 
 
@@ -281,7 +282,7 @@ def _error_of(like: MovedConstant, types: Sequence[Attribute], constants: Consta
     element_type = cast(Any, old).type.element_type
     try:
         encoding = _encoding_for(old, types[0], source)
-    except NotFoldable as error:
+    except Refusal as error:
         return str(error)
     shape = cast(Any, tensor_parts(types[0])).shape
     elements = constants.read(source)

@@ -50,8 +50,8 @@ from qdialect.lowering.cast_arithmetic import as_bits
 from qdialect.lowering.context_builder import ContextBuilder
 from qdialect.lowering.storage_ops import StorageBuilder
 from qdialect.ops.interface import (
-    Code,
-    NotFoldable,
+    Refusal,
+    RefusalCode,
     elements_attribute_of,
     find_attribute,
 )
@@ -90,7 +90,7 @@ class DequantizationLowering:
         """
         Insert the ops that compute `op` before it, and return their result.
 
-        Raises NotFoldable if the form cannot express `op`; nothing is inserted then.
+        Raises Refusal if the form cannot express `op`; nothing is inserted then.
         """
         of = _Dequantized.of(op)
         self._writer.check(of)
@@ -117,7 +117,7 @@ class DequantizationLowering:
         try:
             self._budget.reserve(math.prod(of.shape) * element_dtype(type).itemsize)
         except MemoryLimitError as error:
-            raise NotFoldable(Code.MEMORY, str(error)) from None
+            raise Refusal(RefusalCode.MEMORY, str(error)) from None
         new = writer.constant(self._elements(cast(Operation, source), values, type))
         new.name_hint = of.stored.name_hint
         return new
@@ -155,25 +155,25 @@ class _Dequantized(NamedTuple):
     @classmethod
     def of(cls, op: DequantizeCastOp) -> _Dequantized:
         """
-        The parts of `op`. Raises NotFoldable if its operand is not a `quant.scast` of a static
+        The parts of `op`. Raises Refusal if its operand is not a `quant.scast` of a static
         tensor.
         """
         first = op.input.owner
         if not isinstance(first, StorageCastOp):
-            raise NotFoldable(Code.CASTS, "its operand is not the result of a 'quant.scast'")
+            raise Refusal(RefusalCode.CASTS, "its operand is not the result of a 'quant.scast'")
         result = op.result.type
         if not isinstance(result, TensorType):
-            raise NotFoldable(Code.DYNAMIC_SHAPE, "it is not a ranked tensor")
+            raise Refusal(RefusalCode.DYNAMIC_SHAPE, "it is not a ranked tensor")
         tensor = cast("TensorType[Attribute]", result)
         shape = tensor.get_shape()
         if DYNAMIC in shape:
-            raise NotFoldable(Code.DYNAMIC_SHAPE, "a length is only known at run time")
+            raise Refusal(RefusalCode.DYNAMIC_SHAPE, "a length is only known at run time")
         type = cast("TensorType[Attribute]", op.input.type).element_type
         if not isinstance(type, UniformQuantizedType):
-            raise NotFoldable(Code.ILLEGAL_TYPE, f"'{type}' has no scale")
+            raise Refusal(RefusalCode.ILLEGAL_TYPE, f"'{type}' has no scale")
         types: list[Any] = [first.input.type, op.input.type, result]
         if any([not isinstance(each.encoding, NoneAttr) for each in types]):
-            raise NotFoldable(Code.ILLEGAL_TYPE, "its type has an encoding")
+            raise Refusal(RefusalCode.ILLEGAL_TYPE, "its type has an encoding")
         parameters = type.parameters_on(shape).coarsen()
         grid: list[int] = []
         slots: list[int] = []
@@ -233,30 +233,31 @@ class _Writer(ContextBuilder, ABC):
 
     @classmethod
     def check(cls, of: _Dequantized) -> None:
-        """Raise NotFoldable if the form cannot express this dequantization."""
+        """Raise Refusal if the form cannot express this dequantization."""
         expressed, width = of.expressed, of.type.storage_type.bitwidth
         if expressed.name not in cls.FLOATS:
-            raise NotFoldable(
-                Code.ILLEGAL_TYPE, f"{cls.DIALECT} does not support results of type '{expressed}'"
+            raise Refusal(
+                RefusalCode.ILLEGAL_TYPE,
+                f"{cls.DIALECT} does not support results of type '{expressed}'",
             )
         if cls.WIDTHS is not None and width not in cls.WIDTHS:
-            raise NotFoldable(
-                Code.ILLEGAL_TYPE, f"{cls.DIALECT} does not support integers of {width} bits"
+            raise Refusal(
+                RefusalCode.ILLEGAL_TYPE, f"{cls.DIALECT} does not support integers of {width} bits"
             )
         if 0 in of.shape:
-            raise NotFoldable(Code.ARITHMETIC, "its result has no elements")
+            raise Refusal(RefusalCode.ARITHMETIC, "its result has no elements")
 
     @classmethod
     def check_is_constant(cls, of: _Dequantized) -> None:
         """
-        Raise NotFoldable if unsigned integers are not constants, whose types can be made
+        Raise Refusal if unsigned integers are not constants, whose types can be made
         unsigned.
         """
         owner = of.stored.owner
         is_constant = isinstance(owner, Operation) and elements_attribute_of(owner) is not None
         if not of.type.is_signed and not is_constant:
-            raise NotFoldable(
-                Code.ILLEGAL_TYPE,
+            raise Refusal(
+                RefusalCode.ILLEGAL_TYPE,
                 f"{cls.DIALECT} has no op that reads '{of.type.storage_type}' as unsigned",
             )
 
@@ -399,8 +400,8 @@ class _LinalgExt(_OfMLIR):
             of.zero_points.any()
             and of.type.storage_type.bitwidth > of.type.expressed_format.precision
         ):
-            raise NotFoldable(
-                Code.ARITHMETIC,
+            raise Refusal(
+                RefusalCode.ARITHMETIC,
                 f"not all integers of {of.type.storage_type.bitwidth} bits are exact in "
                 f"'{of.expressed}'",
             )
@@ -469,14 +470,15 @@ class _Onnx(_Writer):
         super().check(of)
         cls.check_is_constant(of)
         if len(cls._cut_axes(of)) > 1 and not cls._has_one_axis(of):
-            raise NotFoldable(
-                Code.GRANULARITY,
+            raise Refusal(
+                RefusalCode.GRANULARITY,
                 "'onnx.DequantizeLinear' supports only per-tensor, per-axis, and blocked scales "
                 "along one axis",
             )
         if of.type.storage_type.bitwidth == 32 and of.zero_points.any():
-            raise NotFoldable(
-                Code.ILLEGAL_TYPE, "'onnx.DequantizeLinear' does not support 32-bit zero points"
+            raise Refusal(
+                RefusalCode.ILLEGAL_TYPE,
+                "'onnx.DequantizeLinear' does not support 32-bit zero points",
             )
 
     @classmethod

@@ -18,7 +18,7 @@ from qdialect.dialects.quant.casts import CastOp, is_rounding
 from qdialect.ir.errors import OpErrors
 from qdialect.ir.replacements import Replacements
 from qdialect.ir.xdsl_private import set_type
-from qdialect.ops.interface import Code, name_of
+from qdialect.ops.interface import RefusalCode, name_of
 from qdialect.support.memory_budget import MemoryLimitError, memory_budget
 
 
@@ -107,7 +107,7 @@ def reserve_for(op: Operation, nbytes: int) -> None:
         with memory_budget() as budget:
             budget.reserve(nbytes)
     except MemoryLimitError as error:
-        raise OpErrors.of(op, f"cannot be lowered: {error} [{Code.MEMORY}]") from error
+        raise OpErrors.of(op, f"cannot be lowered: {error} [{RefusalCode.MEMORY}]") from error
 
 
 class TypeConversion(ABC):

@@ -34,14 +34,14 @@ class AlongAxis(NamedTuple):
 
 
 Reader = Callable[[Operation, Shape], AlongAxis | None]
-"""Reads a cast to a tensor of a shape; None if it has no rows for an axis. Raises NotFoldable."""
+"""Reads a cast to a tensor of a shape; None if it has no rows for an axis. Raises Refusal."""
 
 
 def said_along_axis(op: Operation, shape: Shape) -> AlongAxis | None:
     """
     The rows that an op has for the positions of an axis; None if it has none.
 
-    Raises NotFoldable, with the reason, if they do not match a tensor of `shape`.
+    Raises Refusal, with the reason, if they do not match a tensor of `shape`.
     """
     reader = op_model(op).along_axis
     return None if reader is None else reader(op, shape)

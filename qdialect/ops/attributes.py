@@ -39,7 +39,7 @@ from qdialect.ir.elements import (
 )
 from qdialect.ir.value_types import tensor_parts
 from qdialect.ops.models import Operands, RunTimeShape
-from qdialect.ops.refusals import Code, NotFoldable
+from qdialect.ops.refusals import Refusal, RefusalCode
 from qdialect.support.bounded_cache import BoundedCache
 from qdialect.support.lazy_numpy import np
 
@@ -54,21 +54,21 @@ def attribute_of(op: Operation, name: str) -> Attribute:
     """
     A property, or an attribute as generic text may have it.
 
-    Raises NotFoldable if there is none.
+    Raises Refusal if there is none.
     """
     attribute = find_attribute(op, name)
     if attribute is None:
-        raise NotFoldable(Code.UNKNOWN_OP, f"there is no attribute '{name}'")
+        raise Refusal(RefusalCode.UNKNOWN_OP, f"there is no attribute '{name}'")
     return attribute
 
 
 def integer_of(op: Operation, name: str) -> int:
-    """The value of an integer attribute. Raises NotFoldable if it is another attribute."""
+    """The value of an integer attribute. Raises Refusal if it is another attribute."""
     return _integer_in(attribute_of(op, name), name)
 
 
 def axis_of(op: Operation, name: str, rank: int) -> int:
-    """An axis of a tensor of `rank`: a negative one counts from the end. Raises NotFoldable."""
+    """An axis of a tensor of `rank`: a negative one counts from the end. Raises Refusal."""
     axis = integer_of(op, name)
     return axis + rank if axis < 0 else axis
 
@@ -76,7 +76,7 @@ def axis_of(op: Operation, name: str, rank: int) -> int:
 def _integer_in(attribute: Attribute, name: str) -> int:
     integer = cast("IntegerAttr[IntegerType | IndexType]", attribute)
     if not isinstance(attribute, IntegerAttr) or not is_integer(integer.type):
-        raise NotFoldable(Code.UNKNOWN_OP, f"attribute '{name}' does not hold integers")
+        raise Refusal(RefusalCode.UNKNOWN_OP, f"attribute '{name}' does not hold integers")
     return integer.value.data
 
 
@@ -84,11 +84,11 @@ def integers_of(op: Operation, name: str) -> tuple[int, ...]:
     """
     The integers of an array attribute of any kind.
 
-    Raises NotFoldable for other elements, and for DYNAMIC.
+    Raises Refusal for other elements, and for DYNAMIC.
     """
     values = _static_list(op, name)
     if DYNAMIC in values:
-        raise NotFoldable(Code.DYNAMIC_SHAPE, f"'{name}' is only known at run time")
+        raise Refusal(RefusalCode.DYNAMIC_SHAPE, f"'{name}' is only known at run time")
     return values
 
 
@@ -96,12 +96,12 @@ def lists_of(op: Operation, names: Sequence[str], operands: Operands) -> list[tu
     """
     The integers of array attributes, where each DYNAMIC is one of the last operands, in order.
 
-    Raises NotFoldable for other elements, and for operands that are not constant.
+    Raises Refusal for other elements, and for operands that are not constant.
     """
     lists = [_static_list(op, name) for name in names]
     count = sum(values.count(DYNAMIC) for values in lists)
     if count > len(op.operands):
-        raise NotFoldable(Code.UNKNOWN_OP, "there are not enough operands for its lists")
+        raise Refusal(RefusalCode.UNKNOWN_OP, "there are not enough operands for its lists")
     last = iter(op.operands[len(op.operands) - count :])
     return [
         tuple(int(operands.integers(next(last))) if each == DYNAMIC else each for each in values)
@@ -110,7 +110,7 @@ def lists_of(op: Operation, names: Sequence[str], operands: Operands) -> list[tu
 
 
 def _static_list(op: Operation, name: str) -> tuple[int, ...]:
-    """The integers of an array attribute of any kind. Raises NotFoldable for other elements."""
+    """The integers of an array attribute of any kind. Raises Refusal for other elements."""
     attribute = attribute_of(op, name)
     match attribute:
         case DenseArrayBase() if is_integer(cast(Attribute, attribute.elt_type)):
@@ -121,7 +121,7 @@ def _static_list(op: Operation, name: str) -> tuple[int, ...]:
         case ArrayAttr():
             values = tuple(_integer_in(item, name) for item in cast(Sequence[Attribute], attribute))
         case _:
-            raise NotFoldable(Code.UNKNOWN_OP, f"attribute '{name}' is not an array of integers")
+            raise Refusal(RefusalCode.UNKNOWN_OP, f"attribute '{name}' is not an array of integers")
     return values
 
 
@@ -129,22 +129,22 @@ _KNOWN_ARRAYS = BoundedCache[DenseArrayBase[IntegerType], tuple[int, ...]]()
 
 
 def items_of(value: SSAValue) -> Sequence[SSAValue]:
-    """The values in a list. Raises NotFoldable if `value` is none, or made by something else."""
+    """The values in a list. Raises Refusal if `value` is none, or made by something else."""
     owner = value.owner
     if not isinstance(owner, Operation) or not is_list(owner):
-        raise NotFoldable(Code.DYNAMIC_SHAPE, "the elements of a list are not known")
+        raise Refusal(RefusalCode.DYNAMIC_SHAPE, "the elements of a list are not known")
     return owner.operands
 
 
 def integers_in_list(op: Operation, operands: Operands) -> NDArray[np.int64]:
-    """The integers in the list that `op` makes. Raises NotFoldable."""
+    """The integers in the list that `op` makes. Raises Refusal."""
     found: list[int] = []
     for item in op.operands:
         if isinstance(item.owner, Operation) and is_list(item.owner):
-            raise NotFoldable(Code.UNKNOWN_OP, "a list holds lists")
+            raise Refusal(RefusalCode.UNKNOWN_OP, "a list holds lists")
         numbers = operands.integers(item)
         if numbers.shape:
-            raise NotFoldable(Code.UNKNOWN_OP, "a list does not hold integers")
+            raise Refusal(RefusalCode.UNKNOWN_OP, "a list does not hold integers")
         found.append(int(numbers))
     return np.array(found, dtype=np.int64)
 
@@ -207,13 +207,13 @@ def integers_in(values: Values, type: Attribute) -> NDArray[np.integer[Any]]:
     """
     The elements of a constant of `type` that lists lengths or positions.
 
-    The result is int64, or uint64 if an element is 2**63 or more. Raises NotFoldable if the
+    The result is int64, or uint64 if an element is 2**63 or more. Raises Refusal if the
     elements are not integers of `type`, or too many to be expanded.
     """
     if math.prod(values.shape) > MAX_REPEATED_ELEMENTS:
-        raise NotFoldable(Code.UNKNOWN_OP, "a constant that parametrizes it is too long")
+        raise Refusal(RefusalCode.UNKNOWN_OP, "a constant that parametrizes it is too long")
     if is_integer(type) and (values_dtype(values) != element_dtype(type)):
-        raise NotFoldable(Code.UNKNOWN_OP, f"a constant does not hold elements of type '{type}'")
+        raise Refusal(RefusalCode.UNKNOWN_OP, f"a constant does not hold elements of type '{type}'")
     return as_integers(as_view(values).array(), type)
 
 
@@ -221,10 +221,10 @@ def as_integers(numbers: NDArray[Any], type: Attribute) -> NDArray[np.integer[An
     """
     Integers, given modulo 2**64, as elements of `type`: int64, or uint64 if one is that large.
 
-    Raises NotFoldable if elements of `type` are not integers, or are truth values.
+    Raises Refusal if elements of `type` are not integers, or are truth values.
     """
     if not is_integer(type):
-        raise NotFoldable(Code.UNKNOWN_OP, f"elements of type '{type}' do not say a position")
+        raise Refusal(RefusalCode.UNKNOWN_OP, f"elements of type '{type}' do not say a position")
     signed = numbers.astype(np.int64)
     is_unsigned = isinstance(type, IntegerType) and has_signedness(
         cast(IntegerType, type), Signedness.UNSIGNED
@@ -233,17 +233,17 @@ def as_integers(numbers: NDArray[Any], type: Attribute) -> NDArray[np.integer[An
 
 
 def shape_of(value: SSAValue) -> Shape:
-    """The shape of a ranked tensor. Raises NotFoldable if it is something else."""
+    """The shape of a ranked tensor. Raises Refusal if it is something else."""
     if (parts := tensor_parts(value.type)) is None:
-        raise NotFoldable(Code.UNKNOWN_OP, "it does not move a ranked tensor")
+        raise Refusal(RefusalCode.UNKNOWN_OP, "it does not move a ranked tensor")
     return parts.shape
 
 
 def static_shape_of(value: SSAValue) -> Shape:
-    """The shape of a tensor. Raises NotFoldable if a length is only known at run time."""
+    """The shape of a tensor. Raises Refusal if a length is only known at run time."""
     shape = shape_of(value)
     if DYNAMIC in shape:
-        raise NotFoldable(Code.DYNAMIC_SHAPE, "the result has a length only known at run time")
+        raise Refusal(RefusalCode.DYNAMIC_SHAPE, "the result has a length only known at run time")
     return shape
 
 
@@ -269,7 +269,7 @@ def padded(
     The padding value is `Movements.padding`, or real zero without gaps in between (`with_zero`).
     """
     if not len(low) == len(high) == len(shape):
-        raise NotFoldable(Code.UNKNOWN_OP, "there is not one width for each axis")
+        raise Refusal(RefusalCode.UNKNOWN_OP, "there is not one width for each axis")
     interior = interior or (0,) * len(shape)
     added = tuple(max(width, 0) for width in low), tuple(max(width, 0) for width in high)
     pad = Pad(*added) if with_zero else PadWith(*added, tuple(interior), ZeroPoint())
@@ -277,7 +277,7 @@ def padded(
         return [pad]
     grown = pad.result_shape(shape)
     if DYNAMIC in grown:
-        raise NotFoldable(Code.DYNAMIC_SHAPE, "a length is only known at run time")
+        raise Refusal(RefusalCode.DYNAMIC_SHAPE, "a length is only known at run time")
     offsets = tuple(max(-width, 0) for width in low)
     sizes = tuple(
         length - offset - max(-width, 0)
@@ -296,8 +296,8 @@ def taken(
     """
     length = static_shape_of(op.operands[0])[axis]
     if ((indices < (-length if from_end else 0)) | (indices >= length)).any():
-        raise NotFoldable(
-            Code.UNKNOWN_OP, f"an index is out of range for an axis of length {length}"
+        raise Refusal(
+            RefusalCode.UNKNOWN_OP, f"an index is out of range for an axis of length {length}"
         )
     positions = tuple(int(at) % length for at in indices.reshape(-1).tolist())
     return [Take(axis, positions), Reshape(shape_of(op.results[0]))]
@@ -306,7 +306,7 @@ def taken(
 def tiled(shape: Shape, multiples: Sequence[int]) -> list[Movement]:
     """A tensor of static `shape`, repeated along each axis."""
     if len(multiples) != len(shape):
-        raise NotFoldable(Code.UNKNOWN_OP, "there is not one number for each axis")
+        raise Refusal(RefusalCode.UNKNOWN_OP, "there is not one number for each axis")
     if all(count == 1 for count in multiples):
         return []
     result = tuple(count * length for count, length in zip(multiples, shape, strict=True))

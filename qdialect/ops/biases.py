@@ -12,7 +12,7 @@ from qdialect.algebra.splat import as_view
 from qdialect.ir.elements import DenseElementsAttr, elements_of
 from qdialect.ops.along_axis import AXIS, AlongAxis
 from qdialect.ops.attributes import attribute_of, integer_of
-from qdialect.ops.interface import Code, NotFoldable, find_attribute
+from qdialect.ops.interface import Refusal, RefusalCode, find_attribute
 from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import np
 
@@ -32,7 +32,7 @@ class BiasScales(NamedTuple):
 
 
 def bias_scales_of(op: Operation, shape: Shape) -> BiasScales:
-    """The scales of a bias of `shape`. Raises NotFoldable, with the reason, if they are invalid."""
+    """The scales of a bias of `shape`. Raises Refusal, with the reason, if they are invalid."""
     scales = _numbers(op)
     if find_attribute(op, AXIS) is None:
         if scales.shape != (1,):
@@ -53,7 +53,7 @@ def bias_scales_of(op: Operation, shape: Shape) -> BiasScales:
 
 
 def scales_along_axis(op: Operation, shape: Shape) -> AlongAxis | None:
-    """The scales along an axis. Raises NotFoldable."""
+    """The scales along an axis. Raises Refusal."""
     scales, axis = bias_scales_of(op, shape)
     return None if axis is None else AlongAxis(axis, scales, SCALES, "scales")
 
@@ -78,5 +78,5 @@ _MOST_DIGITS: Final = 53
 """The number of significant bits that are exact in float64."""
 
 
-def _malformed(reason: str) -> NotFoldable:
-    return NotFoldable(Code.UNKNOWN_OP, reason)
+def _malformed(reason: str) -> Refusal:
+    return Refusal(RefusalCode.UNKNOWN_OP, reason)

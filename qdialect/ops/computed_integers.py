@@ -21,8 +21,8 @@ from qdialect.ir.ordering import dependencies_first
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.attributes import held_elements, static_shape_of
 from qdialect.ops.interface import (
-    Code,
-    NotFoldable,
+    Refusal,
+    RefusalCode,
     elements_attribute_of,
     model_of,
     name_of,
@@ -40,7 +40,7 @@ IntegerFunction: TypeAlias = Callable[[Any, Sequence[Integers]], "NDArray[Any]"]
 """
 Computes the result of an op from its operands, both int64.
 
-The result may have any integers: they are wrapped to the type of the result. Raises NotFoldable.
+The result may have any integers: they are wrapped to the type of the result. Raises Refusal.
 """
 
 
@@ -67,18 +67,18 @@ def nonzero_as_true(op: Operation, numbers: Integers) -> Integers:
 
 
 def integers_from(op: Operation, start: int, limit: int, step: int) -> Integers:
-    """The integers that an op counts from `start`, before `limit`. Raises NotFoldable."""
+    """The integers that an op counts from `start`, before `limit`. Raises Refusal."""
     counted = range(start, limit, step)
     if (len(counted),) != static_shape_of(op.results[0]):
-        raise NotFoldable(Code.UNKNOWN_OP, f"its result does not have {len(counted)} elements")
+        raise Refusal(RefusalCode.UNKNOWN_OP, f"its result does not have {len(counted)} elements")
     return np.asarray(counted, dtype=np.int64)
 
 
 def integers_of_op(op: Operation, operands: Sequence[Integers]) -> Integers:
-    """The integers that an op computes from its operands. Raises NotFoldable."""
+    """The integers that an op computes from its operands. Raises Refusal."""
     function = model_named(name_of(op)).integers
     if function is None:
-        raise NotFoldable(Code.DYNAMIC_SHAPE, f"'{name_of(op)}' computes them")
+        raise Refusal(RefusalCode.DYNAMIC_SHAPE, f"'{name_of(op)}' computes them")
     return _wrapped(function(op, operands), element_type_or_self(op.results[0].type))
 
 
@@ -91,11 +91,11 @@ def computed_integers(value: SSAValue, operands: Operands) -> Integers:
     """
     The integers of a value that ops compute from constants, which `operands` reads.
 
-    Truth values are 0 and 1. Raises NotFoldable if they are not computed so, or by many ops.
+    Truth values are 0 and 1. Raises Refusal if they are not computed so, or by many ops.
     """
     order = list(dependencies_first([value], _made_of))
     if len(order) > _MOST_OPS:
-        raise NotFoldable(Code.DYNAMIC_SHAPE, "an operand that must be constant takes many ops")
+        raise Refusal(RefusalCode.DYNAMIC_SHAPE, "an operand that must be constant takes many ops")
     known: dict[SSAValue, Integers] = {}
     for each in order:
         op = each.owner
@@ -103,16 +103,18 @@ def computed_integers(value: SSAValue, operands: Operands) -> Integers:
             known[each] = _constant(each, operands)
             continue
         if np.prod(static_shape_of(each), dtype=object) > _MOST_ELEMENTS:
-            raise NotFoldable(Code.DYNAMIC_SHAPE, "an operand that must be constant is large")
+            raise Refusal(RefusalCode.DYNAMIC_SHAPE, "an operand that must be constant is large")
         try:
             of = [known[operand] for operand in op.operands]
             function = model_named(name_of(op)).integers
             found = _moved(op, known, operands) if function is None else function(op, of)
             if found.shape != static_shape_of(each):
-                raise NotFoldable(Code.UNKNOWN_OP, "its result does not have the shape of its type")
+                raise Refusal(
+                    RefusalCode.UNKNOWN_OP, "its result does not have the shape of its type"
+                )
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             # Nothing verifies the ops of unregistered dialects.
-            raise NotFoldable(Code.UNKNOWN_OP, f"it is malformed: {message_of(error)}") from None
+            raise Refusal(RefusalCode.UNKNOWN_OP, f"it is malformed: {message_of(error)}") from None
         known[each] = _wrapped(found, element_type_or_self(each.type))
     return known[value]
 
@@ -133,7 +135,7 @@ def _constant(value: SSAValue, operands: Operands) -> Integers:
     is_constant = isinstance(op, Operation) and elements_attribute_of(op) is not None
     attribute = held_elements(cast(Operation, op)) if is_constant else None
     if not isinstance(attribute, DenseIntOrFPElementsAttr):
-        raise NotFoldable(Code.DYNAMIC_SHAPE, "truth values that must be constant are not")
+        raise Refusal(RefusalCode.DYNAMIC_SHAPE, "truth values that must be constant are not")
     truths = as_view(elements_of(cast(DenseElementsAttr, attribute))).array()
     return (truths != 0).astype(np.int64)
 
@@ -143,7 +145,7 @@ def _moved(op: Operation, known: dict[SSAValue, Integers], operands: Operands) -
     assert model is not None
     read = read_movements(op, model, operands)
     if read.padding is not None:
-        raise NotFoldable(Code.DYNAMIC_SHAPE, "an operand that must be constant is padded")
+        raise Refusal(RefusalCode.DYNAMIC_SHAPE, "an operand that must be constant is padded")
     moved: Sequence[NDArray[Any]] = [known[operand] for operand in read.operands]
     for movement in read.movements:
         movement.result_shape(*[each.shape for each in moved])
@@ -155,8 +157,8 @@ def _wrapped(numbers: NDArray[Any], type: Attribute) -> Integers:
     if isinstance(type, IndexType):
         return numbers.astype(np.int64)
     if not isinstance(type, IntegerType):
-        raise NotFoldable(Code.DYNAMIC_SHAPE, f"elements of type '{type}' are computed")
+        raise Refusal(RefusalCode.DYNAMIC_SHAPE, f"elements of type '{type}' are computed")
     is_unsigned = type.bitwidth == 1 or has_signedness(cast(IntegerType, type), Signedness.UNSIGNED)
     if type.bitwidth > 64 or (is_unsigned and type.bitwidth > 32):
-        raise NotFoldable(Code.DYNAMIC_SHAPE, f"elements of type '{type}' are computed")
+        raise Refusal(RefusalCode.DYNAMIC_SHAPE, f"elements of type '{type}' are computed")
     return StorageFormat(type.bitwidth, not is_unsigned).wrap(numbers.astype(np.int64))

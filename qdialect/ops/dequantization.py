@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import AnyFloat, Float8E8M0FNUType, IntegerType, Sign
 from xdsl.ir import Attribute
 
 from qdialect.ir.elements import has_signedness, integer_range
-from qdialect.ops.interface import Code, NotFoldable
+from qdialect.ops.interface import Refusal, RefusalCode
 from qdialect.ops.terms import Apply, Arithmetic, Input, Scalar, Term
 from qdialect.support.float_format import FLOAT_FORMATS, FloatFormat
 from qdialect.support.lazy_numpy import np
@@ -66,7 +66,7 @@ _OF_FLOATS: Final = (Arithmetic.EXTEND_FLOAT, Arithmetic.TRUNCATE_FLOAT)
 
 def recognize(term: Term, leaves: Sequence[Leaf]) -> Dequantization:
     """
-    The dequantization that `term` computes from `leaves`. Raises NotFoldable if it is not exact.
+    The dequantization that `term` computes from `leaves`. Raises Refusal if it is not exact.
     """
     return _Recognizer(leaves).of(term)
 
@@ -227,7 +227,7 @@ class _Recognizer:
             yield low - greatest, high - least
 
     def _zero_points(self, found: Dequantization) -> tuple[int, int]:
-        """The least and the greatest zero point. Raises NotFoldable if one is not an integer."""
+        """The least and the greatest zero point. Raises Refusal if one is not an integer."""
         parameter, term = found.zero_points, found.zero_point_term
         if parameter is None or term is None:
             return 0, 0
@@ -248,7 +248,7 @@ class _Recognizer:
         return _extremes(numbers if is_signed else _unsigned(numbers, term.type))
 
     def _require_exact(self, type: Attribute, found: Dequantization) -> None:
-        """Raise NotFoldable unless all differences are exact in a float type."""
+        """Raise Refusal unless all differences are exact in a float type."""
         _require_one_exact(type, self._ranges(found))
 
 
@@ -264,7 +264,7 @@ def _is_short_float(term: Term) -> bool:
 
 
 def _require_one_exact(type: Attribute, ranges: Iterable[tuple[int, int]]) -> None:
-    """Raise NotFoldable unless all integers of one of `ranges` are exact in a float type."""
+    """Raise Refusal unless all integers of one of `ranges` are exact in a float type."""
     most = 1 << _format(type).precision
     low = high = 0
     for low, high in ranges:
@@ -295,5 +295,5 @@ def _width(type: Attribute) -> int:
     return type.bitwidth if isinstance(type, IntegerType) else 64
 
 
-def _refusal(condition: str) -> NotFoldable:
-    return NotFoldable(Code.ARITHMETIC, condition)
+def _refusal(condition: str) -> Refusal:
+    return Refusal(RefusalCode.ARITHMETIC, condition)

@@ -26,8 +26,8 @@ from qdialect.ir.value_types import element_type_or_self, tensor_element_type, t
 from qdialect.ir.value_types import shape_of as tensor_shape
 from qdialect.ops.attributes import shape_of, static_shape_of
 from qdialect.ops.interface import (
-    Code,
-    NotFoldable,
+    Refusal,
+    RefusalCode,
     check_not_kept,
     name_of,
     op_model,
@@ -94,7 +94,7 @@ def read_elementwise(op: Operation, operands: Operands) -> Elementwise:
     """
     The elements of the result of `op`, which is arithmetic, as a term.
 
-    Raises NotFoldable, also if the op is malformed, since nothing verifies the ops of unregistered
+    Raises Refusal, also if the op is malformed, since nothing verifies the ops of unregistered
     dialects.
     """
     model = arithmetic_model_of(op)
@@ -102,9 +102,9 @@ def read_elementwise(op: Operation, operands: Operands) -> Elementwise:
     try:
         read = model.read(op, operands)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise NotFoldable(Code.UNKNOWN_OP, f"it is malformed: {message_of(error)}") from None
+        raise Refusal(RefusalCode.UNKNOWN_OP, f"it is malformed: {message_of(error)}") from None
     if not read.operands:
-        raise NotFoldable(Code.ARITHMETIC, "it reads no tensor")
+        raise Refusal(RefusalCode.ARITHMETIC, "it reads no tensor")
     return read
 
 
@@ -158,7 +158,7 @@ def write_like(
     Write an element-wise op that broadcasts nothing itself: every operand has the result's shape.
 
     Operands of fewer axes are broadcast before, each by an op like the one that did so before.
-    Raises NotFoldable if there was none.
+    Raises Refusal if there was none.
     """
     shape = shape_of_type(result)
     ops: list[Operation] = []
@@ -167,7 +167,7 @@ def write_like(
         value = operand.value
         if len(operand.axes) < len(shape):
             if operand.like is None:
-                raise NotFoldable(Code.ARITHMETIC, f"'{name_of(op)}' does not broadcast")
+                raise Refusal(RefusalCode.ARITHMETIC, f"'{name_of(op)}' does not broadcast")
             type = with_shape(value.type, shape)
             write = model_named(name_of(operand.like)).write_broadcast
             assert write is not None
@@ -239,10 +239,10 @@ def conversion(source: Attribute, target: Attribute) -> Arithmetic | None:
 
 
 def same_shape(op: Operation, arithmetic: Arithmetic, operands: Sequence[SSAValue]) -> Elementwise:
-    """An op of operands that have the shape of its result. Raises NotFoldable if one is missing."""
+    """An op of operands that have the shape of its result. Raises Refusal if one is missing."""
     count = 2 if arithmetic in (Arithmetic.ADD, Arithmetic.SUBTRACT, Arithmetic.MULTIPLY) else 1
     if len(operands) != count:
-        raise NotFoldable(Code.UNKNOWN_OP, f"it has {len(operands)} operands, not {count}")
+        raise Refusal(RefusalCode.UNKNOWN_OP, f"it has {len(operands)} operands, not {count}")
     axes = tuple(range(len(shape_of(op.results[0]))))
     inputs = tuple(
         Input(number, element_type_or_self(operand.type)) for number, operand in enumerate(operands)
@@ -255,24 +255,24 @@ def axes_from_last(values: Sequence[SSAValue], shape: Shape) -> tuple[tuple[int 
     """
     The axes of operands that are broadcast to `shape` as in numpy, for `Elementwise.axes`.
 
-    Axes are counted from the last. Raises NotFoldable if an operand has more than the result.
+    Axes are counted from the last. Raises Refusal if an operand has more than the result.
     """
     axes: list[tuple[int | None, ...]] = []
     for value in values:
         lengths = static_shape_of(value)
         if (rest := len(shape) - len(lengths)) < 0:
-            raise NotFoldable(Code.UNKNOWN_OP, "its result has fewer axes than an operand")
+            raise Refusal(RefusalCode.UNKNOWN_OP, "its result has fewer axes than an operand")
         follows = enumerate(lengths, rest)
         axes.append(tuple(axis if n == shape[axis] else None for axis, n in follows))
     return tuple(axes)
 
 
 def converted(op: Operation) -> Elementwise:
-    """An op that converts each element of its operand. Raises NotFoldable if that is not known."""
+    """An op that converts each element of its operand. Raises Refusal if that is not known."""
     types = [element_type_or_self(value.type) for value in (*op.operands, *op.results)]
     arithmetic = conversion(*types)
     if arithmetic is None:
-        raise NotFoldable(Code.ARITHMETIC, f"'{types[0]}' is not converted to '{types[1]}'")
+        raise Refusal(RefusalCode.ARITHMETIC, f"'{types[0]}' is not converted to '{types[1]}'")
     return same_shape(op, arithmetic, op.operands)
 
 

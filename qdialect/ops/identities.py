@@ -8,7 +8,7 @@ from qdialect.algebra.movement import Movement, MovementError
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import tensor_parts
 from qdialect.ops.attributes import shape_of
-from qdialect.ops.interface import NotFoldable, model_of
+from qdialect.ops.interface import Refusal, model_of
 from qdialect.ops.reading import ConstantOperands, Constants
 
 
@@ -42,7 +42,7 @@ def _read(op: Operation) -> tuple[Movement | None, SSAValue] | None:
         return None
     try:
         read = ConstantOperands(Constants(ResourceBlobs(None))).read(op, model)
-    except NotFoldable:
+    except Refusal:
         return None
     if len(read.operands) != 1 or len(read.movements) > 1:
         return None
@@ -51,7 +51,7 @@ def _read(op: Operation) -> tuple[Movement | None, SSAValue] | None:
         shape = shape_of(operand)
         if movement is not None:
             movement.result_shape(shape)
-    except (MovementError, NotFoldable):
+    except (MovementError, Refusal):
         return None
     return movement, operand
 

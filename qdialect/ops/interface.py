@@ -48,9 +48,9 @@ from qdialect.ops.models import (
     ShapeOpModel,
     ShapeOpModelT,
 )
-from qdialect.ops.refusals import Code as Code
 from qdialect.ops.refusals import NoSuchMovementError as NoSuchMovementError
-from qdialect.ops.refusals import NotFoldable as NotFoldable
+from qdialect.ops.refusals import Refusal as Refusal
+from qdialect.ops.refusals import RefusalCode as RefusalCode
 from qdialect.support.bounded_cache import registered_cache
 
 
@@ -127,9 +127,9 @@ def keeping_attribute_of(op: Operation) -> str | None:
 
 
 def check_not_kept(op: Operation) -> None:
-    """Raise NotFoldable if an attribute forbids to fold `op`."""
+    """Raise Refusal if an attribute forbids to fold `op`."""
     if (attribute := keeping_attribute_of(op)) is not None:
-        raise NotFoldable(Code.KEPT, f"its attribute '{attribute}' says that it stays")
+        raise Refusal(RefusalCode.KEPT, f"its attribute '{attribute}' says that it stays")
 
 
 def dialect_traits_of(op: Operation) -> DialectTraits:
@@ -169,7 +169,7 @@ def read_movements(op: Operation, model: ShapeOpModel, operands: Operands) -> Mo
     """
     The effect of a shape op, as `model` reads it.
 
-    Raises NotFoldable, also if the op is malformed, since nothing verifies the ops of unregistered
+    Raises Refusal, also if the op is malformed, since nothing verifies the ops of unregistered
     dialects. Raises NoSuchMovementError if only the numbers are wrong.
     """
     try:
@@ -177,13 +177,13 @@ def read_movements(op: Operation, model: ShapeOpModel, operands: Operands) -> Mo
     except MovementError as error:
         raise NoSuchMovementError(str(error)) from None
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise NotFoldable(Code.UNKNOWN_OP, f"it is malformed: {message_of(error)}") from None
+        raise Refusal(RefusalCode.UNKNOWN_OP, f"it is malformed: {message_of(error)}") from None
     count = len(movements.operands)
     if not count:
-        raise NotFoldable(Code.UNKNOWN_OP, "it has no operand that it moves")
+        raise Refusal(RefusalCode.UNKNOWN_OP, "it has no operand that it moves")
     first = next(iter(movements.movements), None)
     if count > 1 and not isinstance(first, Concat | InsertSlice):
-        raise NotFoldable(Code.UNKNOWN_OP, "it has more operands than it moves")
+        raise Refusal(RefusalCode.UNKNOWN_OP, "it has more operands than it moves")
     return movements
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from qdialect.ops.models import CastReads, DialectTraits, RunTimeShape, ShapeOpModel
     from qdialect.ops.positions import Positions
     from qdialect.ops.products import Contraction, Lookup, ReadProduct, ReadWindows
-    from qdialect.ops.rules import OpRelation, ReadRelation
+    from qdialect.ops.rules import QuantizationRule, ReadRule
     from qdialect.ops.terms import BroadcastWriter, ElementwiseModel, ReshapeWriter
 
 
@@ -127,7 +127,7 @@ class OpModel:
     windows: ReadWindows | None = None
     """Reads how the weights of `product` slide over the other operand."""
 
-    rule: OpRelation | ReadRelation | None = None
+    rule: QuantizationRule | ReadRule | None = None
     """The rule by which parameters of operands and results follow from others; or reads it."""
 
     stays_float: str | None = None

@@ -27,7 +27,7 @@ class Operands(Protocol):
     """The known operands of an op that is being read."""
 
     def integers(self, value: SSAValue) -> NDArray[np.integer[Any]]:
-        """The elements of an integer constant: see `integers_in`. Raises NotFoldable."""
+        """The elements of an integer constant: see `integers_in`. Raises Refusal."""
         ...
 
 
@@ -54,7 +54,7 @@ class ShapeOpInterface(ABC):
 
 
 ShapeOpModel = Callable[[Any, Operands], Movements]
-"""Reads an op of one name. Raises NotFoldable."""
+"""Reads an op of one name. Raises Refusal."""
 
 
 ShapeOpModelT = TypeVar("ShapeOpModelT", bound=ShapeOpModel)
@@ -73,7 +73,7 @@ class RunTimeOperands(Protocol):
         ...
 
     def integers(self, number: int) -> NDArray[np.integer[Any]]:
-        """The elements of an operand: see `integers_in`. Raises NotFoldable."""
+        """The elements of an operand: see `integers_in`. Raises Refusal."""
         ...
 
 

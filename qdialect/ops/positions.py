@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.algebra.movement import DYNAMIC, Shape
 from qdialect.ir.value_types import shape_of
 from qdialect.ops.attributes import integers_of
-from qdialect.ops.refusals import NotFoldable
+from qdialect.ops.refusals import Refusal
 
 Positions: TypeAlias = Iterator[tuple[SSAValue, int]]
 """Values of positions, and the number that each position must be below."""
@@ -40,7 +40,7 @@ def slices(op: Operation) -> Positions:
     """The second operand has the starts of slices; a start on an axis that is taken whole is 0."""
     try:
         sizes = integers_of(op, "slice_sizes")
-    except NotFoldable:
+    except Refusal:
         sizes = ()
     shape = _shape(op)
     starts = [

@@ -20,7 +20,7 @@ from typing import Any, Final
 from xdsl.ir import Operation
 
 from qdialect.ops.attributes import integers_of
-from qdialect.ops.interface import Code, NotFoldable, find_attribute, name_of
+from qdialect.ops.interface import Refusal, RefusalCode, find_attribute, name_of
 from qdialect.ops.model import model_named
 
 Labels = tuple[str, ...]
@@ -133,18 +133,18 @@ class Window:
 
 
 ReadProduct = Callable[[Any], Contraction | Lookup | None]
-"""Reads an op by its name; None if the op is not a layer. Raises NotFoldable."""
+"""Reads an op by its name; None if the op is not a layer. Raises Refusal."""
 
 ReadWindows = Callable[[Any, Contraction], Sequence[Window]]
-"""Reads the windows of an op that is a contraction. Raises NotFoldable."""
+"""Reads the windows of an op that is a contraction. Raises Refusal."""
 
 
 def windows_of(op: Operation, contraction: Contraction) -> Sequence[Window]:
-    """The windows of `op`, which was read as `contraction`. Raises NotFoldable."""
+    """The windows of `op`, which was read as `contraction`. Raises Refusal."""
     if _WINDOW not in contraction.lhs:
         return ()
     if (read := model_named(name_of(op)).windows) is None:
-        raise NotFoldable(Code.UNKNOWN_OP, "no reader of its windows is registered")
+        raise Refusal(RefusalCode.UNKNOWN_OP, "no reader of its windows is registered")
     return read(op, contraction)
 
 
@@ -152,7 +152,7 @@ def sliding_axes(contraction: Contraction) -> list[tuple[int, int, int]]:
     """
     The axes of each window, which operands and result must have in the same order.
 
-    Raises NotFoldable if their numbers differ.
+    Raises Refusal if their numbers differ.
     """
     others = "".join((*contraction.lhs, *contraction.result))
     axes = (
@@ -162,7 +162,7 @@ def sliding_axes(contraction: Contraction) -> list[tuple[int, int, int]]:
     )
     if len({len(of) for of in axes}) != 1:
         reason = "its windows and its result differ in their number of axes"
-        raise NotFoldable(Code.UNKNOWN_OP, reason)
+        raise Refusal(RefusalCode.UNKNOWN_OP, reason)
     return list(zip(*axes, strict=True))
 
 
@@ -170,21 +170,21 @@ def per_window(op: Operation, name: str, count: int, default: int | None = None)
     """
     The integers in an attribute, one per window, or `default` each where it is missing.
 
-    Raises NotFoldable.
+    Raises Refusal.
     """
     if default is not None and find_attribute(op, name) is None:
         return (default,) * count
     values = integers_of(op, name)
     if len(values) != count:
-        raise NotFoldable(Code.UNKNOWN_OP, f"'{name}' has {len(values)} integers, not {count}")
+        raise Refusal(RefusalCode.UNKNOWN_OP, f"'{name}' has {len(values)} integers, not {count}")
     return values
 
 
 def positive(op: Operation, name: str, count: int, default: int | None = None) -> Sequence[int]:
-    """Like `per_window`, for positive integers such as strides. Raises NotFoldable."""
+    """Like `per_window`, for positive integers such as strides. Raises Refusal."""
     values = per_window(op, name, count, default)
     if any(value < 1 for value in values):
-        raise NotFoldable(Code.UNKNOWN_OP, f"'{name}' is not positive")
+        raise Refusal(RefusalCode.UNKNOWN_OP, f"'{name}' is not positive")
     return values
 
 
@@ -194,6 +194,6 @@ def is_layer(name: str) -> bool:
 
 
 def layer_of(op: Operation) -> Contraction | Lookup | None:
-    """The sum of products or look-up that `op` computes; None for other ops. Raises NotFoldable."""
+    """The sum of products or look-up that `op` computes; None for other ops. Raises Refusal."""
     product = model_named(name_of(op)).product
     return product(op) if callable(product) else product

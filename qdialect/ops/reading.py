@@ -23,8 +23,8 @@ from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import tensor_element_type, tensor_parts
 from qdialect.ops.attributes import as_integers, held_elements, integers_in, integers_in_list
 from qdialect.ops.interface import (
-    Code,
-    NotFoldable,
+    Refusal,
+    RefusalCode,
     check_not_kept,
     elements_attribute_of,
     find_attribute,
@@ -58,7 +58,7 @@ class Constants:
 
     def __init__(self, resources: ResourceBlobs) -> None:
         self.resources = resources
-        self._read: dict[Operation, Elements | NotFoldable] = {}
+        self._read: dict[Operation, Elements | Refusal] = {}
         self._shapes: dict[Operation, NDArray[np.integer[Any]]] = {}
         """The integers of scalar constants."""
 
@@ -66,7 +66,7 @@ class Constants:
         """
         The elements of a constant, of the shape of its result; None if `op` is not a constant.
 
-        Raises NotFoldable if the elements are not known, or do not have that shape.
+        Raises Refusal if the elements are not known, or do not have that shape.
         """
         found = self._read.get(op)
         if found is None:
@@ -75,10 +75,10 @@ class Constants:
                 return None
             try:
                 found = self._tensor(op, name)
-            except NotFoldable as error:
+            except Refusal as error:
                 found = error
             self._read[op] = found
-        if isinstance(found, NotFoldable):
+        if isinstance(found, Refusal):
             raise found
         return found
 
@@ -86,10 +86,10 @@ class Constants:
         results = op.results
         parts = tensor_parts(results[0].type) if len(results) == 1 else None
         if parts is None:
-            raise NotFoldable(Code.UNKNOWN_OP, "it is not a ranked tensor")
+            raise Refusal(RefusalCode.UNKNOWN_OP, "it is not a ranked tensor")
         values = self.elements(op, name)
         if values.shape != parts.shape:
-            raise NotFoldable(Code.UNKNOWN_OP, "its elements do not have the shape of its type")
+            raise Refusal(RefusalCode.UNKNOWN_OP, "its elements do not have the shape of its type")
         return values
 
     def forget(self, op: Operation) -> None:
@@ -98,7 +98,7 @@ class Constants:
         self._shapes.pop(op, None)
 
     def elements(self, op: Operation, name: str) -> Elements:
-        """The elements in the attribute `name` of `op`. Raises NotFoldable."""
+        """The elements in the attribute `name` of `op`. Raises Refusal."""
         attribute = find_attribute(op, name)
         if attribute is None:
             attribute = held_elements(op)
@@ -109,23 +109,23 @@ class Constants:
             elif isinstance(attribute, DenseResourceAttr):
                 values = self.resources.read(attribute)
         except UnsupportedElementTypeError as error:
-            raise NotFoldable(Code.NOT_CONSTANT, str(error)) from None
+            raise Refusal(RefusalCode.NOT_CONSTANT, str(error)) from None
         if values is not None:
             return values
         if isinstance(attribute, DenseResourceAttr):
             wrong = self.resources.why_unreadable(attribute)
             if wrong is not None:
-                raise NotFoldable(Code.NOT_CONSTANT, wrong)
-        raise NotFoldable(Code.NOT_CONSTANT, "the data of its constant is missing")
+                raise Refusal(RefusalCode.NOT_CONSTANT, wrong)
+        raise Refusal(RefusalCode.NOT_CONSTANT, "the data of its constant is missing")
 
     def integers(self, op: Operation) -> NDArray[np.integer[Any]]:
-        """The elements of a constant of integers: see `integers_in`. Raises NotFoldable."""
+        """The elements of a constant of integers: see `integers_in`. Raises Refusal."""
         if (known := self._shapes.get(op)) is not None:
             return known
         name = elements_attribute_of(op)
         if name is None:
-            raise NotFoldable(
-                Code.DYNAMIC_SHAPE,
+            raise Refusal(
+                RefusalCode.DYNAMIC_SHAPE,
                 f"an operand that must be constant is a result of '{name_of(op)}'",
             )
         parts = tensor_parts(op.results[0].type)
@@ -141,22 +141,22 @@ class Constants:
         return found
 
     def element(self, value: SSAValue) -> StoredElement:
-        """A scalar constant, through the casts that it is read with. Raises NotFoldable."""
+        """A scalar constant, through the casts that it is read with. Raises Refusal."""
         op = value.owner
         if not isinstance(op, Operation):
-            raise NotFoldable(Code.PADDING, "the padding is not constant")
+            raise Refusal(RefusalCode.PADDING, "the padding is not constant")
         if is_cast(op):
             element = self.element(op.operands[0])
             return StoredElement(element.stored, op.results[0].type, (*element.casts, op))
         name = elements_attribute_of(op)
         attribute = find_attribute(op, name) if name is not None else None
         if not isinstance(attribute, IntegerAttr | FloatAttr):
-            raise NotFoldable(Code.PADDING, "the padding is not constant")
+            raise Refusal(RefusalCode.PADDING, "the padding is not constant")
         packable = cast(Any, attribute.type)
         try:
             dtype = element_dtype(packable)
         except UnsupportedElementTypeError as error:
-            raise NotFoldable(Code.PADDING, str(error)) from None
+            raise Refusal(RefusalCode.PADDING, str(error)) from None
         stored = np.frombuffer(packable.pack([attribute.value.data]), dtype=dtype)[0]
         return StoredElement(stored, op.results[0].type, ())
 
@@ -168,18 +168,20 @@ class ConstantOperands:
         self.constants = constants
 
     def integers(self, value: SSAValue) -> NDArray[np.integer[Any]]:
-        """The elements of an integer constant: see `integers_in`. Raises NotFoldable."""
+        """The elements of an integer constant: see `integers_in`. Raises Refusal."""
         owner = value.owner
         if not isinstance(owner, Operation):
-            raise NotFoldable(Code.DYNAMIC_SHAPE, "an operand that must be constant is an argument")
+            raise Refusal(
+                RefusalCode.DYNAMIC_SHAPE, "an operand that must be constant is an argument"
+            )
         if is_list(owner):
             return integers_in_list(owner, self)
         return self.constants.integers(owner)
 
     def read(self, op: Operation, model: ShapeOpModel) -> Movements:
-        """The effect of a shape op that may be folded. Raises NotFoldable."""
+        """The effect of a shape op that may be folded. Raises Refusal."""
         check_not_kept(op)
         results = op.results
         if len(results) != 1 or tensor_parts(results[0].type) is None:
-            raise NotFoldable(Code.UNKNOWN_OP, "its result is not a ranked tensor")
+            raise Refusal(RefusalCode.UNKNOWN_OP, "its result is not a ranked tensor")
         return read_movements(op, model, self)

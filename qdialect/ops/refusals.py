@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 
-class Code(StrEnum):
+class RefusalCode(StrEnum):
     """
     The reason why an op is not folded, sunk or elided.
 
@@ -34,16 +34,16 @@ class Code(StrEnum):
     NO_VALUE = "no-value"
 
 
-class NotFoldable(Exception):
+class Refusal(Exception):
     """An op cannot be folded, or cannot be read. The message is the reason."""
 
-    def __init__(self, code: Code, reason: str) -> None:
+    def __init__(self, code: RefusalCode, reason: str) -> None:
         super().__init__(reason)
         self.code = code
 
 
-class NoSuchMovementError(NotFoldable):
+class NoSuchMovementError(Refusal):
     """The op can be read, but its parameters do not match its operands."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__(Code.UNKNOWN_OP, reason)
+        super().__init__(RefusalCode.UNKNOWN_OP, reason)

@@ -1,5 +1,5 @@
 """
-Relations between the quantization parameters of the operands and results of an op.
+Rules for the quantization parameters of the operands and results of an op.
 
 They are the rules of models of ops. Shape ops need none, since their movements determine the
 parameters. Nor do sums of products (`qdialect.ops.products`).
@@ -22,7 +22,7 @@ from qdialect.ops.model import model_named
 from qdialect.support.bounded_cache import registered_cache
 
 
-class Relation(StrEnum):
+class RuleKind(StrEnum):
     """The source of the parameters of a value."""
 
     MOVED = "moved"
@@ -52,10 +52,10 @@ Limit: TypeAlias = float | SSAValue
 
 
 @dataclass(frozen=True)
-class OpRelation:
-    """The relation of one op."""
+class QuantizationRule:
+    """The rule by which the parameters of one op follow from others."""
 
-    relation: Relation
+    kind: RuleKind
 
     operands: tuple[int, ...] | None = None
     """The numbers of the operands that are quantized; None for all float tensors."""
@@ -85,49 +85,49 @@ class OpRelation:
     """The lowest and the highest number of the results of a clamp, if they are known."""
 
 
-ReadRelation = Callable[[Any], OpRelation | None]
-"""Reads an op by its name; None if it has no relation."""
+ReadRule = Callable[[Any], QuantizationRule | None]
+"""Reads an op by its name; None if it has no rule."""
 
 
-def own(*operands: int, function: str = "") -> OpRelation:
+def own(*operands: int, function: str = "") -> QuantizationRule:
     """The result has its own range. Without numbers, all float tensors are quantized."""
-    return _rule(Relation.OWN, operands, function)
+    return _rule(RuleKind.OWN, operands, function)
 
 
-def shared(*operands: int, function: str = "", keeps_places: bool = False) -> OpRelation:
+def shared(*operands: int, function: str = "", keeps_places: bool = False) -> QuantizationRule:
     """The result has the parameters of operands, of all float tensors if none is named."""
-    return replace(_rule(Relation.SHARED, operands, function), keeps_places=keeps_places)
+    return replace(_rule(RuleKind.SHARED, operands, function), keeps_places=keeps_places)
 
 
-def fixed(function: str, *operands: int) -> OpRelation:
+def fixed(function: str, *operands: int) -> QuantizationRule:
     """The result is in the known range of a function."""
-    return replace(_rule(Relation.FIXED, operands, function), fixed=function)
+    return replace(_rule(RuleKind.FIXED, operands, function), fixed=function)
 
 
-def whole_number(*operands: int, function: str = "") -> OpRelation:
+def whole_number(*operands: int, function: str = "") -> QuantizationRule:
     """The results are whole numbers."""
-    return _rule(Relation.WHOLE_NUMBER, operands, function)
+    return _rule(RuleKind.WHOLE_NUMBER, operands, function)
 
 
-def homogeneous(relation: Relation, *mixed_axes: int, function: str = "") -> OpRelation:
+def homogeneous(kind: RuleKind, *mixed_axes: int, function: str = "") -> QuantizationRule:
     """The op keeps a positive factor of a channel of its first operand."""
-    rule = _rule(relation, (0,), function)
+    rule = _rule(kind, (0,), function)
     return replace(rule, is_homogeneous=True, mixed_axes=mixed_axes)
 
 
-def _rule(relation: Relation, operands: tuple[int, ...], function: str) -> OpRelation:
+def _rule(kind: RuleKind, operands: tuple[int, ...], function: str) -> QuantizationRule:
     functions = frozenset({function}) if function else frozenset[str]()
-    return OpRelation(relation, operands or None, functions)
+    return QuantizationRule(kind, operands or None, functions)
 
 
 def reason_to_leave(op: Operation) -> str | None:
-    """The reason why a known op without a relation stays float; None for any other op."""
+    """The reason why a known op without a rule stays float; None for any other op."""
     return model_named(name_of(op)).stays_float
 
 
-def conversion(op: Operation) -> OpRelation:
+def conversion(op: Operation) -> QuantizationRule:
     """
-    The relation of a cast between types that are not quantized.
+    The rule of a cast between types that are not quantized.
 
     Between float types, the result has the elements of the operand, rounded.
     """
@@ -135,8 +135,8 @@ def conversion(op: Operation) -> OpRelation:
         isinstance(element_type_or_self(value.type), AnyFloat)
         for value in (*op.operands, *op.results)
     )
-    relation = Relation.SHARED if is_of_floats else Relation.OWN
-    return OpRelation(relation, (0,), is_homogeneous=is_of_floats, keeps_places=True)
+    kind = RuleKind.SHARED if is_of_floats else RuleKind.OWN
+    return QuantizationRule(kind, (0,), is_homogeneous=is_of_floats, keeps_places=True)
 
 
 def function_of(name: str) -> str:
@@ -151,13 +151,13 @@ def function_of(name: str) -> str:
 
 
 def is_known(name: str) -> bool:
-    """Whether a relation is registered for ops of a name, or a reason to leave them float."""
+    """Whether a rule is registered for ops of a name, or a reason to leave them float."""
     model = model_named(name)
     return model.rule is not None or model.stays_float is not None
 
 
-def relation_of(op: Operation) -> OpRelation | None:
-    """The rule of the model of `op`, if any. Raises NotFoldable."""
+def rule_of(op: Operation) -> QuantizationRule | None:
+    """The rule of the model of `op`, if any. Raises Refusal."""
     name = name_of(op)
     rule = model_named(name).rule
     return rule(op) if callable(rule) else rule and _named(rule, name)
@@ -166,5 +166,5 @@ def relation_of(op: Operation) -> OpRelation | None:
 # Models have few different rules.
 @registered_cache
 @lru_cache(maxsize=1024)
-def _named(rule: OpRelation, name: str) -> OpRelation:
+def _named(rule: QuantizationRule, name: str) -> QuantizationRule:
     return rule if rule.functions else replace(rule, functions=frozenset({function_of(name)}))

@@ -17,8 +17,8 @@ from qdialect.ir.elements import DenseElementsAttr, elements_of
 from qdialect.ops.along_axis import AXIS, AlongAxis
 from qdialect.ops.attributes import attribute_of, integer_of
 from qdialect.ops.interface import (
-    Code,
-    NotFoldable,
+    Refusal,
+    RefusalCode,
     find_attribute,
     op_model,
 )
@@ -64,7 +64,7 @@ def statistics_of(op: Operation, shape: Shape | None) -> Statistics:
     """
     The ranges that an op carries for a tensor of `shape`, None for one without a rank.
 
-    Raises NotFoldable, with the reason, if they are not ranges of such a tensor.
+    Raises Refusal, with the reason, if they are not ranges of such a tensor.
     """
     layer = _ranges(attribute_of(op, LAYER_STATS), LAYER_STATS)
     if layer.shape != (2,):
@@ -104,5 +104,5 @@ def _ranges(attribute: Attribute, name: str) -> NDArray[np.float64]:
     return ranges
 
 
-def _malformed(reason: str) -> NotFoldable:
-    return NotFoldable(Code.UNKNOWN_OP, reason)
+def _malformed(reason: str) -> Refusal:
+    return Refusal(RefusalCode.UNKNOWN_OP, reason)

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute
 
 from qdialect.algebra.parameters import MAX_WIDTH, StorageFormat
-from qdialect.ops.interface import Code, NotFoldable
+from qdialect.ops.interface import Refusal, RefusalCode
 from qdialect.ops.terms import Apply, Arithmetic, Input, Scalar, Term
 from qdialect.support.float_format import FLOAT_FORMATS, FloatFormat
 from qdialect.support.lazy_numpy import np
@@ -30,7 +30,7 @@ def values_of(term: Term, inputs: Sequence[NDArray[Any]]) -> NDArray[Any]:
     """
     The elements of a term: int64, signed whatever their type, or float64.
 
-    `inputs` are integers, modulo the width of their type, or floats. Raises NotFoldable if int64 or
+    `inputs` are integers, modulo the width of their type, or floats. Raises Refusal if int64 or
     float64 cannot represent them.
     """
     if isinstance(term, Input | Scalar):
@@ -52,7 +52,9 @@ def values_of(term: Term, inputs: Sequence[NDArray[Any]]) -> NDArray[Any]:
         case Arithmetic.SUBTRACT | Arithmetic.MULTIPLY | Arithmetic.ADD:
             return _computed(term, *operands)
         case Arithmetic.QUANTIZE:
-            raise NotFoldable(Code.ARITHMETIC, "its rounding is not defined for computing it here")
+            raise Refusal(
+                RefusalCode.ARITHMETIC, "its rounding is not defined for computing it here"
+            )
 
 
 def _computed(term: Apply, one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
@@ -79,7 +81,7 @@ def _is_integer(type: Attribute) -> bool:
 def _wrapped(values: NDArray[Any], type: Attribute, *, signed: bool) -> NDArray[Any]:
     width = cast(IntegerType, type).bitwidth
     if width > MAX_WIDTH and not signed:
-        raise NotFoldable(Code.ARITHMETIC, f"elements of '{type}' are read as unsigned")
+        raise Refusal(RefusalCode.ARITHMETIC, f"elements of '{type}' are read as unsigned")
     return np.asarray(StorageFormat(width, signed).wrap(values.astype(np.int64)))
 
 
@@ -89,7 +91,7 @@ def _rounded(integers: NDArray[Any], type: Attribute) -> NDArray[np.float64]:
     if not integers.size or (integers.min() >= -_MOST and integers.max() <= _MOST):
         return to.round(integers.astype(np.float64))
     if to.precision > _DOUBLE.precision:
-        raise NotFoldable(Code.ARITHMETIC, "it converts integers that are too large")
+        raise Refusal(RefusalCode.ARITHMETIC, "it converts integers that are too large")
     if to.precision == _DOUBLE.precision:
         return integers.astype(np.float64)
     # Bits too low to be seen by any narrower type but for a tie, which one of them breaks.
@@ -102,5 +104,5 @@ def _rounded(integers: NDArray[Any], type: Attribute) -> NDArray[np.float64]:
 def _format(type: Attribute) -> FloatFormat:
     found = FLOAT_FORMATS.get(type.name)
     if found is None:
-        raise NotFoldable(Code.ARITHMETIC, f"elements of type '{type}' are not supported")
+        raise Refusal(RefusalCode.ARITHMETIC, f"elements of type '{type}' are not supported")
     return found

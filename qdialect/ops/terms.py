@@ -19,7 +19,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.movement import BroadcastInDim, Movement, Reshape, Shape, Transpose
 from qdialect.ops.models import Operands
-from qdialect.ops.refusals import Code, NotFoldable
+from qdialect.ops.refusals import Refusal, RefusalCode
 
 
 class Arithmetic(StrEnum):
@@ -98,14 +98,14 @@ class Elementwise(NamedTuple):
     """
 
     def movements_of(self, number: int, shape: Shape, result_shape: Shape) -> list[Movement]:
-        """The movements of an operand of `shape` to that of the result. Raises NotFoldable."""
+        """The movements of an operand of `shape` to that of the result. Raises Refusal."""
         axes = self.axes[number]
         if len(axes) != len(shape):
             reason = f"operand #{number} has rank {len(shape)}, not {len(axes)}"
-            raise NotFoldable(Code.UNKNOWN_OP, reason)
+            raise Refusal(RefusalCode.UNKNOWN_OP, reason)
         for axis in axes:
             if axis is not None and not 0 <= axis < len(result_shape):
-                raise NotFoldable(Code.UNKNOWN_OP, f"its result has no axis {axis}")
+                raise Refusal(RefusalCode.UNKNOWN_OP, f"its result has no axis {axis}")
         movements: list[Movement] = []
         if self.in_blocks:
             movements = _repeated_in_blocks(axes, shape, result_shape)
@@ -127,7 +127,7 @@ class SmallOperand(NamedTuple):
 
 
 ElementwiseReader: TypeAlias = Callable[[Any, Operands], Elementwise]
-"""Reads an op of one name. Raises NotFoldable."""
+"""Reads an op of one name. Raises Refusal."""
 
 
 ElementwiseWriter: TypeAlias = Callable[[Any, Sequence[SmallOperand], Attribute], list[Operation]]
@@ -171,19 +171,19 @@ def movements_along(
     """
     The movements of an operand of `shape` whose axes follow those of a result.
 
-    None is an axis that is read at position 0. Raises NotFoldable if two follow the same axis,
+    None is an axis that is read at position 0. Raises Refusal if two follow the same axis,
     or one that is longer than 1 is read at 0 alone.
     """
     movements: list[Movement] = []
     kept = [at for at, axis in enumerate(axes) if axis is not None]
     if len(kept) < len(axes):
         if any(length != 1 for at, length in enumerate(shape) if at not in kept):
-            raise NotFoldable(Code.UNKNOWN_OP, "its indexing maps do more than name axes")
+            raise Refusal(RefusalCode.UNKNOWN_OP, "its indexing maps do more than name axes")
         shape = tuple(shape[at] for at in kept)
         movements.append(Reshape(shape))
     dims = tuple(axis for axis in axes if axis is not None)
     if len(set(dims)) != len(dims):
-        raise NotFoldable(Code.UNKNOWN_OP, "it reads a diagonal")
+        raise Refusal(RefusalCode.UNKNOWN_OP, "it reads a diagonal")
     if len(dims) < len(result_shape):
         return [*movements, BroadcastInDim(dims, result_shape)]
     permutation = tuple(sorted(range(len(dims)), key=dims.__getitem__))
@@ -199,7 +199,7 @@ def _repeated_in_blocks(
         for axis, length in zip(axes, shape, strict=True)
     ]
     if any(before < 1 or after % before for before, after in zip(shape, lengths, strict=True)):
-        raise NotFoldable(Code.ARITHMETIC, "its blocks are not of one length")
+        raise Refusal(RefusalCode.ARITHMETIC, "its blocks are not of one length")
     if tuple(lengths) == shape:
         return []
     cut = [

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from xdsl.utils.target import Target
 
     from qdialect.folding.fold_plan import FoldPlan
-    from qdialect.folding.report import FoldReport
+    from qdialect.folding.report import PassReport
     from qdialect.opt.expected_diagnostics import DiagnosticVerifier
     from qdialect.opt.report_text import FoldReportFile
     from qdialect.ptq.tools.quantization_text import QuantizationReportFile
@@ -366,7 +366,7 @@ class _Run:
         self.printer = printer
         self.passes = passes
         self.target = target
-        self.fold_reports: list[FoldReport] = []
+        self.fold_reports: list[PassReport] = []
         self.fold_plans: list[FoldPlan] = []
         self.report_file: FoldReportFile | None = None
         if options.fold_report is not None:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from xdsl.utils.target import Target
 
     from qdialect.folding.fold_plan import FoldPlan
-    from qdialect.folding.report import FoldReport
+    from qdialect.folding.report import PassReport
     from qdialect.opt.pass_spec import PassSpec
 
 ConvertibleT = TypeVar("ConvertibleT", bound="ArgSpecConvertible")
@@ -163,7 +163,7 @@ class ToolContext(CommandLineContext, FoldReportListener, WarningListener):
         With `has_xdsl_ops`, the ops that xDSL has are xDSL's own classes, and verified as in xDSL.
         """
         super().__init__(allow_unregistered)
-        self.fold_reports: list[FoldReport] = []
+        self.fold_reports: list[PassReport] = []
         self.warnings: list[tuple[Operation, str]] = []
         self.fold_plans: list[FoldPlan] = []
         self._unregistered: dict[tuple[object, str], Any] = {}
@@ -176,7 +176,7 @@ class ToolContext(CommandLineContext, FoldReportListener, WarningListener):
             self.register_dialect(name, fresh_builtin if name == "builtin" else factory)
 
     @override
-    def take_fold_report(self, report: FoldReport) -> None:
+    def take_fold_report(self, report: PassReport) -> None:
         self.fold_reports.append(report)
 
     @override

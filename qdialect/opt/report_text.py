@@ -9,7 +9,7 @@ from typing import Protocol
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from qdialect.folding.report import FoldRecord, FoldReport, Outcome
+from qdialect.folding.report import Outcome, PassRecord, PassReport
 
 
 class Names(Protocol):
@@ -28,7 +28,7 @@ class Names(Protocol):
         ...
 
 
-def remarks(report: FoldReport) -> Iterator[tuple[Operation, str]]:
+def remarks(report: PassReport) -> Iterator[tuple[Operation, str]]:
     """For each op, its outcome and the reason."""
     for record in report.records:
         match record.outcome:
@@ -48,7 +48,7 @@ def remarks(report: FoldReport) -> Iterator[tuple[Operation, str]]:
                 yield record.op, f"{record.outcome} '{record.op_name}': {record.reason}"
 
 
-def _constant_text(record: FoldRecord) -> str:
+def _constant_text(record: PassRecord) -> str:
     sources = record.sources
     names = [f"%{source.name_hint}" for source in sources if source.name_hint]
     if len(sources) == 1:
@@ -56,7 +56,7 @@ def _constant_text(record: FoldRecord) -> str:
     return f"one constant, of {', '.join(names)}" if names else "one constant"
 
 
-def statistics(reports: Iterable[FoldReport]) -> str:
+def statistics(reports: Iterable[PassReport]) -> str:
     """A table of the counts of all reports."""
     reports = list(reports)
     refused = Counter[str]()
@@ -83,7 +83,7 @@ class FoldReportFile:
         self._records: list[dict[str, object]] = []
         self._values: list[dict[str, object]] = []
 
-    def add(self, report: FoldReport, names: Names) -> None:
+    def add(self, report: PassReport, names: Names) -> None:
         """Add the report of a module."""
         gone = {
             record.op.results[0]: record.stands
@@ -108,7 +108,7 @@ class FoldReportFile:
         return json.dumps(content, indent=2) + "\n"
 
 
-def _record(record: FoldRecord, names: Names) -> dict[str, object]:
+def _record(record: PassRecord, names: Names) -> dict[str, object]:
     is_of_result = record.op.results and record.operands is None
     found: dict[str, object] = {
         "outcome": record.outcome.value,

@@ -22,12 +22,12 @@ from qdialect.dialects.quant.constants import ConstantOp
 from qdialect.dialects.quant.round_trips import UnprovableError, first_change
 from qdialect.dialects.quant.shape_ops import PadOp, ShapeOp
 from qdialect.dialects.quant.types import UniformQuantizedType, uniform_tensor
-from qdialect.folding.report import FoldRecord, FoldReport, Outcome
+from qdialect.folding.report import Outcome, PassRecord, PassReport
 from qdialect.folding.report_listener import FoldReportListener
 from qdialect.ir.ordering import operands_first
 from qdialect.ir.replacements import Replacements
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.ops.interface import Code, keeping_attribute_of
+from qdialect.ops.interface import RefusalCode, keeping_attribute_of
 from qdialect.ops.unused_ops import erase_with_unused
 
 QuantOp: TypeAlias = CastOp | ConstantOp | ShapeOp
@@ -39,13 +39,13 @@ class RoundTripElider:
 
     def __init__(self, *, changing: bool) -> None:
         self._changing = changing
-        self._report = FoldReport(verb="elided")
+        self._report = PassReport(verb="elided")
         self._replaced = Replacements()
         self._gone: dict[Operation, None] = {}
         self._in_range: set[SSAValue] = set()
         """The quantized values whose integers are known to be in the storage range."""
 
-    def elide(self, module: ModuleOp) -> FoldReport:
+    def elide(self, module: ModuleOp) -> PassReport:
         """Drop all pairs of casts that can be dropped."""
         ops = dict.fromkeys(op for op in module.walk() if isinstance(op, QuantOp))
         for op in operands_first(ops):
@@ -82,23 +82,23 @@ class RoundTripElider:
         kept = keeping_attribute_of(op) or kept
         if kept is not None:
             reason = f"it has the attribute '{kept}', so it is kept"
-            record = FoldRecord(Outcome.REFUSED, op, op.name, code=Code.KEPT, reason=reason)
+            record = PassRecord(Outcome.REFUSED, op, op.name, code=RefusalCode.KEPT, reason=reason)
             self._report.records.append(record)
             return
         change = self._change(op, origin)
         if change is not None and not self._changing:
-            record = FoldRecord(
+            record = PassRecord(
                 Outcome.REFUSED,
                 op,
                 op.name,
-                code=Code.NUMERICS,
+                code=RefusalCode.NUMERICS,
                 reason=f"{what} would change numerics: {change}",
             )
         else:
             is_same = f"{what} is the identity for every integer"
             changes = f"{what} was dropped, which changes numerics: {change}"
             reason = is_same if change is None else changes
-            record = FoldRecord(Outcome.ELIDED, op, op.name, reason=reason, stands=origin)
+            record = PassRecord(Outcome.ELIDED, op, op.name, reason=reason, stands=origin)
             self._replaced.add(op.result, origin)
             self._gone[op] = None
         self._report.records.append(record)

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from qdialect.folding.inlining import inline_calls
-from qdialect.folding.report import FoldReport
+from qdialect.folding.report import PassReport
 from qdialect.folding.report_listener import FoldReportListener
 
 
@@ -31,4 +31,4 @@ class InlinePass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         records = inline_calls(op, erases_unused=True)
         if records and isinstance(ctx, FoldReportListener):
-            ctx.take_fold_report(FoldReport(records, "inlined"))
+            ctx.take_fold_report(PassReport(records, "inlined"))

@@ -10,21 +10,21 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from qdialect.dialects.quant.casts import DequantizeCastOp
-from qdialect.folding.report import FoldRecord, FoldReport, Outcome
+from qdialect.folding.report import Outcome, PassRecord, PassReport
 from qdialect.folding.report_listener import FoldReportListener
 from qdialect.ir.replacements import Replacements
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.lowering.dequantization import DequantizationLowering, Form
-from qdialect.ops.interface import NotFoldable, models_of
+from qdialect.ops.interface import Refusal, models_of
 from qdialect.ops.reading import Constants
 from qdialect.ops.unused_ops import erase_with_unused
 from qdialect.support.garbage import paused_collection
 from qdialect.support.memory_budget import memory_budget
 
 
-def lower_dequantization(module: ModuleOp, context: Context, form: Form) -> FoldReport:
+def lower_dequantization(module: ModuleOp, context: Context, form: Form) -> PassReport:
     """Lower each `dcast` of a `scast` to `form`, and report those that cannot be lowered."""
-    report, replaced = FoldReport(verb="lowered"), Replacements()
+    report, replaced = PassReport(verb="lowered"), Replacements()
     with paused_collection(), models_of(context), memory_budget() as budget:
         constants = Constants(ResourceBlobs.of(context))
         lowering = DequantizationLowering(form, context, constants, budget)
@@ -33,8 +33,8 @@ def lower_dequantization(module: ModuleOp, context: Context, form: Form) -> Fold
         for op in casts:
             try:
                 result = lowering.lower(op)
-            except NotFoldable as error:
-                record = FoldRecord(
+            except Refusal as error:
+                record = PassRecord(
                     Outcome.REFUSED, op, op.name, code=error.code, reason=str(error)
                 )
                 report.records.append(record)
@@ -44,7 +44,7 @@ def lower_dequantization(module: ModuleOp, context: Context, form: Form) -> Fold
             gone.append(op)
             reason = f"it is lowered to {form.value}"
             report.records.append(
-                FoldRecord(Outcome.LOWERED, op, op.name, reason=reason, stands=result)
+                PassRecord(Outcome.LOWERED, op, op.name, reason=reason, stands=result)
             )
         replaced.apply()
         erase_with_unused(gone)

@@ -22,7 +22,7 @@ from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.interface import (
     NoSuchMovementError,
-    NotFoldable,
+    Refusal,
     elements_attribute_of,
     model_of,
     models_of,
@@ -48,7 +48,7 @@ def quant_shape_errors(module: ModuleOp, context: Context) -> Iterator[tuple[Ope
                 message = _lie(op, read_movements(op, model, operands))
             except NoSuchMovementError as error:
                 message = str(error)
-            except NotFoldable:
+            except Refusal:
                 continue
         if message is not None:
             yield op, f"'{name_of(op)}' op {message}"
@@ -65,7 +65,7 @@ def _error_of_constant(op: Operation, constants: Constants) -> str | None:
         verify_in_range(constants.elements(op, elements), tensor.element_type)
     except VerifyException as error:
         return str(error)
-    except NotFoldable:
+    except Refusal:
         # The elements are not available.
         return None
     return None

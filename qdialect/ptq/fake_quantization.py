@@ -23,7 +23,7 @@ from qdialect.check.interpreters.reference.registry import find_run
 from qdialect.dialects.quant.casts import DequantizeCastOp, QuantizeCastOp
 from qdialect.dialects.quant.storage import QuantizedType
 from qdialect.dialects.quant.types import UniformQuantizedType
-from qdialect.folding.report import FoldRecord, FoldReport, Outcome
+from qdialect.folding.report import Outcome, PassRecord, PassReport
 from qdialect.ir.elements import dense_elements, element_dtype
 from qdialect.ir.errors import first_line
 from qdialect.ir.op_verifiers import verify_alone
@@ -32,8 +32,8 @@ from qdialect.ir.value_types import element_type_or_self, shape_of, with_element
 from qdialect.ir.xdsl_private import set_type
 from qdialect.ops.elementwise import elementwise_model_of
 from qdialect.ops.interface import (
-    Code,
-    NotFoldable,
+    Refusal,
+    RefusalCode,
     check_not_kept,
     elements_attribute_of,
     find_attribute,
@@ -54,7 +54,7 @@ _CONTROL: Final = frozenset({"builtin", "cf", "func", "ml_program", "scf"})
 """Dialects of ops that pass values on unchanged."""
 
 
-def fake_quantize(module: ModuleOp, context: Context) -> FoldReport:
+def fake_quantize(module: ModuleOp, context: Context) -> PassReport:
     """
     Make all ops of a module that compute on quantized values compute on floats.
 
@@ -72,7 +72,7 @@ class _Faking:
     """One run of the pass."""
 
     constants: Constants
-    report: FoldReport = field(default_factory=lambda: FoldReport(verb="made float"))
+    report: PassReport = field(default_factory=lambda: PassReport(verb="made float"))
     read: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     """The `quant.dcast` of each quantized value that a changed op reads."""
     inner: set[Operation] = field(default_factory=set[Operation])
@@ -89,7 +89,7 @@ class _Faking:
         try:
             check_not_kept(op)
             change = self._change(op)
-        except NotFoldable as error:
+        except Refusal as error:
             self._tell(op, Outcome.REFUSED, str(error), error.code)
             return
         operands = [self._read(operand) for operand in op.operands]
@@ -106,27 +106,29 @@ class _Faking:
             self._store(op, result, type)
         self._tell(op, Outcome.FAKED, "it is between casts, and computes on floats")
 
-    def _tell(self, op: Operation, outcome: Outcome, reason: str, code: Code | None = None) -> None:
-        record = FoldRecord(outcome, op, name_of(op), code=code, reason=reason)
+    def _tell(
+        self, op: Operation, outcome: Outcome, reason: str, code: RefusalCode | None = None
+    ) -> None:
+        record = PassRecord(outcome, op, name_of(op), code=code, reason=reason)
         self.report.records.append(record)
 
     def _change(self, op: Operation) -> Callable[[Operation, Sequence[SSAValue]], None]:
-        """A function that makes `op`, or a copy of it, compute on floats. Raises NotFoldable."""
+        """A function that makes `op`, or a copy of it, compute on floats. Raises Refusal."""
         is_layer = layer_of(op) is not None
         if not (is_layer or find_run(name_of(op)) or elementwise_model_of(op)):
-            raise NotFoldable(Code.UNKNOWN_OP, "the function that it computes is not known")
+            raise Refusal(RefusalCode.UNKNOWN_OP, "the function that it computes is not known")
         for inner in (inner for region in op.regions for inner in region.walk()):
             name = name_of(inner)
             values = (*inner.operands, *inner.results)
             is_known = model_named(name).yields or find_run(name)
             if any(map(_is_quantized, values)) and not is_known:
-                raise NotFoldable(Code.UNKNOWN_OP, f"its region has a '{name}'")
+                raise Refusal(RefusalCode.UNKNOWN_OP, f"its region has a '{name}'")
         values = (*op.operands, *op.results)
         types = [element_type_or_self(value.type) for value in values]
         quantized = [type for type in types if isinstance(type, QuantizedType)]
         uniform = [type for type in quantized if isinstance(type, UniformQuantizedType)]
         if len(uniform) < len(quantized):
-            raise NotFoldable(Code.UNKNOWN_OP, "the parameters of a type are not known")
+            raise Refusal(RefusalCode.UNKNOWN_OP, "the parameters of a type are not known")
         model = model_named(name_of(op))
         zero_points = model.zero_points or {}
         for number in zero_points:
@@ -138,12 +140,14 @@ class _Faking:
             if not isinstance(type, IntegerType) or is_other:
                 continue
             if is_layer or type.bitwidth in widths:
-                raise NotFoldable(
-                    Code.UNKNOWN_OP, f"its integers of type '{type}' may be storage values"
+                raise Refusal(
+                    RefusalCode.UNKNOWN_OP, f"its integers of type '{type}' may be storage values"
                 )
         for key, attribute in {**op.properties, **op.attributes}.items():
             if isinstance(attribute, IntegerAttr) and cast(IntegerAttr, attribute).type in stored:
-                raise NotFoldable(Code.UNKNOWN_OP, f"its attribute '{key}' may be a storage value")
+                raise Refusal(
+                    RefusalCode.UNKNOWN_OP, f"its attribute '{key}' may be a storage value"
+                )
         expressed = uniform[0].expressed_type
 
         def change(op: Operation, operands: Sequence[SSAValue]) -> None:
@@ -165,19 +169,19 @@ class _Faking:
     def _verify(
         self, op: Operation, change: Callable[[Operation, Sequence[SSAValue]], None]
     ) -> None:
-        """Raise NotFoldable unless a changed copy of `op` verifies."""
+        """Raise Refusal unless a changed copy of `op` verifies."""
         operands = Block(arg_types=[_floats(operand.type) for operand in op.operands]).args
         copy = op.clone()
         try:
             change(copy, operands)
             verify_alone(copy)
         except VerifyException as error:
-            raise NotFoldable(Code.ILLEGAL_TYPE, f"on floats, {first_line(error)}") from None
+            raise Refusal(RefusalCode.ILLEGAL_TYPE, f"on floats, {first_line(error)}") from None
         finally:
             copy.operands = ()
 
     def _check_zero_point(self, op: Operation, number: int, of: int) -> None:
-        """Raise NotFoldable unless an operand is the zero point of its type, or a float."""
+        """Raise Refusal unless an operand is the zero point of its type, or a float."""
         if number >= len(op.operands):
             return
         operand, value = op.operands[number], op.results[0] if of == _RESULT else op.operands[of]
@@ -186,12 +190,14 @@ class _Faking:
         owner, type = operand.owner, element_type_or_self(value.type)
         values = self.constants.read(owner) if isinstance(owner, Operation) else None
         if values is None or not isinstance(type, UniformQuantizedType):
-            raise NotFoldable(Code.NOT_CONSTANT, f"operand #{number} is not a constant zero point")
+            raise Refusal(
+                RefusalCode.NOT_CONSTANT, f"operand #{number} is not a constant zero point"
+            )
         wrap = type.storage_format.wrap
         held = wrap(as_view(values).array().astype(np.int64)).reshape(-1)
         if not (wrap(type.zero_points).reshape(-1, 1) == held).all():
-            raise NotFoldable(
-                Code.STALE_TYPE, f"operand #{number} differs from the zero point of the type"
+            raise Refusal(
+                RefusalCode.STALE_TYPE, f"operand #{number} differs from the zero point of the type"
             )
 
     def _zero(self, operand: SSAValue, expressed: AnyFloat) -> SSAValue:

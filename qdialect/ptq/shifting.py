@@ -34,15 +34,15 @@ from qdialect.algebra.splat import Splat, Values
 from qdialect.dialects.quant.slot_arrays import Slots
 from qdialect.dialects.quant.storage import Storage, StoredType, element_type_of
 from qdialect.dialects.quant.types import AnyQuantizedType, UniformQuantizedType
-from qdialect.folding.report import FoldRecord, FoldReport, Outcome
+from qdialect.folding.report import Outcome, PassRecord, PassReport
 from qdialect.ir.elements import dense_elements, element_dtype
 from qdialect.ir.errors import OpErrors
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.lowering.dialect_conversion import TypeConversion, refuse_function_constants
 from qdialect.ops.interface import (
-    Code,
-    NotFoldable,
+    Refusal,
+    RefusalCode,
     cast_reads,
     elements_attribute_of,
     find_attribute,
@@ -169,7 +169,7 @@ class _Shifting:
         """The constants of quantized types, with their new elements."""
         self._recast: dict[Operation, Attribute] = {}
         """The casts of integer constants to quantized types, with the new elements."""
-        self.report = FoldReport(verb="shifted")
+        self.report = PassReport(verb="shifted")
 
     def shift(self, module: ModuleOp) -> None:
         """Shift the storage in the whole module. If it raises OpErrors, the module is unchanged."""
@@ -199,7 +199,7 @@ class _Shifting:
         if (name := elements_attribute_of(op)) is not None:
             try:
                 self._rewritten[op] = self._elements_of(op, name)
-            except NotFoldable as error:
+            except Refusal as error:
                 return str(error)
             return None
         if is_cast(op):
@@ -230,7 +230,7 @@ class _Shifting:
                 return "it computes with stored integers, outside of quantized types"
             try:
                 self._recast[op] = self._elements_of(source, name)
-            except NotFoldable as error:
+            except Refusal as error:
                 return str(error)
         elif not isinstance(ends[0], StoredType) or isinstance(ends[1], StoredType):
             self._tell(
@@ -246,20 +246,22 @@ class _Shifting:
         return bool(type.expressed_format.round(greatest) == greatest)
 
     def _tell(self, op: Operation, reason: str) -> None:
-        self.report.records.append(FoldRecord(Outcome.SHIFTED, op, name_of(op), reason=reason))
+        self.report.records.append(PassRecord(Outcome.SHIFTED, op, name_of(op), reason=reason))
 
     def _elements_of(self, op: Operation, name: str) -> Attribute:
-        """The elements of a constant, shifted. Raises NotFoldable."""
+        """The elements of a constant, shifted. Raises Refusal."""
         values, attribute = self._constants.read(op), find_attribute(op, name)
         is_held = isinstance(attribute, DenseIntOrFPElementsAttr | DenseResourceAttr)
         if values is None or not is_held:
-            raise NotFoldable(Code.NOT_CONSTANT, "the integers of its constant are not known")
+            raise Refusal(RefusalCode.NOT_CONSTANT, "the integers of its constant are not known")
         declared = cast("TensorType[AnyDenseElement]", cast(Any, attribute).type)
         held = declared.element_type
         if isinstance(element_type_or_self(op.results[0].type), StoredType):
             held = element_type_of(_of_format(self._shift.result))
             if declared.element_type != element_type_of(_of_format(self._shift.source)):
-                raise NotFoldable(Code.UNKNOWN_OP, f"its integers are of '{declared.element_type}'")
+                raise Refusal(
+                    RefusalCode.UNKNOWN_OP, f"its integers are of '{declared.element_type}'"
+                )
         shifted = self._values(values, held)
         if isinstance(attribute, DenseResourceAttr) and not isinstance(shifted, Splat):
             key, alignment = attribute.resource_handle.data, self._resources.alignment_of(attribute)
@@ -314,7 +316,7 @@ def _is_control(op: Operation) -> bool:
     return isinstance(op, FuncOp) or name_of(op).partition(".")[0] in ("func", "cf", "scf")
 
 
-def shift_storage(module: ModuleOp, context: Context, shift: StorageShift) -> FoldReport:
+def shift_storage(module: ModuleOp, context: Context, shift: StorageShift) -> PassReport:
     """
     Shift a storage in all types of a module, and in all constants of these types.
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from xdsl.ir import Block, Operation, SSAValue
 
 from qdialect.dialects.quant import UniformQuantizedType
-from qdialect.folding.report import FoldReport
-from qdialect.ops.interface import Code, name_of
-from qdialect.ops.rules import Relation
+from qdialect.folding.report import PassReport
+from qdialect.ops.interface import RefusalCode, name_of
+from qdialect.ops.rules import RuleKind
 
 if TYPE_CHECKING:
     import numpy as np
@@ -52,7 +52,7 @@ class Stored(NamedTuple):
     type: UniformQuantizedType
     bits: int
     """The width of the storage, which may exceed that of the type."""
-    relation: Relation
+    rule: RuleKind
     scheme: str = ""
     """The name of the scheme that chose them; empty if the module, or the user, gave them."""
     origin: str = ""
@@ -88,7 +88,7 @@ class ValueReport(NamedTuple):
     """The range that was recorded, or that a constant has."""
     stored: Stored | None = None
     reads: Sequence[Reader] = ()
-    code: Code | None = None
+    code: RefusalCode | None = None
     reason: str = ""
     """Why it stays float."""
 
@@ -104,7 +104,7 @@ class ValueReport(NamedTuple):
 
 
 @dataclass
-class QuantizationReport(FoldReport):
+class QuantizationReport(PassReport):
     """The report of a pass that quantizes: of ops, and of values."""
 
     values: list[ValueReport] = field(default_factory=list[ValueReport])

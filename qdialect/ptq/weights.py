@@ -41,21 +41,21 @@ from qdialect.dialects.quant.storage import element_type_of
 from qdialect.folding.graph import FoldGraph
 from qdialect.folding.inlining import inline_calls
 from qdialect.folding.moved_constant import MovedConstant
-from qdialect.folding.report import FoldRecord, Outcome
+from qdialect.folding.report import Outcome, PassRecord
 from qdialect.folding.writing import constant_like
 from qdialect.ir.elements import element_dtype
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.xdsl_private import NAME_OF_UNREGISTERED
 from qdialect.ops.interface import (
-    Code,
-    NotFoldable,
+    Refusal,
+    RefusalCode,
     elements_attribute_of,
     find_attribute,
     models_of,
     name_of,
 )
 from qdialect.ops.products import Contraction, Lookup, layer_of
-from qdialect.ops.rules import Relation
+from qdialect.ops.rules import RuleKind
 from qdialect.ops.unused_ops import erase_unused
 from qdialect.ptq.calibration.keys import keys_of
 from qdialect.ptq.schemes.arrays import array_range, quantize_array
@@ -191,13 +191,13 @@ class _WeightQuantizer:
         for op in list(self._module.walk()):
             try:
                 self._find(op, weights)
-            except NotFoldable as error:
+            except Refusal as error:
                 self._refuse(op, error)
         replaced = list[SSAValue]()
         for weight in weights.values():
             try:
                 new = self._quantized(weight)
-            except NotFoldable as error:
+            except Refusal as error:
                 for op in weight.layers:
                     self._refuse(op, error)
                 self._explain(weight, None, error)
@@ -208,21 +208,21 @@ class _WeightQuantizer:
         erase_unused([cast(Operation, value.owner) for value in replaced])
         return self.report
 
-    def _refuse(self, op: Operation, error: NotFoldable) -> None:
-        record = FoldRecord(Outcome.REFUSED, op, name_of(op), code=error.code, reason=str(error))
+    def _refuse(self, op: Operation, error: Refusal) -> None:
+        record = PassRecord(Outcome.REFUSED, op, name_of(op), code=error.code, reason=str(error))
         self.report.records.append(record)
 
     def _find(self, op: Operation, weights: dict[SSAValue, _Weight]) -> None:
-        """Add the weights of a layer. Raises NotFoldable if they are not constant."""
+        """Add the weights of a layer. Raises Refusal if they are not constant."""
         if (layer := layer_of(op)) is None:
             return
         sides = list(sides_of(layer))
-        refusals = list[NotFoldable]()
+        refusals = list[Refusal]()
         for number, axes in sides:
             value = self._graph.final(op.operands[number])
             try:
                 moved = self._constant(value, op)
-            except NotFoldable as error:
+            except Refusal as error:
                 refusals.append(error)
                 continue
             use = op, number
@@ -278,26 +278,26 @@ class _WeightQuantizer:
         return True
 
     def _constant(self, value: SSAValue, user: Operation) -> MovedConstant:
-        """The constant behind a weight. Raises NotFoldable if its elements are not floats."""
+        """The constant behind a weight. Raises Refusal if its elements are not floats."""
         moved = self._graph.known(value, user)
         if moved.casts or moved.is_quantized:
-            raise NotFoldable(Code.QUANTIZED, "its weights are quantized")
+            raise Refusal(RefusalCode.QUANTIZED, "its weights are quantized")
         if not isinstance(moved.layers[0].element_type, AnyFloat):
-            raise NotFoldable(Code.UNKNOWN_OP, "its weights are not floats")
+            raise Refusal(RefusalCode.UNKNOWN_OP, "its weights are not floats")
         return moved
 
     def _quantized(self, weight: _Weight) -> Operation:
-        """Insert the quantized weight and its cast, and return the cast. Raises NotFoldable."""
+        """Insert the quantized weight and its cast, and return the cast. Raises Refusal."""
         for source in weight.moved.provenance.sources:
             if (other := self._other_user(source.results[0])) is not None:
-                raise NotFoldable(Code.USES, f"its weights are used by '{name_of(other)}' too")
+                raise Refusal(RefusalCode.USES, f"its weights are used by '{name_of(other)}' too")
         if weight.moved.repeated_bytes:
-            raise NotFoldable(Code.GROWTH, "its weights are repeated by a shape op")
-        refusal: NotFoldable | None = None
+            raise Refusal(RefusalCode.GROWTH, "its weights are repeated by a shape op")
+        refusal: Refusal | None = None
         for granularity in self._policy.granularities:
             try:
                 blocks = self._blocks(weight, granularity)
-            except NotFoldable as error:
+            except Refusal as error:
                 refusal = refusal or error
                 continue
             return self._write(weight, blocks, granularity)
@@ -319,14 +319,16 @@ class _WeightQuantizer:
         return None
 
     def _blocks(self, weight: _Weight, granularity: WeightGranularity) -> Blocks:
-        """The elements that share a slot. Raises NotFoldable."""
+        """The elements that share a slot. Raises Refusal."""
         if granularity is WeightGranularity.TENSOR:
             return PER_TENSOR
         shape = weight.moved.shape
         # Axes of length 1 are ignored, unless there are no others.
         all_axes = {WeightAxes(*(long_axes(axes, shape) for axes in each)) for each in weight.axes}
         if len(all_axes) > 1:
-            raise NotFoldable(Code.GRANULARITY, "its weights are read along other axes by others")
+            raise Refusal(
+                RefusalCode.GRANULARITY, "its weights are read along other axes by others"
+            )
         (axes,) = all_axes
         return blocks_of_weight(axes, shape, granularity, self._policy.block_size)
 
@@ -337,7 +339,7 @@ class _WeightQuantizer:
         try:
             codes, type = quantized_values(values, expressed, scheme, blocks)
         except (VerifyException, TooManySlotsError, ValueError) as error:
-            raise NotFoldable(Code.ILLEGAL_TYPE, f"its weights: {error}") from None
+            raise Refusal(RefusalCode.ILLEGAL_TYPE, f"its weights: {error}") from None
         self._explain(weight, self._stored(values, codes, type, expressed))
         sources = weight.moved.provenance.sources
         if self.is_dequantized:
@@ -357,7 +359,7 @@ class _WeightQuantizer:
         kind = "fake-quantized in " if self.is_dequantized else ""
         for op in weight.layers:
             self.report.records.append(
-                FoldRecord(
+                PassRecord(
                     Outcome.QUANTIZED,
                     op,
                     name_of(op),
@@ -383,7 +385,7 @@ class _WeightQuantizer:
         return Stored(
             element,
             element.storage_format.width,
-            Relation.GIVEN,
+            RuleKind.GIVEN,
             name_of_scheme(scheme),
             range=(float(found.minimum.item()), float(found.maximum.item())),
             decibels=Noise.between(before, after).decibels,
@@ -393,7 +395,7 @@ class _WeightQuantizer:
         )
 
     def _explain(
-        self, weight: _Weight, stored: Stored | None, error: NotFoldable | None = None
+        self, weight: _Weight, stored: Stored | None, error: Refusal | None = None
     ) -> None:
         """Report the stored form of a weight, or why it stays float, if a report is requested."""
         if self.keys is None:
@@ -415,18 +417,18 @@ class _WeightQuantizer:
 def blocks_of_weight(
     axes: WeightAxes, shape: Shape, granularity: WeightGranularity, block_size: int
 ) -> Blocks:
-    """Which elements of a weight of `shape` share a slot. Raises NotFoldable."""
+    """Which elements of a weight of `shape` share a slot. Raises Refusal."""
     if granularity is WeightGranularity.TENSOR:
         return PER_TENSOR
     channels, contracted = axes
     sizes = dict.fromkeys(channels, 1)
     if granularity is WeightGranularity.BLOCK:
         if not contracted:
-            raise NotFoldable(Code.GRANULARITY, "the layer sums over no axis of its weights")
+            raise Refusal(RefusalCode.GRANULARITY, "the layer sums over no axis of its weights")
         axis = contracted[-1]
         if shape[axis] % block_size:
-            raise NotFoldable(
-                Code.GRANULARITY,
+            raise Refusal(
+                RefusalCode.GRANULARITY,
                 f"blocks of {block_size} do not divide axis {axis} of its weights, of length "
                 f"{shape[axis]}",
             )

@@ -20,8 +20,8 @@ from qdialect.ops.attributes import integer_of
 from qdialect.ops.computed_integers import Integers, integer_function
 from qdialect.ops.elementwise import elementwise_op, same_shape, write_like
 from qdialect.ops.interface import (
-    Code,
-    NotFoldable,
+    Refusal,
+    RefusalCode,
     find_attribute,
     name_of,
     register_constant,
@@ -109,10 +109,10 @@ The scalar function of each op of the dialect, which applies to scalars and to e
 
 
 def term_of(op: Operation, operands: Sequence[Term]) -> Term:
-    """The result of an op on scalars. Raises NotFoldable for unknown ops."""
+    """The result of an op on scalars. Raises Refusal for unknown ops."""
     arithmetic = ARITHMETIC.get(name_of(op))
     if arithmetic is None:
-        raise NotFoldable(Code.ARITHMETIC, f"'{name_of(op)}' is not part of a dequantization")
+        raise Refusal(RefusalCode.ARITHMETIC, f"'{name_of(op)}' is not part of a dequantization")
     _require_no_fast_math(op)
     return Apply(arithmetic, tuple(operands), op.results[0].type)
 
@@ -124,9 +124,9 @@ def _read(op: Operation, operands: Operands) -> Elementwise:
 
 
 def _require_no_fast_math(op: Operation) -> None:
-    """Raise NotFoldable if fast-math flags allow other results than those of IEEE 754."""
+    """Raise Refusal if fast-math flags allow other results than those of IEEE 754."""
     flags = find_attribute(op, "fastmath")
     if isinstance(flags, FastMathFlagsAttr) and flags.data:
-        raise NotFoldable(Code.ARITHMETIC, f"'{name_of(op)}' has fast-math flags")
+        raise Refusal(RefusalCode.ARITHMETIC, f"'{name_of(op)}' has fast-math flags")
     if find_attribute(op, "roundingmode") is not None:
-        raise NotFoldable(Code.ARITHMETIC, f"'{name_of(op)}' has a rounding mode")
+        raise Refusal(RefusalCode.ARITHMETIC, f"'{name_of(op)}' has a rounding mode")

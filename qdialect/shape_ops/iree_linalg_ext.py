@@ -25,7 +25,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from qdialect.ir.value_types import element_type_or_self, is_tensor
 from qdialect.ops.attributes import attribute_of
 from qdialect.ops.elementwise import conversion, elementwise_op, recreated, shape_of_type
-from qdialect.ops.interface import Code, NotFoldable, find_attribute, set_attribute
+from qdialect.ops.interface import Refusal, RefusalCode, find_attribute, set_attribute
 from qdialect.ops.models import Operands
 from qdialect.ops.terms import (
     Apply,
@@ -68,7 +68,7 @@ def _dequantize(op: Operation, operands: Operands) -> Elementwise:
     maps = cast("ArrayAttr[Attribute]", attribute_of(op, "indexing_maps")).data
     *loops, results = [_loops_of(map) for map in maps]
     if sorted(results) != list(range(len(results))) or not 2 <= len(inputs) <= 3:
-        raise NotFoldable(Code.ARITHMETIC, "its result is not written in a permutation of axes")
+        raise Refusal(RefusalCode.ARITHMETIC, "its result is not written in a permutation of axes")
     tensors: list[SSAValue] = []
     axes: list[tuple[int, ...]] = []
     terms: list[Term] = []
@@ -88,7 +88,7 @@ def _dequantize(op: Operation, operands: Operands) -> Elementwise:
 def _loops_of(map: Attribute) -> list[int]:
     expressions = cast(AffineMapAttr, map).data.results
     if not all(isinstance(each, AffineDimExpr) for each in expressions):
-        raise NotFoldable(Code.ARITHMETIC, "its indexing maps do more than name axes")
+        raise Refusal(RefusalCode.ARITHMETIC, "its indexing maps do more than name axes")
     return [cast(AffineDimExpr, each).position for each in expressions]
 
 
@@ -96,7 +96,7 @@ def _scalar(value: SSAValue) -> Scalar:
     owner = value.owner
     held = find_attribute(owner, "value") if isinstance(owner, ConstantOp) else None
     if not isinstance(held, IntegerAttr | FloatAttr):
-        raise NotFoldable(Code.ARITHMETIC, "its scale or zero point is not a constant")
+        raise Refusal(RefusalCode.ARITHMETIC, "its scale or zero point is not a constant")
     return Scalar(cast("FloatAttr[Any]", held))
 
 
@@ -109,7 +109,7 @@ def _term(terms: Sequence[Term], result: Attribute, *, is_unsigned: bool) -> Ter
     stored, scale, *zero_points = terms
     type, expressed = stored.type, scale.type
     if not isinstance(type, IntegerType) or not isinstance(expressed, AnyFloat):
-        raise NotFoldable(Code.ARITHMETIC, f"'{type}' is not dequantized")
+        raise Refusal(RefusalCode.ARITHMETIC, f"'{type}' is not dequantized")
     extend = Arithmetic.ZERO_EXTEND if is_unsigned else Arithmetic.SIGN_EXTEND
     to_float = Arithmetic.SIGNED_TO_FLOAT
     value = stored
@@ -118,7 +118,7 @@ def _term(terms: Sequence[Term], result: Attribute, *, is_unsigned: bool) -> Ter
         wide = IntegerType(max(8, 1 << type.bitwidth.bit_length()))
         of_zero_point = zero_point.type
         if not isinstance(of_zero_point, IntegerType) or wide.bitwidth > 64:
-            raise NotFoldable(Code.ARITHMETIC, f"zero points of '{of_zero_point}' may wrap")
+            raise Refusal(RefusalCode.ARITHMETIC, f"zero points of '{of_zero_point}' may wrap")
         if cast(IntegerType, of_zero_point).bitwidth < wide.bitwidth:
             zero_point = Apply(Arithmetic.SIGN_EXTEND, (zero_point,), wide)
         value = Apply(Arithmetic.SUBTRACT, (Apply(extend, (stored,), wide), zero_point), wide)
@@ -130,5 +130,5 @@ def _term(terms: Sequence[Term], result: Attribute, *, is_unsigned: bool) -> Ter
         return term
     arithmetic = conversion(expressed, result)
     if arithmetic is None:
-        raise NotFoldable(Code.ARITHMETIC, f"'{expressed}' is not converted to '{result}'")
+        raise Refusal(RefusalCode.ARITHMETIC, f"'{expressed}' is not converted to '{result}'")
     return Apply(arithmetic, (term,), result)

@@ -40,8 +40,8 @@ from qdialect.ops.elementwise import (
     shape_of_type,
 )
 from qdialect.ops.interface import (
-    Code,
-    NotFoldable,
+    Refusal,
+    RefusalCode,
     find_attribute,
     name_of,
     set_attribute,
@@ -78,27 +78,27 @@ def _generic(op: Operation, operands: Operands) -> Movements:
     _require_moved(op)
     maps = attribute_of(op, "indexing_maps")
     if not isinstance(maps, ArrayAttr):
-        raise NotFoldable(Code.UNKNOWN_OP, "it has no indexing maps")
+        raise Refusal(RefusalCode.UNKNOWN_OP, "it has no indexing maps")
     inputs, results = map(_axes_of, cast(ArrayAttr[Attribute], maps).data)
     shape = shape_of(op.results[0])
     if None in results or len(set(results)) != len(shape):
-        raise NotFoldable(Code.UNKNOWN_OP, "its result is not written in a permutation of axes")
+        raise Refusal(RefusalCode.UNKNOWN_OP, "its result is not written in a permutation of axes")
     axes = [None if loop is None else results.index(loop) for loop in inputs]
     return Movements(op.operands[:1], movements_along(axes, shape_of(op.operands[0]), shape))
 
 
 def _require_moved(op: Operation) -> None:
-    """Raise NotFoldable unless the result holds the elements of the first operand."""
+    """Raise Refusal unless the result holds the elements of the first operand."""
     _require_result(op)
     block = op.regions[0].block
     yielded = list(block.last_op.operands) if block.last_op is not None else []
     if len(op.operands) != 2 or block.first_op is not block.last_op or yielded != [block.args[0]]:
-        raise NotFoldable(Code.UNKNOWN_OP, "its body does more than yield its input")
+        raise Refusal(RefusalCode.UNKNOWN_OP, "its body does more than yield its input")
 
 
 def _require_result(op: Operation) -> None:
     if len(op.results) != 1:
-        raise NotFoldable(Code.UNKNOWN_OP, "its result is not a tensor")
+        raise Refusal(RefusalCode.UNKNOWN_OP, "its result is not a tensor")
 
 
 def _axes_of(map: Attribute) -> list[int | None]:
@@ -110,7 +110,7 @@ def _axes_of(map: Attribute) -> list[int | None]:
         elif isinstance(expression, AffineConstantExpr) and expression.value == 0:
             axes.append(None)
         else:
-            raise NotFoldable(Code.UNKNOWN_OP, "its indexing maps do more than name axes")
+            raise Refusal(RefusalCode.UNKNOWN_OP, "its indexing maps do more than name axes")
     return axes
 
 
@@ -161,16 +161,16 @@ def _loops(op: Operation) -> _Loops:
     _require_result(op)
     kinds = cast("ArrayAttr[Attribute]", attribute_of(op, "iterator_types")).data
     if any(kind != kinds[0] or "parallel" not in str(kind) for kind in kinds):
-        raise NotFoldable(Code.ARITHMETIC, "its loops are not parallel")
+        raise Refusal(RefusalCode.ARITHMETIC, "its loops are not parallel")
     maps = cast("ArrayAttr[Attribute]", attribute_of(op, "indexing_maps")).data
     *inputs, results = map(_axes_of, maps)
     loops = [loop for loop in results if loop is not None]
     if len(loops) < len(results) or sorted(loops) != list(range(len(kinds))):
-        raise NotFoldable(Code.ARITHMETIC, "its result is not written in a permutation of axes")
+        raise Refusal(RefusalCode.ARITHMETIC, "its result is not written in a permutation of axes")
     for named, operand in zip(inputs, op.operands, strict=False):
         lengths = zip(named, shape_of(operand), strict=True)
         if any(loop is None and length != 1 for loop, length in lengths):
-            raise NotFoldable(Code.ARITHMETIC, "its indexing maps do more than name axes")
+            raise Refusal(RefusalCode.ARITHMETIC, "its indexing maps do more than name axes")
     axes = tuple(
         tuple(None if loop is None else loops.index(loop) for loop in named) for named in inputs
     )
@@ -187,7 +187,7 @@ def _term_of_body(op: Operation) -> Term:
             break
         terms[inner.results[0]] = term_of(inner, [_term(value, terms) for value in inner.operands])
     if block.last_op is None or len(block.last_op.operands) != 1:
-        raise NotFoldable(Code.ARITHMETIC, "it yields more than one element")
+        raise Refusal(RefusalCode.ARITHMETIC, "it yields more than one element")
     return _term(block.last_op.operands[0], terms)
 
 
@@ -198,7 +198,7 @@ def _term(value: SSAValue, terms: Mapping[SSAValue, Term]) -> Term:
     constant = find_attribute(owner, "value") if isinstance(owner, Operation) else None
     if isinstance(constant, IntegerAttr | FloatAttr) and isinstance(owner, ConstantOp):
         return Scalar(cast("FloatAttr[Any]", constant))
-    raise NotFoldable(Code.ARITHMETIC, "its body reads values that are not constants")
+    raise Refusal(RefusalCode.ARITHMETIC, "its body reads values that are not constants")
 
 
 @integer_function("linalg.generic")
@@ -224,7 +224,7 @@ def _compute_integers(op: Operation, of: Sequence[Integers]) -> NDArray[Any]:
             known[result] = integers_of_op(inner, [known[value] for value in inner.operands])
     (yielded,) = cast(Operation, block.last_op).operands
     if yielded not in known:
-        raise NotFoldable(Code.UNKNOWN_OP, "it yields what it writes to")
+        raise Refusal(RefusalCode.UNKNOWN_OP, "it yields what it writes to")
     return np.broadcast_to(known[yielded], shape)
 
 

@@ -56,8 +56,8 @@ from qdialect.ops.elementwise import (
     with_shape,
 )
 from qdialect.ops.interface import (
-    Code,
-    NotFoldable,
+    Refusal,
+    RefusalCode,
     find_attribute,
     name_of,
     register_constant,
@@ -120,7 +120,7 @@ def _slice(op: Operation, operands: Operands) -> Movements:
     starts, sizes, steps = [0] * len(shape), [*static_shape_of(op.results[0])], [1] * len(shape)
     given = [_optional(op, number, operands) for number in range(1, 5)]
     if given[0] is None or given[1] is None:
-        raise NotFoldable(Code.UNKNOWN_OP, "it lacks starts or ends")
+        raise Refusal(RefusalCode.UNKNOWN_OP, "it lacks starts or ends")
     axes = range(len(given[0])) if given[2] is None else given[2]
     backward: list[int] = []
     for at, axis in enumerate(axes):
@@ -158,10 +158,10 @@ def _tile(op: Operation, operands: Operands) -> Movements:
 def _pad(op: Operation, operands: Operands) -> Movements:
     mode, shape = find_attribute(op, "mode"), static_shape_of(op.operands[0])
     if mode is not None and str(mode) != '"constant"':
-        raise NotFoldable(Code.PADDING, f"it pads in the mode {mode}")
+        raise Refusal(RefusalCode.PADDING, f"it pads in the mode {mode}")
     widths, axes = _optional(op, 1, operands), _optional(op, 3, operands)
     if widths is None:
-        raise NotFoldable(Code.UNKNOWN_OP, "it does not say how many elements it adds")
+        raise Refusal(RefusalCode.UNKNOWN_OP, "it does not say how many elements it adds")
     low, high = [0] * len(shape), [0] * len(shape)
     for at, axis in enumerate(range(len(shape)) if axes is None else axes):
         low[axis], high[axis] = widths[at], widths[at + len(widths) // 2]
@@ -175,7 +175,7 @@ def _depth_to_space(op: Operation, operands: Operands) -> Movements:
     batches, channels, height, width = static_shape_of(op.operands[0])
     size, mode = integer_of(op, "blocksize"), str(find_attribute(op, "mode") or _DEPTH_FIRST)
     if mode not in _DEPTH_ORDERS:
-        raise NotFoldable(Code.UNKNOWN_OP, f"its mode {mode} is not known")
+        raise Refusal(RefusalCode.UNKNOWN_OP, f"its mode {mode} is not known")
     depth = channels // (size * size)
     blocks = (size, size, depth) if mode == _DEPTH_FIRST else (depth, size, size)
     movements = [
@@ -230,7 +230,7 @@ def _write_per_block(
         axes = (axis,)
         set_attribute(new, "block_size", IntegerAttr(sizes[axis], _SIGNED))
     elif len(axes) > 1:
-        raise NotFoldable(Code.ARITHMETIC, "its scales would vary along several axes")
+        raise Refusal(RefusalCode.ARITHMETIC, "its scales would vary along several axes")
     if axes:
         set_attribute(new, "axis", IntegerAttr(axes[0], _SIGNED))
     return [new]
@@ -258,7 +258,7 @@ def _per_block(
     if block := _block_size(op):
         grid = tuple(n // block if at == axis else n for at, n in enumerate(shape))
         if block < 0 or scales != grid or not 0 <= axis < len(shape) or shape[axis] % block:
-            raise NotFoldable(Code.ARITHMETIC, "its blocks do not match its shape")
+            raise Refusal(RefusalCode.ARITHMETIC, "its blocks do not match its shape")
         along = tuple(range(len(shape)))
     elif scales:
         is_one = scales == (1,) and (axis >= len(shape) or shape[axis] != 1)
@@ -280,7 +280,7 @@ def _quantize(op: Operation, operands: Operands) -> Elementwise:
 
 def _quantized(types: Sequence[Attribute], stored: Attribute) -> Term:
     if not isinstance(types[0], AnyFloat) or not isinstance(stored, IntegerType):
-        raise NotFoldable(Code.ARITHMETIC, f"'{types[0]}' is not quantized to '{stored}'")
+        raise Refusal(RefusalCode.ARITHMETIC, f"'{types[0]}' is not quantized to '{stored}'")
     inputs = tuple(Input(number, type) for number, type in enumerate(types))
     return Apply(Arithmetic.QUANTIZE, inputs, cast(Attribute, stored))
 
@@ -289,12 +289,12 @@ def _dequantized(types: Sequence[Attribute], expressed: Attribute) -> Term:
     def real(number: int) -> Term:
         arithmetic = conversion(types[number], expressed)
         if arithmetic is None:
-            raise NotFoldable(Code.ARITHMETIC, f"'{types[number]}' is not dequantized")
+            raise Refusal(RefusalCode.ARITHMETIC, f"'{types[number]}' is not dequantized")
         return Apply(arithmetic, (Input(number, types[number]),), expressed)
 
     if types[1] != expressed:
-        raise NotFoldable(
-            Code.ARITHMETIC, f"its result is '{expressed}', but its scales are '{types[1]}'"
+        raise Refusal(
+            RefusalCode.ARITHMETIC, f"its result is '{expressed}', but its scales are '{types[1]}'"
         )
     difference = real(0)
     if len(types) > 2:
@@ -339,7 +339,7 @@ def _multiply(op: Operation, operands: Operands) -> Elementwise:
 def _reshape_again(op: Operation, operand: SSAValue, type: Attribute) -> list[Operation]:
     shape, lengths = op.operands[1], shape_of_type(type)
     if not isinstance(shape.owner, Operation) or name_of(shape.owner) != "onnx.Constant":
-        raise NotFoldable(Code.UNKNOWN_OP, "its shape is not a constant")
+        raise Refusal(RefusalCode.UNKNOWN_OP, "its shape is not a constant")
     constant = recreated(shape.owner, [], with_shape(shape.type, (len(lengths),)))
     numbers = TensorType(tensor_element_type(shape.type), [len(lengths)])
     values = DenseIntOrFPElementsAttr.from_list(cast(Any, numbers), list(lengths))

@@ -65,8 +65,8 @@ from qdialect.ops.elementwise import (
     shape_of_type,
 )
 from qdialect.ops.interface import (
-    Code,
-    NotFoldable,
+    Refusal,
+    RefusalCode,
     find_attribute,
     name_of,
     register_carrier,
@@ -177,7 +177,7 @@ def _axes(value: SSAValue, operands: Operands, rank: int) -> tuple[int, ...]:
     """Axes of a tensor of `rank`; negative ones count from the end."""
     axes = tuple(each + rank if each < 0 else each for each in _integers(value, operands))
     if not all(0 <= axis < rank for axis in axes):
-        raise NotFoldable(Code.UNKNOWN_OP, f"a tensor of rank {rank} has no such axis")
+        raise Refusal(RefusalCode.UNKNOWN_OP, f"a tensor of rank {rank} has no such axis")
     return axes
 
 
@@ -211,7 +211,7 @@ def _transpose(op: Operation, operands: Operands) -> Movements:
 def _reversed_axes(op: Operation, operands: Operands) -> Movements:
     rank = len(shape_of(op.operands[0]))
     if rank > 2 and name_of(op) == "torch.aten.t":
-        raise NotFoldable(Code.UNKNOWN_OP, f"it does not transpose a tensor of rank {rank}")
+        raise Refusal(RefusalCode.UNKNOWN_OP, f"it does not transpose a tensor of rank {rank}")
     return _one(op, Transpose(tuple(reversed(range(rank)))))
 
 
@@ -283,7 +283,7 @@ def _pad(op: Operation, operands: Operands) -> Movements:
     """Its widths are of the last axis first; axes without widths stay."""
     shape, widths = shape_of(op.operands[0]), _integers(op.operands[1], operands)
     if not _is_zero(op.operands[2]):
-        raise NotFoldable(Code.PADDING, "it pads with another number than 0.0")
+        raise Refusal(RefusalCode.PADDING, "it pads with another number than 0.0")
     rest = [0] * (len(shape) - len(widths) // 2)
     low, high = ([*rest, *reversed(widths[end::2])] for end in (0, 1))
     return _one(op, *padded(shape, low, high, with_zero=True))
@@ -325,14 +325,14 @@ def _promoted(term: Term, result: Attribute) -> Term:
     found = _converted(term, result)
     if found.arithmetic is Arithmetic.TRUNCATE_FLOAT:
         # torch multiplies by the unrounded scalar.
-        raise NotFoldable(Code.ARITHMETIC, f"it computes '{result}' with '{term.type}'")
+        raise Refusal(RefusalCode.ARITHMETIC, f"it computes '{result}' with '{term.type}'")
     return found
 
 
 def _check_operands(op: Operation, count: int) -> None:
-    """Raise NotFoldable if an op has fewer operands: the dialect does not verify it."""
+    """Raise Refusal if an op has fewer operands: the dialect does not verify it."""
     if len(op.operands) < count:
-        raise NotFoldable(Code.UNKNOWN_OP, f"it has {len(op.operands)} operands, not {count}")
+        raise Refusal(RefusalCode.UNKNOWN_OP, f"it has {len(op.operands)} operands, not {count}")
 
 
 def _of_two(op: Operation, arithmetic: Arithmetic) -> Elementwise:
@@ -349,7 +349,7 @@ def _with_scalar(op: Operation, arithmetic: Arithmetic) -> Elementwise:
     _check_operands(op, 2)
     (value, result), other = _types_of(op), _scalar(op.operands[1])
     if value != result or not isinstance(result, Float32Type | Float64Type):
-        raise NotFoldable(Code.ARITHMETIC, f"it computes '{result}' from '{value}' and a number")
+        raise Refusal(RefusalCode.ARITHMETIC, f"it computes '{result}' from '{value}' and a number")
     scalar: Term = other if other.type == result else _converted(other, result)
     whole = tuple(range(len(shape_of(op.operands[0]))))
     term = Apply(arithmetic, (Input(0, value), scalar), result)
@@ -357,9 +357,9 @@ def _with_scalar(op: Operation, arithmetic: Arithmetic) -> Elementwise:
 
 
 def _check_once(value: SSAValue, operands: Operands) -> None:
-    """Raise NotFoldable if the subtrahend is multiplied before."""
+    """Raise Refusal if the subtrahend is multiplied before."""
     if _integer(value, operands) != 1:
-        raise NotFoldable(Code.ARITHMETIC, "its subtrahend is multiplied by 'alpha'")
+        raise Refusal(RefusalCode.ARITHMETIC, "its subtrahend is multiplied by 'alpha'")
 
 
 @elementwise_op("torch.aten.mul.Tensor", write=_write_arithmetic, keeps_rank=True)
@@ -397,7 +397,7 @@ def _convert(op: Operation, operands: Operands) -> Elementwise:
     _check_operands(op, 1)
     value, result = _types_of(op)
     if shape_of(op.operands[0]) != shape_of(op.results[0]):
-        raise NotFoldable(Code.ARITHMETIC, "its result has another shape")
+        raise Refusal(RefusalCode.ARITHMETIC, "its result has another shape")
     term: Term = Input(0, value)
     whole = tuple(range(len(shape_of(op.operands[0]))))
     return Elementwise((op.operands[0],), (whole,), _converted(term, result))
@@ -408,7 +408,7 @@ def _reshape_again(op: Operation, operand: SSAValue, type: Attribute) -> list[Op
     lengths = op.operands[1]
     like = next(iter(items_of(lengths)), None)
     if like is None:
-        raise NotFoldable(Code.UNKNOWN_OP, "its result has rank 0")
+        raise Refusal(RefusalCode.UNKNOWN_OP, "its result has rank 0")
     constants = [
         UnregisteredOp.with_name("torch.constant.int").create(
             result_types=[like.type], properties={"value": IntegerAttr(length, i64)}
@@ -455,7 +455,7 @@ def _difference(value: Term, zero_point: Term, expressed: Attribute) -> Term:
             zero_point = _converted(zero_point, type)
         value = _converted(value, type)
     elif type != expressed:
-        raise NotFoldable(Code.ARITHMETIC, f"zero points are of '{type}'")
+        raise Refusal(RefusalCode.ARITHMETIC, f"zero points are of '{type}'")
     else:
         value = _converted(value, type)
     return Apply(Arithmetic.SUBTRACT, (value, zero_point), type)
@@ -464,7 +464,7 @@ def _difference(value: Term, zero_point: Term, expressed: Attribute) -> Term:
 def _converted(term: Term, type: Attribute) -> Apply:
     arithmetic = conversion(term.type, type)
     if arithmetic is None:
-        raise NotFoldable(Code.ARITHMETIC, f"'{term.type}' is not converted to '{type}'")
+        raise Refusal(RefusalCode.ARITHMETIC, f"'{term.type}' is not converted to '{type}'")
     return Apply(arithmetic, (term,), type)
 
 
@@ -480,7 +480,7 @@ def _of_tensors(op: Operation, axes: tuple[int, ...], *, in_blocks: bool = False
     stored, result = _types_of(op)
     types: list[Attribute] = [tensor_element_type(value.type) for value in tensors]
     if not isinstance(types[1], AnyFloat):
-        raise NotFoldable(Code.ARITHMETIC, f"scales are of '{types[1]}'")
+        raise Refusal(RefusalCode.ARITHMETIC, f"scales are of '{types[1]}'")
     zero_point = Input(2, types[2]) if len(tensors) > 2 else None
     term = _term(stored, zero_point, Input(1, types[1]), _numbers(result))
     whole = tuple(range(len(shape_of(op.operands[0]))))
@@ -497,7 +497,7 @@ def _write_per_channel(at: int) -> Any:
 
     def write(op: Operation, small: Sequence[SmallOperand], type: Attribute) -> list[Operation]:
         if len(small[1].axes) != 1:
-            raise NotFoldable(Code.ARITHMETIC, "its scales would not vary along one axis")
+            raise Refusal(RefusalCode.ARITHMETIC, "its scales would not vary along one axis")
         axis = UnregisteredOp.with_name("torch.constant.int").create(
             result_types=[op.operands[at].type],
             properties={"value": IntegerAttr(small[1].axes[0], i64)},
@@ -541,7 +541,7 @@ def _write_in_groups(
 ) -> list[Operation]:
     shape, grid = shape_of_type(type), shape_of_type(small[1].value.type)
     if len(shape) != 2 or shape[0] != grid[0] or not shape[1] > grid[1] > 0:
-        raise NotFoldable(Code.ARITHMETIC, "its scales would not be per group of the last axis")
+        raise Refusal(RefusalCode.ARITHMETIC, "its scales would not be per group of the last axis")
     size = UnregisteredOp.with_name("torch.constant.int").create(
         result_types=[op.operands[6].type],
         properties={"value": IntegerAttr(shape[1] // grid[1], i64)},
@@ -558,20 +558,20 @@ def _in_groups(op: Operation, operands: Operands) -> Elementwise:
     shape, grid = static_shape_of(op.operands[0]), static_shape_of(op.operands[1])
     size = _integer(op.operands[6], operands)
     if len(shape) != 2 or size < 2 or grid != (shape[0], shape[1] // size) or shape[1] % size:
-        raise NotFoldable(Code.ARITHMETIC, "its groups do not match its shape")
+        raise Refusal(RefusalCode.ARITHMETIC, "its groups do not match its shape")
     return _of_tensors(op, (0, 1), in_blocks=True)
 
 
 def _write_whole(op: Operation, small: Sequence[SmallOperand], type: Attribute) -> list[Operation]:
     if any(operand.axes for operand in small[1:]):
-        raise NotFoldable(Code.ARITHMETIC, "it has only one scale")
+        raise Refusal(RefusalCode.ARITHMETIC, "it has only one scale")
     return [_with_tensors(op, small, type)]
 
 
 @elementwise_op("torch.quantized_decomposed.dequantize_per_tensor.tensor", write=_write_whole)
 def _per_tensor(op: Operation, operands: Operands) -> Elementwise:
     if any(shape_of(value) for value in op.operands[1:3]):
-        raise NotFoldable(Code.ARITHMETIC, "its scale is not a scalar")
+        raise Refusal(RefusalCode.ARITHMETIC, "its scale is not a scalar")
     return _of_tensors(op, ())
 
 
@@ -587,11 +587,11 @@ def _with_numbers(op: Operation, operands: Operands) -> Elementwise:
     stored, result = _types_of(op)
     expressed = _numbers(result)
     if not isinstance(expressed, Float32Type | Float64Type):
-        raise NotFoldable(Code.ARITHMETIC, f"a number is multiplied in '{expressed}'")
+        raise Refusal(RefusalCode.ARITHMETIC, f"a number is multiplied in '{expressed}'")
     scale, zero_point = (_scalar(value) for value in op.operands[1:3])
     if not isinstance(scale.type, AnyFloat) or not isinstance(zero_point.type, IntegerType):
-        raise NotFoldable(
-            Code.ARITHMETIC, "its scale is not a float, or its zero point is not an integer"
+        raise Refusal(
+            RefusalCode.ARITHMETIC, "its scale is not a float, or its zero point is not an integer"
         )
     factor = scale if scale.type == expressed else _converted(scale, expressed)
     whole = tuple(range(len(shape_of(op.operands[0]))))
@@ -605,7 +605,7 @@ def _scalar(value: SSAValue) -> Scalar:
         "torch.constant.int",
         "torch.constant.float",
     ):
-        raise NotFoldable(Code.ARITHMETIC, "its scale or zero point is not a constant")
+        raise Refusal(RefusalCode.ARITHMETIC, "its scale or zero point is not a constant")
     return Scalar(cast("FloatAttr[Any]", held))
 
 
@@ -616,7 +616,7 @@ def _rounded(op: Operation, scale: Term, zero_point: Term | None) -> Term:
     """The operand of rounding and clamping, with the limits of the op."""
     value, result = _types_of(op)
     if not isinstance(value, AnyFloat) or not isinstance(result, IntegerType):
-        raise NotFoldable(Code.ARITHMETIC, f"'{value}' is not quantized to '{result}'")
+        raise Refusal(RefusalCode.ARITHMETIC, f"'{value}' is not quantized to '{result}'")
     operands: tuple[Term, ...] = (Input(0, value), scale)
     operands += () if zero_point is None else (zero_point,)
     return Apply(Arithmetic.QUANTIZE, operands, cast(Attribute, result))
@@ -645,7 +645,7 @@ def _quantize_per_channel(op: Operation, operands: Operands) -> Elementwise:
 @elementwise_op("torch.quantized_decomposed.quantize_per_tensor.tensor", write=_write_whole)
 def _quantize_per_tensor(op: Operation, operands: Operands) -> Elementwise:
     if any(shape_of(value) for value in op.operands[1:3]):
-        raise NotFoldable(Code.ARITHMETIC, "its scale is not a scalar")
+        raise Refusal(RefusalCode.ARITHMETIC, "its scale is not a scalar")
     return _quantized(op, ())
 
 
@@ -665,7 +665,7 @@ def _dequantize(op: Operation, operands: Operands) -> Elementwise:
     """Read an op with a quantized result as its dequantized numbers."""
     stored, result = _types_of(op)
     if not isinstance(stored, UnregisteredAttr) or not isinstance(result, Float32Type):
-        raise NotFoldable(Code.ARITHMETIC, f"'{stored}' is not dequantized to '{result}'")
+        raise Refusal(RefusalCode.ARITHMETIC, f"'{stored}' is not dequantized to '{result}'")
     whole = tuple(range(len(shape_of(op.operands[0]))))
     return Elementwise((op.operands[0],), (whole,), Input(0, stored))
 

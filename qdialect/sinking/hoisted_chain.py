@@ -16,7 +16,7 @@ from qdialect.dialects.quant.casts import CastOp, RequantizeOp, StorageCastOp
 from qdialect.dialects.quant.slot_arrays import Granularity
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.folding.policy import FoldPolicy, spell
-from qdialect.ops.interface import Code, NotFoldable
+from qdialect.ops.interface import Refusal, RefusalCode
 from qdialect.sinking.moving_ops import Form, MovingOp, Scalar
 from qdialect.support.bounded_cache import BoundedCache
 
@@ -43,7 +43,7 @@ class Link:
         """
         This op below `cast`, with a result of element type `element`.
 
-        Raises NotFoldable if no such op exists, or if elements would change.
+        Raises Refusal if no such op exists, or if elements would change.
         """
         moving, padding = self.moving, None
         if isinstance(element, UniformQuantizedType):
@@ -58,7 +58,7 @@ class Link:
     def _zero_points(self, elements: Sequence[Attribute]) -> Iterator[ZeroPoints]:
         """
         The padded regions, given the quantized element type after each movement. Raises
-        NotFoldable.
+        Refusal.
         """
         for movement, element, shape in zip(
             self.moving.movements, elements, self.moving.shapes, strict=True
@@ -66,17 +66,17 @@ class Link:
             if isinstance(movement, Pad):
                 assert isinstance(element, UniformQuantizedType)
                 if DYNAMIC in shape:
-                    raise NotFoldable(Code.DYNAMIC_SHAPE, "a length is only known at run time")
+                    raise Refusal(RefusalCode.DYNAMIC_SHAPE, "a length is only known at run time")
                 bounds = element.storage_type_min, element.storage_type_max
                 range = StorageRange(element.storage_format, *bounds)
                 yield from ZeroPoints.of(movement, element.parameters_on(shape), range)
 
     def _padded(self) -> Iterator[ZeroPoints]:
-        """The padded regions above the cast. Raises NotFoldable."""
+        """The padded regions above the cast. Raises Refusal."""
         return self._zero_points(self.form.elements)
 
     def _check_padding(self, cast: CastOp, elements: Sequence[Attribute]) -> None:
-        """Raise NotFoldable unless `cast` maps the padding to the zero points."""
+        """Raise Refusal unless `cast` maps the padding to the zero points."""
         padding = self.form.padding
         for new in self._zero_points(elements):
             if isinstance(cast, StorageCastOp) and isinstance(padding, IntegerAttr):
@@ -88,12 +88,12 @@ class Link:
                     is_zero = all(old.are_read_as_zero() for old in self._padded())
                 is_exact = is_zero and new.are_quantized_zeros()
             if not is_exact:
-                raise NotFoldable(
-                    Code.PADDING, f"'{cast.name}' does not map its padding to zero points"
+                raise Refusal(
+                    RefusalCode.PADDING, f"'{cast.name}' does not map its padding to zero points"
                 )
 
     def _padding_below(self, cast: CastOp, element: Attribute) -> Scalar | None:
-        """The single element to which `cast` maps all zero points. Raises NotFoldable."""
+        """The single element to which `cast` maps all zero points. Raises Refusal."""
         if not any(isinstance(movement, Pad) for movement in self.moving.movements):
             return None
         regions = self._padded()
@@ -103,8 +103,8 @@ class Link:
                 return IntegerAttr(single, element)  # pyright: ignore[reportArgumentType, reportCallIssue]
         elif all(new.are_read_as_zero() for new in regions):
             return FloatAttr(0.0, element)  # pyright: ignore[reportArgumentType, reportCallIssue]
-        raise NotFoldable(
-            Code.PADDING, f"'{cast.name}' does not map its padding to a single element"
+        raise Refusal(
+            RefusalCode.PADDING, f"'{cast.name}' does not map its padding to a single element"
         )
 
 
@@ -119,7 +119,7 @@ def _types_before(
     """
     The element types before the first and after each movement, given that the last is `element`.
 
-    Raises NotFoldable if no such types exist, or if they have too many scales.
+    Raises Refusal if no such types exist, or if they have too many scales.
     """
     if element.granularity is Granularity.PER_TENSOR:
         return (element,) * (len(movements) + 1)
@@ -127,22 +127,22 @@ def _types_before(
     if (known := _KNOWN_TYPES.get(key)) is not None:
         return known
     if any(DYNAMIC in shape for shape in shapes):
-        raise NotFoldable(Code.DYNAMIC_SHAPE, "a length is only known at run time")
+        raise Refusal(RefusalCode.DYNAMIC_SHAPE, "a length is only known at run time")
     parameters = element.parameters_on(shapes[-1])
     types, slots = [element], element.scales.size
     for movement, shape in zip(reversed(movements), reversed(shapes[:-1]), strict=True):
         try:
             before = pulled_back(movement, parameters, shape)
             if before is None:
-                raise NotFoldable(
-                    Code.NOT_INVERTIBLE,
+                raise Refusal(
+                    RefusalCode.NOT_INVERTIBLE,
                     "no operand type gives its result the scales that the cast needs",
                 )
             type = spell(element, before, Granularity.SUB_CHANNEL)
         except TooManySlotsError as error:
-            raise NotFoldable(Code.PARAMETER_GROWTH, str(error)) from None
+            raise Refusal(RefusalCode.PARAMETER_GROWTH, str(error)) from None
         except VerifyException as error:
-            raise NotFoldable(Code.ILLEGAL_TYPE, str(error)) from None
+            raise Refusal(RefusalCode.ILLEGAL_TYPE, str(error)) from None
         FoldPolicy().check_parameters(type, shape, slots)
         types.append(type)
         parameters = before

@@ -38,7 +38,7 @@ from qdialect.lowering.storage_ops import (
     move_elements,
     unknown_length,
 )
-from qdialect.ops.interface import Code, NotFoldable
+from qdialect.ops.interface import Refusal, RefusalCode
 from qdialect.ops.models import Movements, ShapeOpModel
 from qdialect.ops.reading import ConstantOperands
 
@@ -84,7 +84,7 @@ class MovingOp:
         """
         Read `op`.
 
-        Raises NotFoldable if its movements are not known, or contradict its types.
+        Raises Refusal if its movements are not known, or contradict its types.
         """
         read = known.read(op, model)
         operands, result = [_tensor(value) for value in read.operands], _tensor(op.results[0])
@@ -92,13 +92,13 @@ class MovingOp:
         quantized = [isinstance(element, UniformQuantizedType) for element in elements]
         is_plain = len(set(elements)) == 1 and not isinstance(elements[0], QuantizedType)
         if not operands or not (all(quantized) or is_plain):
-            raise NotFoldable(Code.STALE_TYPE, "its types differ in more than their shapes")
+            raise Refusal(RefusalCode.STALE_TYPE, "its types differ in more than their shapes")
         movements, padding = _without_padding(read, result, known, is_quantized=all(quantized))
         shapes = _shapes(movements, [type.get_shape() for type in operands], result.get_shape())
         moving = cls(op, tuple(read.operands), movements, shapes, padding)
         if not moving.is_static:
             if len(movements) > 1 or not _is_one_slot(elements):
-                raise NotFoldable(Code.DYNAMIC_SHAPE, "a length is only known at run time")
+                raise Refusal(RefusalCode.DYNAMIC_SHAPE, "a length is only known at run time")
         elif all(quantized) and not isinstance(op, ShapeOp):
             # Verifiers of other dialects do not check scales.
             _verify_types(movements, operands, result)
@@ -128,7 +128,7 @@ class MovingOp:
         """
         The form to rebuild the op in, for operands of these element types.
 
-        `elements` are the element types after each movement. Raises NotFoldable if there are no
+        `elements` are the element types after each movement. Raises Refusal if there are no
         ops for that form.
         """
         if self._can_be_copied((*operands, elements[-1]), padding):
@@ -142,9 +142,9 @@ class MovingOp:
                     if is_quantized
                     else "of elements that are not quantized"
                 )
-                raise NotFoldable(Code.UNKNOWN_OP, f"there is no equivalent op for {kind}")
+                raise Refusal(RefusalCode.UNKNOWN_OP, f"there is no equivalent op for {kind}")
             if not is_quantized and (reason := unknown_length(movement, shapes)):
-                raise NotFoldable(Code.DYNAMIC_SHAPE, reason)
+                raise Refusal(RefusalCode.DYNAMIC_SHAPE, reason)
             shapes = (shape,)
         return Form(tuple(elements), padding)
 
@@ -216,12 +216,12 @@ def _is_same(one: Scalar | None, other: Scalar | None) -> bool:
 
 
 def _tensor(value: SSAValue) -> TensorType[Attribute]:
-    """The type of a ranked tensor. Raises NotFoldable."""
+    """The type of a ranked tensor. Raises Refusal."""
     if not isinstance(value.type, TensorType):
-        raise NotFoldable(Code.UNKNOWN_OP, "it does not move a ranked tensor")
+        raise Refusal(RefusalCode.UNKNOWN_OP, "it does not move a ranked tensor")
     type = cast("TensorType[Attribute]", value.type)
     if not isinstance(type.encoding, NoneAttr):
-        raise NotFoldable(Code.ILLEGAL_TYPE, "the encoding of the result is not known")
+        raise Refusal(RefusalCode.ILLEGAL_TYPE, "the encoding of the result is not known")
     return type
 
 
@@ -236,18 +236,18 @@ def _is_one_slot(elements: Sequence[Attribute]) -> bool:
 def _without_padding(
     read: Movements, result: TensorType[Attribute], known: ConstantOperands, *, is_quantized: bool
 ) -> tuple[tuple[Movement, ...], Scalar | None]:
-    """The movements, with any padding as `Pad`, and the padding element. Raises NotFoldable."""
+    """The movements, with any padding as `Pad`, and the padding element. Raises Refusal."""
     movements, padding = list[Movement](), None
     for movement in read.movements:
         if isinstance(movement, PadWith):
             if any(movement.interior):
-                raise NotFoldable(Code.UNKNOWN_OP, "it pads between positions")
+                raise Refusal(RefusalCode.UNKNOWN_OP, "it pads between positions")
             if is_quantized or read.padding is None:
-                raise NotFoldable(Code.PADDING, "the padding has a quantized type")
+                raise Refusal(RefusalCode.PADDING, "the padding has a quantized type")
             padding = _scalar(read.padding, known)
             if padding.type != result.element_type:
-                raise NotFoldable(
-                    Code.PADDING,
+                raise Refusal(
+                    RefusalCode.PADDING,
                     f"elements of type '{result.element_type}' are padded with one of type "
                     f"'{padding.type}'",
                 )
@@ -259,47 +259,47 @@ def _without_padding(
 
 
 def _scalar(value: SSAValue, known: ConstantOperands) -> Scalar:
-    """The only element of a constant. Raises NotFoldable."""
+    """The only element of a constant. Raises Refusal."""
     constants, owner = known.constants, value.owner
     if isinstance(value.type, TensorType):
         elements = constants.read(owner) if isinstance(owner, Operation) else None
         if elements is None:
-            raise NotFoldable(Code.PADDING, "the padding is not constant")
+            raise Refusal(RefusalCode.PADDING, "the padding is not constant")
         if math.prod(elements.shape) != 1:
-            raise NotFoldable(Code.PADDING, "the padding is not one element")
+            raise Refusal(RefusalCode.PADDING, "the padding is not one element")
         stored = as_view(elements).array().reshape(-1)[0]
         type = cast("TensorType[Attribute]", value.type).element_type
     else:
         stored, type, casts = constants.element(value)
         if casts:
-            raise NotFoldable(Code.PADDING, "the padding is the result of a cast")
+            raise Refusal(RefusalCode.PADDING, "the padding is the result of a cast")
     if isinstance(type, IntegerType):
         return IntegerAttr(int(stored), cast(IntegerType, type), truncate_bits=True)
     if isinstance(type, AnyFloat):
         return FloatAttr(type.unpack(stored.tobytes(), 1)[0], type)
-    raise NotFoldable(Code.PADDING, "the padding is not a known number")
+    raise Refusal(RefusalCode.PADDING, "the padding is not a known number")
 
 
 def _shapes(
     movements: Sequence[Movement], operands: Sequence[Shape], declared: Shape
 ) -> tuple[Shape, ...]:
-    """The shape after each movement, of which the last is `declared`. Raises NotFoldable."""
+    """The shape after each movement, of which the last is `declared`. Raises Refusal."""
     shapes, moved = list[Shape](), operands
     try:
         for movement in movements:
             moved = [movement.result_shape(*moved)]
             shapes += moved
     except MovementError as error:
-        raise NotFoldable(Code.UNKNOWN_OP, str(error)) from None
+        raise Refusal(RefusalCode.UNKNOWN_OP, str(error)) from None
     pairs = zip(shapes[-1], declared, strict=False)
     if len(shapes[-1]) != len(declared) or any(
         one != other and DYNAMIC not in (one, other) for one, other in pairs
     ):
-        raise NotFoldable(
-            Code.UNKNOWN_OP, f"its result has shape {list(declared)}, not {list(shapes[-1])}"
+        raise Refusal(
+            RefusalCode.UNKNOWN_OP, f"its result has shape {list(declared)}, not {list(shapes[-1])}"
         )
     if any(len(shape) > MAX_RANK for shape in (*operands, *shapes)):
-        raise NotFoldable(Code.UNKNOWN_OP, f"a rank is more than {MAX_RANK}")
+        raise Refusal(RefusalCode.UNKNOWN_OP, f"a rank is more than {MAX_RANK}")
     return (*shapes[:-1], declared)
 
 
@@ -309,10 +309,10 @@ def _verify_types(
     result: TensorType[Attribute],
 ) -> None:
     """
-    Raise NotFoldable if the declared result type is not the one that follows from the operands.
+    Raise Refusal if the declared result type is not the one that follows from the operands.
     """
     *of, declared = (cast(QuantizedTensor, type) for type in (*operands, result))
     try:
         verify_movement(Chain.of(movements), of, declared)
     except VerifyException as error:
-        raise NotFoldable(Code.STALE_TYPE, str(error)) from None
+        raise Refusal(RefusalCode.STALE_TYPE, str(error)) from None

@@ -14,13 +14,13 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from qdialect.dialects.quant.casts import CastOp
 from qdialect.dialects.quant.storage import QuantizedType
 from qdialect.dialects.quant.types import UniformQuantizedType
-from qdialect.folding.report import FoldRecord, FoldReport, Outcome
+from qdialect.folding.report import Outcome, PassRecord, PassReport
 from qdialect.ir.ordering import operands_first
 from qdialect.ir.replacements import Replacements
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import tensor_element_type
 from qdialect.lowering.storage_ops import StorageBuilder
-from qdialect.ops.interface import Code, NotFoldable, model_of, models_of, name_of
+from qdialect.ops.interface import Refusal, RefusalCode, model_of, models_of, name_of
 from qdialect.ops.models import ShapeOpModel
 from qdialect.ops.reading import ConstantOperands, Constants
 from qdialect.ops.unused_ops import erase_with_unused
@@ -29,7 +29,7 @@ from qdialect.sinking.joining import join_casts
 from qdialect.sinking.moving_ops import MovingOp
 
 
-def sink_shapes(module: ModuleOp, context: Context) -> FoldReport:
+def sink_shapes(module: ModuleOp, context: Context) -> PassReport:
     """
     Move the shape ops of a module below the casts of the quant dialect that are their only users.
 
@@ -57,7 +57,7 @@ class _Sinking:
     known: ConstantOperands
     original: Collection[Operation]
     """The casts and shape ops of the module before the pass: only these are reported."""
-    report: FoldReport = field(default_factory=lambda: FoldReport(verb="sunk"))
+    report: PassReport = field(default_factory=lambda: PassReport(verb="sunk"))
     blocked: dict[SSAValue, None] = field(default_factory=dict[SSAValue, None])
     """Values above which no cast could be hoisted because of their users."""
 
@@ -72,7 +72,7 @@ class _Sinking:
         self.blocked.clear()
         return any(_is_free(value) for value in blocked)
 
-    def tell(self, record: FoldRecord) -> None:
+    def tell(self, record: PassRecord) -> None:
         """Add a record to the report, if it is about an original op."""
         if record.op in self.original:
             self.report.records.append(record)
@@ -174,7 +174,7 @@ class _CastJoiner(_Rewriting):
             moving = MovingOp.read(op, cast(ShapeOpModel, model_of(op)), self._sinking.known)
             finals = [self._replaced.final(operand) for operand in moving.operands]
             casts, form = join_casts(moving, finals)
-        except NotFoldable:
+        except Refusal:
             # No record: joining is optional.
             return None
         shared = [value for value in dict.fromkeys(moving.operands) if not _is_used_by(value, op)]
@@ -191,7 +191,7 @@ class _CastJoiner(_Rewriting):
         self._gone |= dict.fromkeys(joined)
         one = f"one '{new.name}' is behind it, and not {len(joined)} before it"
         self._sinking.tell(
-            FoldRecord(Outcome.JOINED, first, name_of(first), reason=one, stands=new.result)
+            PassRecord(Outcome.JOINED, first, name_of(first), reason=one, stands=new.result)
         )
         op.operands = ()
         for each in joined:
@@ -225,12 +225,12 @@ class _ShapeSinker(_Rewriting):
         """For the result of each merged cast, the results of the equal casts that it replaces."""
         self._runs: dict[SSAValue, _Run] = {}
         """The runs, keyed by the results of their last ops."""
-        self._unread: dict[Operation, NotFoldable] = {}
+        self._unread: dict[Operation, Refusal] = {}
         """The reason why an op is not in a run."""
-        self._refusals: dict[Operation, NotFoldable] = {}
+        self._refusals: dict[Operation, Refusal] = {}
         """The reason why an op is not sunk below the cast that uses it."""
 
-    def sink(self, module: ModuleOp) -> list[FoldRecord]:
+    def sink(self, module: ModuleOp) -> list[PassRecord]:
         """Sink the shape ops of a module, and return the records of those that were refused."""
         for op in operands_first(dict.fromkeys(filter(_is_cast_or_shape_op, module.walk()))):
             if not isinstance(op, CastOp):
@@ -242,7 +242,7 @@ class _ShapeSinker(_Rewriting):
                 self._make(run, run.cast)
         self._finish()
         return [
-            FoldRecord(Outcome.REFUSED, op, name_of(op), code=refusal.code, reason=str(refusal))
+            PassRecord(Outcome.REFUSED, op, name_of(op), code=refusal.code, reason=str(refusal))
             for op, refusal in self._refusals.items()
             if op in self._sinking.original
         ]
@@ -274,12 +274,12 @@ class _ShapeSinker(_Rewriting):
         """Append a shape op to the run of its operand, or start a new run."""
         try:
             moving = MovingOp.read(op, cast(ShapeOpModel, model_of(op)), self._sinking.known)
-        except NotFoldable as error:
+        except Refusal as error:
             self._unread[op] = error
             return
         if len(moving.operands) > 1:
             several = f"its {len(moving.operands)} operands would be cast one by one"
-            self._unread[op] = NotFoldable(Code.CASTS, several)
+            self._unread[op] = Refusal(RefusalCode.CASTS, several)
             return
         operand = self._replaced.final(next(iter(moving.operands)))
         run = self._take_run(operand, op, is_alone=self._has_one_use(operand))
@@ -318,7 +318,7 @@ class _ShapeSinker(_Rewriting):
             last = run.links[at - 1]
             try:
                 link = last.below(op, element)
-            except NotFoldable as error:
+            except Refusal as error:
                 self._refusals[last.moving.op] = error
                 break
             below.append(link)
@@ -357,8 +357,8 @@ class _ShapeSinker(_Rewriting):
         if before in self._unread:
             self._refusals[before] = self._unread[before]
         elif value in self._runs and not isinstance(before, CastOp):
-            self._refusals[before] = NotFoldable(
-                Code.USES, "its result is used by more than equal casts in its block"
+            self._refusals[before] = Refusal(
+                RefusalCode.USES, "its result is used by more than equal casts in its block"
             )
 
     def _make(self, run: _Run, last: CastOp) -> None:
@@ -382,7 +382,7 @@ class _ShapeSinker(_Rewriting):
             value.name_hint = value.name_hint or op.results[0].name_hint
             self._refusals.pop(op, None)
             reason = f"it is now below '{below.name}'"
-            self._sinking.tell(FoldRecord(Outcome.SUNK, op, name_of(op), reason=reason))
+            self._sinking.tell(PassRecord(Outcome.SUNK, op, name_of(op), reason=reason))
         return value
 
 

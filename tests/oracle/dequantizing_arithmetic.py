@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from qdialect.folding.report import FoldReport
+from qdialect.folding.report import PassReport
 from qdialect.ops.interface import name_of
 from qdialect.opt.registry import ToolContext
 from qdialect.text.parser import LocatingParser
@@ -270,7 +270,7 @@ class Module:
         self.module: ModuleOp = LocatingParser(self.context, text).parse_module()
         self.module.verify()
 
-    def run(self, flag: ModulePass) -> FoldReport:
+    def run(self, flag: ModulePass) -> PassReport:
         self.context.fold_reports.clear()
         flag.apply(self.context, self.module)
         self.module.verify()

@@ -15,7 +15,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.check.interpreters import TypedArray, find_function, run_function
-from qdialect.folding.report import FoldReport, Outcome
+from qdialect.folding.report import Outcome, PassReport
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ops.interface import name_of
 from qdialect.ops.statistics import is_statistics, statistics_of
@@ -43,7 +43,7 @@ class Model:
     inputs: Sequence[Array] = ()
     context: ToolContext = field(default_factory=lambda: ToolContext(allow_unregistered=True))
     module: ModuleOp = field(init=False)
-    outcomes: FoldReport = field(init=False)
+    outcomes: PassReport = field(init=False)
     report: EqualizationReport = field(init=False)
 
     def __post_init__(self) -> None:

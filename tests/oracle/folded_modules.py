@@ -18,7 +18,7 @@ from xdsl.parser import Parser
 
 from qdialect.dialects.quant import UniformQuantizedType
 from qdialect.dialects.quant.types import uniform_tensor
-from qdialect.folding.report import FoldReport
+from qdialect.folding.report import PassReport
 from qdialect.ops.interface import name_of
 from qdialect.opt.registry import ToolContext
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
@@ -40,7 +40,7 @@ def parse(text: str) -> tuple[ModuleOp, ToolContext]:
     return module, context
 
 
-def fold(text: str, **options: Any) -> tuple[ModuleOp, FoldReport]:
+def fold(text: str, **options: Any) -> tuple[ModuleOp, PassReport]:
     module, context = parse(text)
     FoldQuantShapesPass(**options).apply(context, module)
     module.verify()

@@ -46,7 +46,7 @@ from qdialect.ops.interface import (
     shape_op,
 )
 from qdialect.ops.models import CastReads, Movements, Operands
-from qdialect.ops.refusals import Code
+from qdialect.ops.refusals import RefusalCode
 from qdialect.opt.command_line import Options, help_text
 from qdialect.passes import PASSES
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
@@ -233,8 +233,10 @@ def missing(words: Iterable[str], text: str) -> list[str]:
 
 
 def test_each_code_of_a_refusal_is_given_and_on_a_page() -> None:
-    assert missing((f"`{code}`" for code in Code), written("docs")) == []
-    assert missing((rf"Code\.{code.name}" for code in Code), written("qdialect")) == []
+    assert missing((f"`{code}`" for code in RefusalCode), written("docs")) == []
+    assert (
+        missing((rf"RefusalCode\.{code.name}" for code in RefusalCode), written("qdialect")) == []
+    )
 
 
 def test_each_pass_is_on_a_page() -> None:

@@ -28,7 +28,7 @@ def known() -> list[bool]:
         is_cast(of_one("forgotten.cast")),
         is_statistics(of_one("forgotten.stats")),
         is_layer("forgotten.layer"),
-        is_known("forgotten.relation"),
+        is_known("forgotten.rule"),
         is_known("forgotten.left"),
         find_run("forgotten.run") is not None,
     ]
@@ -41,7 +41,7 @@ def test_what_is_registered_is_taken_back() -> None:
             "cast": OpModel(cast=CastReads.UNKNOWN),
             "stats": STATISTICS,
             "layer": OpModel(product=Contraction.of("nc,cf->nf")),
-            "relation": OpModel(rule=own()),
+            "rule": OpModel(rule=own()),
             "left": OpModel(stays_float="of a test"),
         }
         register_models(OpModels("forgotten", models))

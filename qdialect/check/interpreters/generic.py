@@ -37,7 +37,7 @@ from qdialect.check.interpreters.values import (
     elements_of_numbers,
 )
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.ops.interface import NotFoldable, name_of
+from qdialect.ops.interface import Refusal, name_of
 from qdialect.ops.products import layer_of
 
 Arrays = list[NDArray[Any]]
@@ -114,7 +114,7 @@ def _without(array: NDArray[Any], loops: Sequence[int]) -> NDArray[Any]:
 def _is_sum_of_products(op: Operation) -> bool:
     try:
         return layer_of(op) is not None
-    except NotFoldable:
+    except Refusal:
         return False
 
 

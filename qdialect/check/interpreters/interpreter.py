@@ -41,8 +41,8 @@ from qdialect.ir.symbols import symbols_of
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ir.xdsl_private import InterpreterHooks, implementations_of, scope_of, set_scope
 from qdialect.ops.interface import (
-    Code,
-    NotFoldable,
+    Refusal,
+    RefusalCode,
     is_cast,
     model_of,
     models_of,
@@ -170,8 +170,10 @@ class ModuleInterpreter(InterpreterHooks, Interpreter):
         except OpInterpretationError:
             raise
         except MemoryLimitError as error:
-            raise OpInterpretationError(op, f"is not run: {error} [{Code.MEMORY}]") from error
-        except (InterpretationError, MovementError, NotFoldable, VerifyException) as error:
+            raise OpInterpretationError(
+                op, f"is not run: {error} [{RefusalCode.MEMORY}]"
+            ) from error
+        except (InterpretationError, MovementError, Refusal, VerifyException) as error:
             raise OpInterpretationError(op, f"cannot be run: {error}") from error
         except RecursionError:
             raise OpInterpretationError(op, "cannot be run: calls are too deep") from None

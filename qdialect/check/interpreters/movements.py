@@ -81,8 +81,8 @@ from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.ops.attributes import as_integers, held_elements, integers_in_list, items_of
 from qdialect.ops.elementwise import is_arithmetic, read_elementwise
 from qdialect.ops.interface import (
-    Code,
-    NotFoldable,
+    Refusal,
+    RefusalCode,
     cast_reads,
     elements_attribute_of,
     find_attribute,
@@ -106,7 +106,7 @@ def run_known_op(
 
     A list is a tuple of its elements.
 
-    Raises InterpretationError, NotFoldable, MovementError and VerifyException.
+    Raises InterpretationError, Refusal, MovementError and VerifyException.
     """
     if is_list(op):
         return tuple(operands_of(op, args))
@@ -125,7 +125,7 @@ def run_arithmetic(op: Operation, args: Sequence[Any]) -> TypedArray:
     """
     The result of arithmetic that the shape-op interface reads as a term.
 
-    Raises InterpretationError, NotFoldable and MovementError.
+    Raises InterpretationError, Refusal and MovementError.
     """
     held, result = _held_by(op, args), op.results[0].type
     read = read_elementwise(op, _OperandValues(held))
@@ -152,7 +152,7 @@ def run_constant(op: Operation, name: str, resources: ResourceBlobs) -> TypedArr
     """
     The value of a constant op, whose elements are in the attribute `name`.
 
-    Raises InterpretationError and NotFoldable.
+    Raises InterpretationError and Refusal.
     """
     attribute, declared = find_attribute(op, name), op.results[0].type
     if attribute is None:
@@ -210,7 +210,7 @@ def run_cast(op: Operation, args: Sequence[Any]) -> TypedArray:
 
 
 def run_bias(op: DequantizeBiasOp, codes: TypedArray) -> TypedArray:
-    """The result of a bias: products in double, rounded once more. Raises NotFoldable."""
+    """The result of a bias: products in double, rounded once more. Raises Refusal."""
     scales, axis = op.scales_of_elements
     if axis is not None:
         # The axes of a batch are before those of the declared type.
@@ -240,7 +240,7 @@ def run_shape_op(
     The result of a shape op: its operands, moved by the movements that its model reads.
 
     Dynamic lengths are taken from the operands. Raises
-    InterpretationError, NotFoldable, MovementError and VerifyException.
+    InterpretationError, Refusal, MovementError and VerifyException.
     """
     held = _held_by(op, args)
     operands = [held[operand] for operand in op.operands if operand in held]
@@ -330,11 +330,11 @@ class _OperandValues:
     values: Mapping[SSAValue, TypedArray]
 
     def integers(self, value: SSAValue) -> NDArray[np.integer[Any]]:
-        """The elements of an operand. Raises NotFoldable if `value` is not an operand."""
+        """The elements of an operand. Raises Refusal if `value` is not an operand."""
         if value not in self.values:
             if isinstance(owner := value.owner, Operation) and is_list(owner):
                 return integers_in_list(owner, self)
-            raise NotFoldable(Code.UNKNOWN_OP, "it is read with a value that is not an operand")
+            raise Refusal(RefusalCode.UNKNOWN_OP, "it is read with a value that is not an operand")
         operand = self.values[value]
         with temporary_memory(operand.elements.size * _INTEGER_BYTES):
             return _integers(operand)
@@ -345,7 +345,7 @@ _INTEGER_BYTES: Final = 8
 
 
 def _integers(value: TypedArray) -> NDArray[np.integer[Any]]:
-    """The elements of a value: see `integers_in`. Raises NotFoldable."""
+    """The elements of a value: see `integers_in`. Raises Refusal."""
     return as_integers(value.numbers, value.element_type)
 
 
@@ -438,7 +438,7 @@ class _RunTimeOperands:
         return self.operands[number].shape
 
     def integers(self, number: int) -> NDArray[np.integer[Any]]:
-        """The elements of an operand. Raises NotFoldable."""
+        """The elements of an operand. Raises Refusal."""
         return _integers(self.operands[number])
 
 

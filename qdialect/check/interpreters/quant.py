@@ -36,7 +36,7 @@ class QuantFunctions(InterpreterFunctions):
     """
     Implementations of all ops of the dialect on `TypedArray`s.
 
-    They raise InterpretationError, NotFoldable, MovementError and VerifyException with the
+    They raise InterpretationError, Refusal, MovementError and VerifyException with the
     reason, but without a location.
     """
 

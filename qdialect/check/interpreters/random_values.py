@@ -42,7 +42,7 @@ from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.dialects.quant.verification import with_lengths_of_slots
 from qdialect.ir.elements import integer_range
 from qdialect.ir.value_types import element_type_or_self, tensor_parts
-from qdialect.ops.interface import Code
+from qdialect.ops.interface import RefusalCode
 from qdialect.support.float_format import FloatFormat
 from qdialect.support.memory_budget import MemoryLimitError
 
@@ -80,7 +80,7 @@ def naming_argument(number: int, type: Attribute) -> Generator[None]:
     try:
         yield
     except MemoryLimitError as error:
-        reason = f"argument #{number} of type '{type}' is not made: {error} [{Code.MEMORY}]"
+        reason = f"argument #{number} of type '{type}' is not made: {error} [{RefusalCode.MEMORY}]"
         raise InterpretationError(reason) from error
 
 

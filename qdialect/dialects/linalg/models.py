@@ -18,7 +18,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap
 
 from qdialect.dialects.linalg import rules
 from qdialect.ops.attributes import attribute_of
-from qdialect.ops.interface import Code, NotFoldable, find_attribute, name_of
+from qdialect.ops.interface import Refusal, RefusalCode, find_attribute, name_of
 from qdialect.ops.model import Bits, OpModel, OpModels
 from qdialect.ops.products import (
     Contraction,
@@ -27,8 +27,8 @@ from qdialect.ops.products import (
     sliding_axes,
 )
 from qdialect.ops.rules import (
-    OpRelation,
-    Relation,
+    QuantizationRule,
+    RuleKind,
     fixed,
     homogeneous,
     own,
@@ -109,13 +109,13 @@ def _generic(op: Operation) -> Contraction | None:
 def _of_maps(maps: Attribute) -> Contraction:
     three = cast("ArrayAttr[Attribute]", maps).data if isinstance(maps, ArrayAttr) else ()
     if len(three) != 3:
-        raise NotFoldable(Code.UNKNOWN_OP, "it does not have three indexing maps")
+        raise Refusal(RefusalCode.UNKNOWN_OP, "it does not have three indexing maps")
     lhs, rhs, result = (
         _labels(each.data if isinstance(each, AffineMapAttr) else None) for each in three
     )
     if "*" in result or ("*" in lhs and "*" in rhs):
-        raise NotFoldable(
-            Code.UNKNOWN_OP,
+        raise Refusal(
+            RefusalCode.UNKNOWN_OP,
             "its indexing maps have results that are neither dimensions nor sums for a window",
         )
     if "*" in lhs or "*" in rhs:
@@ -128,7 +128,7 @@ def _of_maps(maps: Attribute) -> Contraction:
 def _labels(map: AffineMap | None) -> tuple[str, ...]:
     """The letters of the loops that index each axis."""
     if map is None or map.num_dims > len(ascii_letters):
-        raise NotFoldable(Code.UNKNOWN_OP, "its indexing maps are not supported")
+        raise Refusal(RefusalCode.UNKNOWN_OP, "its indexing maps are not supported")
     return tuple(
         ascii_letters[each.position] if isinstance(each, AffineDimExpr) else "*"
         for each in map.results
@@ -164,10 +164,10 @@ _POOLS: Final = {
 """The window axes and the kinds of pools, by the layout in their names."""
 
 
-def _pool(kind: str, axes: tuple[int, ...]) -> OpRelation:
+def _pool(kind: str, axes: tuple[int, ...]) -> QuantizationRule:
     if kind == "sum":
-        return homogeneous(Relation.OWN, *axes, function="reduce")
-    return homogeneous(Relation.SHARED, *axes)
+        return homogeneous(RuleKind.OWN, *axes, function="reduce")
+    return homogeneous(RuleKind.SHARED, *axes)
 
 
 _exact = partial(OpModel, bits=Bits.EXACT)
@@ -199,7 +199,7 @@ MODELS = OpModels(
         "transpose": _exact(rule=shared(0)),
         "pack unpack": OpModel(rule=shared(0)),
         "copy": _exact(
-            rule=OpRelation(Relation.SHARED, (0,), is_homogeneous=True, keeps_places=True)
+            rule=QuantizationRule(RuleKind.SHARED, (0,), is_homogeneous=True, keeps_places=True)
         ),
         "abs sqrt square": _exact(rule=own(0)),
         "erf exp log reciprocal rsqrt": OpModel(rule=own(0)),

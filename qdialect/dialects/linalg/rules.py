@@ -17,10 +17,10 @@ from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.attributes import attribute_of
 from qdialect.ops.interface import name_of
 from qdialect.ops.rules import (
-    OpRelation,
-    Relation,
+    QuantizationRule,
+    RuleKind,
     function_of,
-    relation_of,
+    rule_of,
 )
 
 _LOGISTIC: Final = ["arith.negf", "math.exp", "arith.addf", "arith.divf"]
@@ -36,23 +36,23 @@ _FUNCTIONS: Final = {"max_signed": "max", "min_signed": "min", "negf": "neg", "p
 """The functions of kinds of `linalg.elementwise` with another name."""
 
 
-def elementwise(op: Operation) -> OpRelation | None:
-    """The relation of the function in the attribute `kind`."""
+def elementwise(op: Operation) -> QuantizationRule | None:
+    """The rule of the function in the attribute `kind`."""
     kind = str(attribute_of(op, "kind")).rpartition("<")[2].rstrip(">")
     function = _FUNCTIONS.get(kind, kind)
     inputs = tuple(range(len(op.operands) - len(op.results)))
     match function:
         case "select":
-            return OpRelation(Relation.SHARED, (1, 2), frozenset({function}))
+            return QuantizationRule(RuleKind.SHARED, (1, 2), frozenset({function}))
         case "tanh":
-            return OpRelation(Relation.FIXED, inputs, frozenset({function}), fixed="tanh")
+            return QuantizationRule(RuleKind.FIXED, inputs, frozenset({function}), fixed="tanh")
         case "ceil" | "floor" | "round":
-            return OpRelation(Relation.WHOLE_NUMBER, inputs, frozenset({function}))
+            return QuantizationRule(RuleKind.WHOLE_NUMBER, inputs, frozenset({function}))
         case _:
-            return OpRelation(Relation.OWN, inputs, frozenset({function}))
+            return QuantizationRule(RuleKind.OWN, inputs, frozenset({function}))
 
 
-def with_body(op: Operation) -> OpRelation | None:
+def with_body(op: Operation) -> QuantizationRule | None:
     """An op that computes each element of its result by ops of arith and math."""
     body = op.regions[0].block
     ops = [inner for inner in body.ops if name_of(inner) not in (_YIELD, _CONSTANT)]
@@ -69,21 +69,23 @@ def with_body(op: Operation) -> OpRelation | None:
     if (extreme := _extreme(ops)) is not None:
         functions = frozenset({extreme})
     if name_of(op) == "linalg.reduce" or _has_reduction(op):
-        return OpRelation(Relation.OWN, inputs, functions | {"reduce"})
+        return QuantizationRule(RuleKind.OWN, inputs, functions | {"reduce"})
     if names == _LOGISTIC and _is_logistic(ops):
-        return OpRelation(Relation.FIXED, inputs, functions, fixed="logistic")
-    if len(ops) == 1 and (only := relation_of(ops[0])) is not None:
+        return QuantizationRule(RuleKind.FIXED, inputs, functions, fixed="logistic")
+    if len(ops) == 1 and (only := rule_of(ops[0])) is not None:
         functions, chosen = (
             functions if only.functions else frozenset[str](),
             _chosen(op, ops[0], only),
         )
         count = len(ops[0].operands if only.operands is None else only.operands)
         # A scalar operand adds elements that no tensor operand has.
-        is_own = only.relation is Relation.SHARED and len(chosen) < count
-        return OpRelation(Relation.OWN if is_own else only.relation, chosen, functions, only.fixed)
+        is_own = only.kind is RuleKind.SHARED and len(chosen) < count
+        return QuantizationRule(
+            RuleKind.OWN if is_own else only.kind, chosen, functions, only.fixed
+        )
     if not ops:
-        return OpRelation(Relation.SHARED, inputs[:1] if len(inputs) == 1 else inputs)
-    return OpRelation(Relation.OWN, inputs, functions)
+        return QuantizationRule(RuleKind.SHARED, inputs[:1] if len(inputs) == 1 else inputs)
+    return QuantizationRule(RuleKind.OWN, inputs, functions)
 
 
 def gathering_op(op: Operation) -> Operation | None:
@@ -118,7 +120,7 @@ def _is_of_floats(value: SSAValue) -> bool:
 
 
 def _functions_of(op: Operation) -> frozenset[str]:
-    read = relation_of(op)
+    read = rule_of(op)
     return (read and read.functions) or frozenset({function_of(name_of(op))})
 
 
@@ -162,7 +164,7 @@ def _inputs(op: Operation, body: Block) -> tuple[int, ...] | None:
     return tuple(at for at in range(count) if body.args[at].first_use is not None)
 
 
-def _chosen(op: Operation, only: Operation, read: OpRelation) -> tuple[int, ...]:
+def _chosen(op: Operation, only: Operation, read: QuantizationRule) -> tuple[int, ...]:
     """The inputs that the single op of a body reads as its quantized operands."""
     chosen = only.operands if read.operands is None else [only.operands[at] for at in read.operands]
     count = len(op.operands) - len(op.results)

@@ -34,7 +34,7 @@ from qdialect.ir.elements import DenseElementsAttr, floats_attribute
 from qdialect.ir.op_verifiers import VerifiedByAttributes
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.biases import BiasScales, bias_scales_of
-from qdialect.ops.interface import NotFoldable
+from qdialect.ops.interface import Refusal
 from qdialect.support.arguments import number_array
 
 _WIDTHS: Final = range(33, 65)
@@ -88,7 +88,7 @@ class DequantizeBiasOp(VerifiedByAttributes):
 
     @property
     def scales_of_elements(self) -> BiasScales:
-        """The scales as numbers. Raises NotFoldable if they are invalid."""
+        """The scales as numbers. Raises Refusal if they are invalid."""
         return bias_scales_of(self, cast("TensorType[Attribute]", self.input.type).get_shape())
 
     @override
@@ -110,7 +110,7 @@ class DequantizeBiasOp(VerifiedByAttributes):
             )
         try:
             _ = self.scales_of_elements
-        except NotFoldable as error:
+        except Refusal as error:
             raise VerifyException(f"'{self.name}' op {error}") from None
 
 

@@ -30,7 +30,7 @@ from qdialect.dialects.quant import builder_arguments
 from qdialect.ir.elements import DenseElementsAttr
 from qdialect.ir.op_verifiers import VerifiedByAttributes
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.ops.interface import NotFoldable
+from qdialect.ops.interface import Refusal
 from qdialect.ops.statistics import statistics_of
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class StatisticsOp(VerifiedByAttributes):
         shape = type.get_shape() if isinstance(type, TensorType) else None
         try:
             statistics_of(self, shape)
-        except NotFoldable as error:
+        except Refusal as error:
             raise VerifyException(f"'{self.name}' op {error}") from None
         if self.key is not None and not self.key.data:
             raise VerifyException(f"'{self.name}' op 'key' must not be empty")

@@ -21,7 +21,7 @@ from qdialect.dialects.stablehlo import movements, rules
 from qdialect.ops import positions
 from qdialect.ops.attributes import attribute_of, integer_of, integers_of, shape_in, shape_of
 from qdialect.ops.computed_integers import nonzero_as_true
-from qdialect.ops.interface import Code, NotFoldable, find_attribute
+from qdialect.ops.interface import Refusal, RefusalCode, find_attribute
 from qdialect.ops.model import Bits, OpModel, OpModels
 from qdialect.ops.models import CastReads, DialectTraits
 from qdialect.ops.products import (
@@ -41,7 +41,7 @@ def _dot(op: Operation) -> Contraction:
     ranks = len(shape_of(op.operands[0])), len(shape_of(op.operands[1]))
     equations = {(1, 1): "k,k->", (2, 1): "mk,k->m", (1, 2): "k,kn->n", (2, 2): "mk,kn->mn"}
     if ranks not in equations:
-        raise NotFoldable(Code.UNKNOWN_OP, f"its operands have ranks {ranks[0]} and {ranks[1]}")
+        raise Refusal(RefusalCode.UNKNOWN_OP, f"its operands have ranks {ranks[0]} and {ranks[1]}")
     return Contraction.of(equations[ranks])
 
 
@@ -87,9 +87,9 @@ def _convolution(op: Operation) -> Contraction:
         for name in ("feature_group_count", "batch_group_count")
     ]
     if counts[1] != 1:
-        raise NotFoldable(Code.UNKNOWN_OP, "its 'batch_group_count' is not 1")
+        raise Refusal(RefusalCode.UNKNOWN_OP, "its 'batch_group_count' is not 1")
     if counts[0] < 1:
-        raise NotFoldable(Code.UNKNOWN_OP, f"its 'feature_group_count' is {counts[0]}")
+        raise Refusal(RefusalCode.UNKNOWN_OP, f"its 'feature_group_count' is {counts[0]}")
     data = {"b": "n", "f": "i"}
     lhs = tuple(data.get(each, "*") for each in lists[0])
     letters = iter("hwdxyz")
@@ -105,12 +105,12 @@ def _axes_of_convolution(op: Operation) -> list[list[str]]:
     text = str(attribute_of(op, "dimension_numbers"))
     found = _CONVOLUTION.fullmatch(text)
     if found is None:
-        raise NotFoldable(Code.UNKNOWN_OP, "its dimension numbers cannot be parsed")
+        raise Refusal(RefusalCode.UNKNOWN_OP, "its dimension numbers cannot be parsed")
     lists = [part.replace(" ", "").split(",") for part in found.groups()]
     spatial = list(map(str, range(len(lists[0]) - 2)))
     for axes, letters in zip(lists, ("bf", "io", "bf"), strict=True):
         if sorted(axes) != sorted([*spatial, *letters]) or len(spatial) > _MAX_WINDOWS:
-            raise NotFoldable(Code.UNKNOWN_OP, "its dimension numbers cannot be parsed")
+            raise Refusal(RefusalCode.UNKNOWN_OP, "its dimension numbers cannot be parsed")
     return lists
 
 
@@ -134,7 +134,7 @@ def _windows(op: Operation, contraction: Contraction) -> Sequence[Window]:
 
 
 def _truths_in(op: Operation, name: str, count: int) -> Sequence[bool]:
-    """The truth values in an attribute, false where it is missing. Raises NotFoldable."""
+    """The truth values in an attribute, false where it is missing. Raises Refusal."""
     attribute = find_attribute(op, name)
     if attribute is None:
         return (False,) * count
@@ -142,7 +142,7 @@ def _truths_in(op: Operation, name: str, count: int) -> Sequence[bool]:
     if isinstance(attribute, DenseArrayBase | DenseIntOrFPElementsAttr):
         values = cast(Any, attribute).get_values()
     if len(values) != count:
-        raise NotFoldable(Code.UNKNOWN_OP, f"'{name}' does not have {count} elements")
+        raise Refusal(RefusalCode.UNKNOWN_OP, f"'{name}' does not have {count} elements")
     return tuple(bool(value) for value in values)
 
 
@@ -162,7 +162,7 @@ def _gather(op: Operation) -> Lookup:
         size != (1 if axis in axes else length)
         for axis, (size, length) in enumerate(zip(sizes, shape, strict=True))
     ):
-        raise NotFoldable(Code.UNKNOWN_OP, "it does not gather whole rows of a table")
+        raise Refusal(RefusalCode.UNKNOWN_OP, "it does not gather whole rows of a table")
     return Lookup(0, axes[0])
 
 

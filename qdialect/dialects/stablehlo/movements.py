@@ -37,8 +37,8 @@ from qdialect.ops.elementwise import (
     write_like,
 )
 from qdialect.ops.interface import (
-    Code,
-    NotFoldable,
+    Refusal,
+    RefusalCode,
     find_attribute,
     set_attribute,
 )
@@ -157,7 +157,7 @@ def _gathered(op: Operation, sizes: Shape, operands: Operands) -> Movements:
     numbers = _GatherNumbers.of(op)
     taken = [axis for axis, (size, n) in enumerate(zip(sizes, shape, strict=True)) if size != n]
     if len(taken) > 1 or any(sizes[axis] != 1 or axis not in numbers.starts for axis in taken):
-        raise NotFoldable(Code.UNKNOWN_OP, "it is not a take along one axis")
+        raise Refusal(RefusalCode.UNKNOWN_OP, "it is not a take along one axis")
     indices_shape = static_shape_of(op.operands[1])
     if numbers.index_axis == len(indices_shape):
         indices_shape = (*indices_shape, 1)
@@ -204,17 +204,17 @@ class _GatherNumbers(NamedTuple):
         """
         The numbers of `op`, parsed from text, which unregistered attributes print the same.
 
-        Raises NotFoldable if the text has another field.
+        Raises Refusal if the text has another field.
         """
         text = str(attribute_of(op, "dimension_numbers"))
         body = _GATHER_NUMBERS.fullmatch(text)
         if body is None:
-            raise NotFoldable(Code.UNKNOWN_OP, "its dimension numbers cannot be parsed")
+            raise Refusal(RefusalCode.UNKNOWN_OP, "its dimension numbers cannot be parsed")
         found: dict[str, tuple[int, ...]] = {}
         for field in _FIELD.finditer(body[1] or ""):
             name, single, several = field.groups()
             if name in found or (name == "index_vector_dim") != (single is not None):
-                raise NotFoldable(Code.UNKNOWN_OP, f"'{name}' is not supported")
+                raise Refusal(RefusalCode.UNKNOWN_OP, f"'{name}' is not supported")
             found[name] = tuple(int(number) for number in _NUMBER.findall(single or several))
         (index_axis,) = found.pop("index_vector_dim", (0,))
         numbers = cls(
@@ -226,12 +226,12 @@ class _GatherNumbers(NamedTuple):
             index_axis,
         )
         if found:
-            raise NotFoldable(Code.UNKNOWN_OP, f"'{next(iter(found))}' is not supported")
+            raise Refusal(RefusalCode.UNKNOWN_OP, f"'{next(iter(found))}' is not supported")
         return numbers
 
     def check(self, shape: Shape, sizes: Shape, indices: Shape) -> None:
         """
-        Raise NotFoldable if they are invalid for a gather of slices of `sizes`.
+        Raise Refusal if they are invalid for a gather of slices of `sizes`.
 
         `indices` is the shape of the indices with their axis of vectors.
         """
@@ -248,7 +248,7 @@ class _GatherNumbers(NamedTuple):
             == [shape[axis] for axis in self.batching]
         )
         if not fits:
-            raise NotFoldable(Code.UNKNOWN_OP, "its dimension numbers do not match its operands")
+            raise Refusal(RefusalCode.UNKNOWN_OP, "its dimension numbers do not match its operands")
 
 
 # Possessive quantifiers keep the time linear in the length of the text.
@@ -303,7 +303,7 @@ def iota(op: Operation, values: Sequence[Integers]) -> NDArray[Any]:
 def compare(op: Operation, values: Sequence[Integers]) -> NDArray[Any]:
     found = _ORDER.search(str(attribute_of(op, "comparison_direction")))
     if found is None:
-        raise NotFoldable(Code.UNKNOWN_OP, "its order is not understood")
+        raise Refusal(RefusalCode.UNKNOWN_OP, "its order is not understood")
     one, other = values
     return _ORDERS[found[0]](one, other)
 

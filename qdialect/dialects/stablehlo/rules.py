@@ -9,9 +9,9 @@ from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.attributes import integers_of
 from qdialect.ops.interface import find_attribute, name_of
 from qdialect.ops.rules import (
-    OpRelation,
-    Relation,
-    relation_of,
+    QuantizationRule,
+    RuleKind,
+    rule_of,
 )
 
 _HOMOGENEOUS = ("stablehlo.add", "stablehlo.maximum", "stablehlo.minimum")
@@ -19,49 +19,51 @@ _MAXIMUM = ("stablehlo.maximum", "stablehlo.minimum")
 _COMBINERS = (*_MAXIMUM, "stablehlo.add", "stablehlo.multiply", "stablehlo.subtract")
 
 
-def clamp(op: Operation) -> OpRelation:
+def clamp(op: Operation) -> QuantizationRule:
     limits = (op.operands[0], op.operands[2]) if len(op.operands) == 3 else None
-    return OpRelation(Relation.OWN, (1,), frozenset({"clamp"}), limits=limits)
+    return QuantizationRule(RuleKind.OWN, (1,), frozenset({"clamp"}), limits=limits)
 
 
-def optimization_barrier(op: Operation) -> OpRelation | None:
+def optimization_barrier(op: Operation) -> QuantizationRule | None:
     """A barrier of one operand; None for several, which are forwarded separately."""
     if len(op.operands) != 1:
         return None
-    return OpRelation(Relation.SHARED, is_homogeneous=True, keeps_places=True)
+    return QuantizationRule(RuleKind.SHARED, is_homogeneous=True, keeps_places=True)
 
 
-def map_of_body(op: Operation) -> OpRelation | None:
+def map_of_body(op: Operation) -> QuantizationRule | None:
     """An elementwise function, from the body."""
     inner = list(op.regions[0].block.ops)[:-1]
-    if any(relation_of(each) is None or each.regions for each in inner):
+    if any(rule_of(each) is None or each.regions for each in inner):
         return None
-    return OpRelation(Relation.OWN, functions=frozenset({"map"}))
+    return QuantizationRule(RuleKind.OWN, functions=frozenset({"map"}))
 
 
-def scatter(op: Operation) -> OpRelation | None:
+def scatter(op: Operation) -> QuantizationRule | None:
     """Updates that replace elements, or are combined with them."""
     if len(op.operands) != 3 or len(op.results) != 1:
         return None
     inner = [name_of(each) for each in op.regions[0].block.ops]
     is_set = len(inner) == 1
     is_known = is_set or (len(inner) == 2 and inner[0] in _COMBINERS)
-    return OpRelation(Relation.SHARED if is_set else Relation.OWN, (0, 2)) if is_known else None
+    return (
+        QuantizationRule(RuleKind.SHARED if is_set else RuleKind.OWN, (0, 2)) if is_known else None
+    )
 
 
-def sort(op: Operation) -> OpRelation:
+def sort(op: Operation) -> QuantizationRule:
     """A reordering of elements: of one float tensor, or of several with separate parameters."""
     floats = [
         value for value in op.operands if isinstance(element_type_or_self(value.type), AnyFloat)
     ]
-    return OpRelation(Relation.SHARED if len(floats) == 1 else Relation.OWN)
+    return QuantizationRule(RuleKind.SHARED if len(floats) == 1 else RuleKind.OWN)
 
 
-def reduce(op: Operation) -> OpRelation | None:
+def reduce(op: Operation) -> QuantizationRule | None:
     if (combiner := _combiner(op)) is None:
         return _choosing(op)
-    return OpRelation(
-        Relation.OWN,
+    return QuantizationRule(
+        RuleKind.OWN,
         (0,),
         frozenset({"reduce"}) | _functions_of(op.regions[0].block.first_op),
         is_homogeneous=combiner in _HOMOGENEOUS,
@@ -69,7 +71,7 @@ def reduce(op: Operation) -> OpRelation | None:
     )
 
 
-def _choosing(op: Operation) -> OpRelation | None:
+def _choosing(op: Operation) -> QuantizationRule | None:
     """A reduction of several tensors that selects elements, such as a maximum and its position."""
     if not {name_of(inner) for inner in op.regions[0].block.ops} <= _CHOOSING:
         return None
@@ -78,8 +80,8 @@ def _choosing(op: Operation) -> OpRelation | None:
         for at, value in enumerate(op.operands[: len(op.results)])
         if isinstance(element_type_or_self(value.type), AnyFloat)
     )
-    relation = Relation.SHARED if len(chosen) == 1 else Relation.OWN
-    return OpRelation(relation, chosen, frozenset({"reduce"}))
+    kind = RuleKind.SHARED if len(chosen) == 1 else RuleKind.OWN
+    return QuantizationRule(kind, chosen, frozenset({"reduce"}))
 
 
 _CHOOSING = frozenset(
@@ -88,13 +90,13 @@ _CHOOSING = frozenset(
 )
 
 
-def reduce_window(op: Operation) -> OpRelation | None:
+def reduce_window(op: Operation) -> QuantizationRule | None:
     """A pool. A maximum is an element, or the initial value unless that is the lowest number."""
     if (combiner := _combiner(op)) is None:
         return None
     is_maximum = combiner in _MAXIMUM
-    return OpRelation(
-        Relation.SHARED if is_maximum else Relation.OWN,
+    return QuantizationRule(
+        RuleKind.SHARED if is_maximum else RuleKind.OWN,
         (0,),
         frozenset() if is_maximum else frozenset({"reduce"}),
         is_homogeneous=combiner in _HOMOGENEOUS,
@@ -103,7 +105,7 @@ def reduce_window(op: Operation) -> OpRelation | None:
 
 
 def _functions_of(op: Operation | None) -> frozenset[str]:
-    read = None if op is None else relation_of(op)
+    read = None if op is None else rule_of(op)
     return frozenset() if read is None else read.functions
 
 

@@ -35,8 +35,8 @@ from qdialect.ops.attributes import (
 from qdialect.ops.computed_integers import Integers, nonzero_as_true
 from qdialect.ops.elementwise import converted, recreated, same_shape, shape_of_type
 from qdialect.ops.interface import (
-    Code,
-    NotFoldable,
+    Refusal,
+    RefusalCode,
     find_attribute,
     name_of,
     reads_unsigned,
@@ -59,8 +59,8 @@ from qdialect.ops.products import (
     sliding_axes,
 )
 from qdialect.ops.rules import (
-    OpRelation,
-    Relation,
+    QuantizationRule,
+    RuleKind,
     conversion,
     fixed,
     homogeneous,
@@ -107,9 +107,9 @@ def _tile(op: Operation, operands: Operands) -> Movements:
 
 
 def _known(values: NDArray[np.integer[Any]]) -> tuple[int, ...]:
-    """The integers of a shape. Raises NotFoldable if one of them is dynamic."""
+    """The integers of a shape. Raises Refusal if one of them is dynamic."""
     if (values < 0).any():
-        raise NotFoldable(Code.DYNAMIC_SHAPE, "-1 is a length that is only known at run time")
+        raise Refusal(RefusalCode.DYNAMIC_SHAPE, "-1 is a length that is only known at run time")
     return tuple(map(int, values))
 
 
@@ -117,10 +117,10 @@ def _gather(op: Operation, operands: Operands) -> Movements:
     batches, length, channels = static_shape_of(op.operands[0])
     indices = operands.integers(op.operands[1])
     if indices.ndim != 2 or len(indices) != batches:
-        raise NotFoldable(Code.UNKNOWN_OP, "its indices do not have one row for each batch")
+        raise Refusal(RefusalCode.UNKNOWN_OP, "its indices do not have one row for each batch")
     if ((indices < 0) | (indices >= length)).any():
-        raise NotFoldable(
-            Code.UNKNOWN_OP, f"an index is out of range for an axis of length {length}"
+        raise Refusal(
+            RefusalCode.UNKNOWN_OP, f"an index is out of range for an axis of length {length}"
         )
     count = indices.shape[1]
     if not batches:
@@ -151,7 +151,7 @@ def _write_again(
 def _arithmetic(arithmetic: Arithmetic) -> ElementwiseModel:
     def read(op: Operation, operands: Operands) -> Elementwise:
         if len(op.operands) > 2 and operands.integers(op.operands[2]).any():
-            raise NotFoldable(Code.ARITHMETIC, "its shift is not 0")
+            raise Refusal(RefusalCode.ARITHMETIC, "its shift is not 0")
         return _broadcasting(op, arithmetic)
 
     return ElementwiseModel(read, _write_again, keeps_rank=True)
@@ -173,7 +173,7 @@ def _broadcasting(op: Operation, arithmetic: Arithmetic) -> Elementwise:
 def _reshape_again(op: Operation, operand: SSAValue, type: Attribute) -> list[Operation]:
     shape, lengths = op.operands[1], shape_of_type(type)
     if not isinstance(shape.owner, Operation) or name_of(shape.owner) != "tosa.const_shape":
-        raise NotFoldable(Code.UNKNOWN_OP, "its shape is not a constant")
+        raise Refusal(RefusalCode.UNKNOWN_OP, "its shape is not a constant")
     shape_type = cast(Any, shape.type).new([IntAttr(len(lengths))])
     constant = recreated(shape.owner, [], shape_type)
     held = constant.properties if "values" in constant.properties else constant.attributes
@@ -184,52 +184,54 @@ def _reshape_again(op: Operation, operand: SSAValue, type: Attribute) -> list[Op
 
 def _cast(op: Operation, operands: Operands) -> Elementwise:
     if reads_unsigned(op):
-        raise NotFoldable(Code.ARITHMETIC, "its operand is read as unsigned")
+        raise Refusal(RefusalCode.ARITHMETIC, "its operand is read as unsigned")
     return converted(op)
 
 
 def _cast_integers(op: Operation, values: Sequence[Integers]) -> NDArray[Any]:
     if reads_unsigned(op):
-        raise NotFoldable(Code.ARITHMETIC, "its operand is read as unsigned")
+        raise Refusal(RefusalCode.ARITHMETIC, "its operand is read as unsigned")
     return nonzero_as_true(op, values[0])
 
 
 def _multiply_integers(op: Operation, values: Sequence[Integers]) -> NDArray[Any]:
     if len(values) > 2 and values[2].any():
-        raise NotFoldable(Code.ARITHMETIC, "the product is shifted")
+        raise Refusal(RefusalCode.ARITHMETIC, "the product is shifted")
     return values[0] * values[1]
 
 
 # Rules
 
 
-def _clamp(op: Operation) -> OpRelation:
+def _clamp(op: Operation) -> QuantizationRule:
     """A clamp to zero and above is a relu; any other clamp has two ends."""
     ends = [find_attribute(op, name) for name in ("min_val", "max_val")]
     low, high = map(str, ends)
     is_relu = low.startswith(("0.0", "0x00000000 ")) and high.startswith(_NO_END)
     first, last = (end.value.data if isinstance(end, FloatAttr) else math.nan for end in ends)
-    return OpRelation(
-        Relation.OWN, (0,), frozenset({"clamp"}), is_homogeneous=is_relu, limits=(first, last)
+    return QuantizationRule(
+        RuleKind.OWN, (0,), frozenset({"clamp"}), is_homogeneous=is_relu, limits=(first, last)
     )
 
 
 _NO_END = ("3.40282347e+38", "3.40282346638528", "3.4028234663852886e+38", "0x7F800000", "inf")
 
 
-def _reduces(combiner: str) -> Callable[[Operation], OpRelation]:
-    def read(op: Operation) -> OpRelation:
+def _reduces(combiner: str) -> Callable[[Operation], QuantizationRule]:
+    def read(op: Operation) -> QuantizationRule:
         axis = integer_of(op, "axis")
         functions = frozenset({"reduce", combiner})
-        return OpRelation(Relation.OWN, (0,), functions, is_homogeneous=True, mixed_axes=(axis,))
+        return QuantizationRule(
+            RuleKind.OWN, (0,), functions, is_homogeneous=True, mixed_axes=(axis,)
+        )
 
     return read
 
 
-def _resize(op: Operation) -> OpRelation:
+def _resize(op: Operation) -> QuantizationRule:
     """Nearest-neighbour resizing selects elements of the operand."""
     is_nearest = "NEAREST" in str(find_attribute(op, "mode"))
-    return OpRelation(Relation.SHARED if is_nearest else Relation.OWN, (0,))
+    return QuantizationRule(RuleKind.SHARED if is_nearest else RuleKind.OWN, (0,))
 
 
 # Windows of sums of products
@@ -276,8 +278,8 @@ def _scalar(function: str) -> str:
 
 _convolution = partial(_rounded, windows=_windows, zero_points={3: 0, 4: 1}, run=_LAYER)
 _product = partial(_rounded, zero_points={2: 0, 3: 1}, run=_LAYER)
-_pool = partial(homogeneous, Relation.SHARED, 1, 2)
-_mean = homogeneous(Relation.OWN, 1, 2, function="reduce")
+_pool = partial(homogeneous, RuleKind.SHARED, 1, 2)
+_mean = homogeneous(RuleKind.OWN, 1, 2, function="reduce")
 _numbers = CastReads.NUMBERS | CastReads.CODES | CastReads.CONVERTED
 
 MODELS = OpModels(
@@ -295,7 +297,7 @@ MODELS = OpModels(
         # Movements
         "identity": _exact(
             movement=lambda op, operands: Movements(op.operands, []),
-            rule=OpRelation(Relation.SHARED, (0,), is_homogeneous=True, keeps_places=True),
+            rule=QuantizationRule(RuleKind.SHARED, (0,), is_homogeneous=True, keeps_places=True),
         ),
         "transpose": _exact(
             movement=_moves(lambda op: Transpose(integers_of(op, "perms"))), rule=shared(0)

@@ -23,8 +23,8 @@ from xdsl.utils.exceptions import VerifyException
 from qdialect.algebra.granularity import Granularity
 from qdialect.ir.errors import OpErrors
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.ops.interface import Code, NotFoldable
-from qdialect.ops.rules import Limit, Relation, relation_of
+from qdialect.ops.interface import Refusal, RefusalCode
+from qdialect.ops.rules import Limit, RuleKind, rule_of
 from qdialect.ops.statistics import is_statistics
 from qdialect.ptq.assignment.constant_steps import assign_biases, assign_weights
 from qdialect.ptq.assignment.flow import Flow, range_of
@@ -68,7 +68,7 @@ def assign_activations(flow: Flow, before: Assignment) -> Assignment:
     of_schemes = dict[tuple[int, Attribute], list[SSAValue]]()
     for value in graph.values:
         if (given := graph.given.get(value)) is not None:
-            found[value] = Assigned(given, Relation.GIVEN, graph.ranges.get(value))
+            found[value] = Assigned(given, RuleKind.GIVEN, graph.ranges.get(value))
             continue
         if (forced := flow.forced.get(value)) is not None:
             found[value] = forced
@@ -111,10 +111,10 @@ def _of_ranges(
             raise _infinite(flow.graph, values[0]) from None
         elif (maker := flow.graph.makers.get(values[0])) is not None:
             reason = f"the range of its result: {error}"
-            flow.refusals[maker.op] = NotFoldable(Code.ILLEGAL_TYPE, reason)
+            flow.refusals[maker.op] = Refusal(RefusalCode.ILLEGAL_TYPE, reason)
         return
     for value, type, each in zip(values, types, ranges, strict=True):
-        yield value, Assigned(type, Relation.OWN, each)
+        yield value, Assigned(type, RuleKind.OWN, each)
 
 
 def _infinite(graph: FlowGraph, value: SSAValue) -> OpErrors:
@@ -180,7 +180,7 @@ def propagate_backward(flow: Flow, before: Assignment) -> Assignment:
         if node.is_clamp:
             values |= _before_clamp(flow, node, replace(before, values=values, reads=reads))
             continue
-        is_moved = node.relation is Relation.MOVED and node.table is None
+        is_moved = node.rule is RuleKind.MOVED and node.table is None
         if not (is_joining or is_moved or is_same):
             continue
         made = values.get(node.results[0]) if node.results else None
@@ -203,7 +203,7 @@ def propagate_backward(flow: Flow, before: Assignment) -> Assignment:
             if type is None or flow.is_given(use.value):
                 continue
             origin = made.origin or graph.keys.get(node.results[0], "")
-            link = Assigned(type, node.relation, made.range, origin)
+            link = Assigned(type, node.rule, made.range, origin)
             if graph.is_constant(use.value):
                 if is_joining and not np.isnan(graph.numbers(use.value)).any():
                     reads[use] = (link,)
@@ -243,7 +243,7 @@ def _before_clamp(flow: Flow, node: Node, before: Assignment) -> Mapping[SSAValu
     if element_type_or_self(value.type) != made.type.expressed_type:
         return {}
     origin = made.origin or graph.keys.get(node.results[0], "")
-    return {value: Assigned(made.type, Relation.SHARED, made.range, origin)}
+    return {value: Assigned(made.type, RuleKind.SHARED, made.range, origin)}
 
 
 def _behind_clamp(flow: Flow, node: Node, before: Assignment) -> Mapping[SSAValue, Assigned]:
@@ -270,12 +270,12 @@ def _behind_clamp(flow: Flow, node: Node, before: Assignment) -> Mapping[SSAValu
     if element_type_or_self(result.type) != made.type.expressed_type:
         return {}
     origin = made.origin or flow.graph.keys.get(value, "")
-    return {result: Assigned(made.type, Relation.SHARED, made.range, origin)}
+    return {result: Assigned(made.type, RuleKind.SHARED, made.range, origin)}
 
 
 def _is_toward_zero(graph: FlowGraph, op: Operation) -> bool:
     """Whether a clamp only makes numbers smaller in magnitude, as its bounds are around zero."""
-    found = relation_of(op)
+    found = rule_of(op)
     if found is None:
         return False
     if found.limits is not None:
@@ -310,8 +310,8 @@ def assign_constant_inputs(flow: Flow, before: Assignment) -> Assignment:
                 continue
             try:
                 reads[use] = (flow.of_constant(use, flow.precision(node)),)
-            except (NotFoldable, VerifyException) as error:
-                flow.refusals[node.op] = NotFoldable(Code.ILLEGAL_TYPE, str(error))
+            except (Refusal, VerifyException) as error:
+                flow.refusals[node.op] = Refusal(RefusalCode.ILLEGAL_TYPE, str(error))
     return before.with_reads(reads)
 
 
@@ -319,7 +319,7 @@ def assign_fixed_values(flow: Flow, before: Assignment) -> Assignment:
     """Assign parameters to results with a known range, and scales that must be whole numbers."""
     values = dict[SSAValue, Assigned]()
     for node in flow.graph.nodes:
-        if not node.fixed and node.relation is not Relation.WHOLE_NUMBER:
+        if not node.fixed and node.rule is not RuleKind.WHOLE_NUMBER:
             continue
         for result in node.results:
             if flow.is_pinned(result) or result in flow.floats:
@@ -351,11 +351,11 @@ def propagate_forward(flow: Flow, before: Assignment) -> Assignment:
         type = type_behind(node, read.type)
         if node.filler is not None and read.type.granularity is not Granularity.PER_TENSOR:
             reason = "the padding value has one scale, and the padded operand has several"
-            flow.refusals[node.op] = NotFoldable(Code.GRANULARITY, reason)
+            flow.refusals[node.op] = Refusal(RefusalCode.GRANULARITY, reason)
             continue
         if type is not None and (type := type_expressing(type, result)) is not None:
             origin = read.origin or graph.keys.get(value, "")
-            values[result] = Assigned(type, node.relation, read.range, origin)
+            values[result] = Assigned(type, node.rule, read.range, origin)
             if node.filler is not None:
                 reads[node.filler] = (values[result],)
     return replace(before, values=values, reads=reads)

@@ -17,8 +17,8 @@ from qdialect.algebra.movement import (
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.dialects.quant import Storage
 from qdialect.ir.value_types import element_type_or_self, shape_of
-from qdialect.ops.interface import Code, NotFoldable, name_of
-from qdialect.ops.rules import Relation
+from qdialect.ops.interface import Refusal, RefusalCode, name_of
+from qdialect.ops.rules import RuleKind
 from qdialect.ptq.assignment.parameter_assignment import Assigned, Assignment
 from qdialect.ptq.float_graph.flow_graph import Node, Range, Use
 from qdialect.ptq.float_graph.flow_reading import filled_with
@@ -58,15 +58,15 @@ def assign_weights(flow: Flow, before: Assignment) -> Assignment:
                 continue
             try:
                 reads[use] = (_of_singles(flow, node, use),)
-            except (NotFoldable, VerifyException, ValueError) as error:
-                flow.refusals[node.op] = NotFoldable(Code.ILLEGAL_TYPE, str(error))
+            except (Refusal, VerifyException, ValueError) as error:
+                flow.refusals[node.op] = Refusal(RefusalCode.ILLEGAL_TYPE, str(error))
         if node.weight is None or flow.is_given(node.weight.value):
             continue
         if not flow.graph.is_constant(node.weight.value):
             continue
         try:
             weight = _weight(flow, node, node.weight)
-        except NotFoldable as error:
+        except Refusal as error:
             flow.refusals[node.op] = error
             continue
         is_small = weight.numbers.size <= _MOST_ALIKE
@@ -83,7 +83,7 @@ def _of_singles(flow: Flow, node: Node, use: Use) -> Assigned:
     The parameters of a constant with one number for each channel: its magnitudes are the scales.
 
     With one scale for all, or a scheme without this rule, they are those of any constant. Raises
-    NotFoldable, ValueError, VerifyException or TooManySlotsError.
+    Refusal, ValueError, VerifyException or TooManySlotsError.
     """
     precision, shape = flow.precision(node), shape_of(use.value.type) or ()
     scheme = precision.activations
@@ -94,7 +94,7 @@ def _of_singles(flow: Flow, node: Node, use: Use) -> Assigned:
     numbers = np.broadcast_to(flow.graph.numbers(use.value).reshape(-1), prod(shape))
     choice, _ = luci_single_values(numbers.reshape(shape), scheme.storage)
     type = type_of_choice(choice, shape, cast(AnyFloat, element_type_or_self(use.value.type)))
-    return Assigned(type, Relation.GIVEN, Range(float(numbers.min()), float(numbers.max())))
+    return Assigned(type, RuleKind.GIVEN, Range(float(numbers.min()), float(numbers.max())))
 
 
 _MOST_ALIKE: Final = 1 << 10
@@ -118,7 +118,7 @@ class _Weight(NamedTuple):
 
 
 def _weight(flow: Flow, node: Node, use: Use) -> _Weight:
-    """The weight of a node. Raises NotFoldable."""
+    """The weight of a node. Raises Refusal."""
     moved = flow.graph.constant(use.value)
     assert moved is not None
     blocks = _blocks_of(flow, node, moved.shape)
@@ -147,13 +147,13 @@ def _of_weights(flow: Flow, weights: Sequence[_Weight]) -> Mapping[Use, tuple[As
         for weight, (codes, choice, found) in zip(weights, chosen, strict=True):
             type = type_of_choice(choice, weight.numbers.shape, expressed)
             whole = Range(float(found.minimum.min()), float(found.maximum.max()))
-            assigned = Assigned(type, Relation.GIVEN, whole)
+            assigned = Assigned(type, RuleKind.GIVEN, whole)
             reads[weight.use] = (assigned,)
             flow.weights[weight.use, assigned] = codes, choice
     except (VerifyException, TooManySlotsError, ValueError) as error:
         if len(weights) == 1:
             reason = f"its weights: {error}"
-            flow.refusals[first.node.op] = NotFoldable(Code.ILLEGAL_TYPE, reason)
+            flow.refusals[first.node.op] = Refusal(RefusalCode.ILLEGAL_TYPE, reason)
             return {}
         return {use: read for each in weights for use, read in _of_weights(flow, [each]).items()}
     return reads
@@ -174,7 +174,7 @@ def assign_biases(flow: Flow, before: Assignment) -> Assignment:
             continue
         try:
             found = _of_bias(flow, node, before)
-        except (NotFoldable, VerifyException, TooManySlotsError) as error:
+        except (Refusal, VerifyException, TooManySlotsError) as error:
             flow.float_biases[node.op] = str(error)
             continue
         reads[node.bias.use] = (found,)
@@ -182,7 +182,7 @@ def assign_biases(flow: Flow, before: Assignment) -> Assignment:
 
 
 def _blocks_of(flow: Flow, node: Node, shape: Shape) -> Blocks:
-    """The blocks of elements of a node's weights that share a slot. Raises NotFoldable."""
+    """The blocks of elements of a node's weights that share a slot. Raises Refusal."""
     if node.table is not None:
         axes = WeightAxes((node.table.axis,), ())
     else:
@@ -190,36 +190,36 @@ def _blocks_of(flow: Flow, node: Node, shape: Shape) -> Blocks:
         of_side = node.side.channel_axes, node.side.contracted_axes
         axes = WeightAxes(*(long_axes(each, shape) for each in of_side))
     policy = flow.precision(node).weights
-    refusal: NotFoldable | None = None
+    refusal: Refusal | None = None
     for granularity in policy.granularities:
         try:
             return blocks_of_weight(axes, shape, granularity, policy.block_size)
-        except NotFoldable as error:
+        except Refusal as error:
             refusal = refusal or error
     assert refusal is not None
     raise refusal
 
 
 def _of_bias(flow: Flow, node: Node, before: Assignment) -> Assigned:
-    """The parameters of a bias. Raises NotFoldable, VerifyException or TooManySlotsError."""
+    """The parameters of a bias. Raises Refusal, VerifyException or TooManySlotsError."""
     assert node.bias is not None
     assert node.weight is not None
     use = node.bias.use
     read = before.read(node.uses[0], flow.graph.value(node.uses[0].value)) if node.uses else None
     if read is None or read.type.granularity is not Granularity.PER_TENSOR:
-        raise NotFoldable(Code.NO_RECORD, "its input does not have a single scale")
+        raise Refusal(RefusalCode.NO_RECORD, "its input does not have a single scale")
     slots = _scales_of(flow, node.weight, before)
     of_bias = shape_of(use.value.type) or ()
     lengths = [slots.shape[axis] for axes in node.bias.weight_axes for axis in axes]
     if prod(lengths) != slots.size:
-        raise NotFoldable(Code.GRANULARITY, "it sums products with different scales")
+        raise Refusal(RefusalCode.GRANULARITY, "it sums products with different scales")
     order = [axis for axes in node.bias.weight_axes for axis in axes]
     others = [axis for axis in range(slots.ndim) if axis not in order]
     divided = [prod(slots.shape[axis] for axis in axes) for axes in node.bias.weight_axes]
     if slots.size > 1 and any(
         count not in (1, length) for count, length in zip(divided, of_bias, strict=True)
     ):
-        raise NotFoldable(Code.GRANULARITY, "it does not have one number for each channel")
+        raise Refusal(RefusalCode.GRANULARITY, "it does not have one number for each channel")
     scales = slots.transpose(order + others).reshape(divided)
     with np.errstate(all="ignore"):
         product = np.asarray(np.float32(read.type.scales.item()) * scales.astype("f4"))
@@ -230,8 +230,8 @@ def _of_bias(flow: Flow, node: Node, before: Assignment) -> Assigned:
     with np.errstate(all="ignore"):
         is_step = (product > 0) & np.isfinite(product) & np.isfinite(np.float32(1) / product)
     if not is_step.all() or np.isnan(numbers).any():
-        raise NotFoldable(
-            Code.ILLEGAL_TYPE,
+        raise Refusal(
+            RefusalCode.ILLEGAL_TYPE,
             "a product of two scales is out of range in float32, or an element is NaN",
         )
     precision = flow.precision(node)
@@ -242,11 +242,11 @@ def _of_bias(flow: Flow, node: Node, before: Assignment) -> Assigned:
     zeros = np.zeros(product.shape, np.int64)
     like = type_of_slots(held, expressed, product, zeros, of_bias)
     if bits and len(like.quantized_dimensions) > 1:
-        raise NotFoldable(
-            Code.GRANULARITY,
+        raise Refusal(
+            RefusalCode.GRANULARITY,
             f"it has {bits} bits, and scales along several axes; 'quant.dequantize_bias' has one",
         )
-    return Assigned(like, Relation.DERIVED, None, flow.graph.keys.get(node.results[0], ""), bits)
+    return Assigned(like, RuleKind.DERIVED, None, flow.graph.keys.get(node.results[0], ""), bits)
 
 
 @registered_cache
@@ -259,7 +259,7 @@ def _scales_of(flow: Flow, use: Use, before: Assignment) -> NDArray[Any]:
     """
     The scales of a weight. Each axis has length 1, or that of the weight.
 
-    Raises NotFoldable.
+    Raises Refusal.
     """
     moved = flow.graph.constant(use.value)
     assert moved is not None
@@ -272,6 +272,6 @@ def _scales_of(flow: Flow, use: Use, before: Assignment) -> NDArray[Any]:
     else:
         layers = [layer.parameters for layer in moved.layers if layer.parameters is not None]
         if not layers:
-            raise NotFoldable(Code.NO_RECORD, "its weights are not quantized")
+            raise Refusal(RefusalCode.NO_RECORD, "its weights are not quantized")
         parameters = layers[-1]
     return parameters.simplify().expand()[0]

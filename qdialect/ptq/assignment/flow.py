@@ -14,9 +14,9 @@ from xdsl.utils.exceptions import VerifyException
 from qdialect.algebra.granularity import Granularity
 from qdialect.dialects.quant import UniformQuantizedType
 from qdialect.ir.value_types import element_type_or_self, shape_of
-from qdialect.ops.interface import Code, NotFoldable
+from qdialect.ops.interface import Refusal, RefusalCode
 from qdialect.ops.products import layer_of
-from qdialect.ops.rules import Relation
+from qdialect.ops.rules import RuleKind
 from qdialect.ptq.assignment.parameter_assignment import Assigned
 from qdialect.ptq.assignment.precision import Precision, SettingError, Settings
 from qdialect.ptq.float_graph.flow_graph import FlowGraph, Node, Range, Use
@@ -51,7 +51,7 @@ class Flow:
     def __init__(self, graph: FlowGraph, settings: Settings) -> None:
         self.graph = graph
         self.settings = settings
-        self.refusals = dict[Operation, NotFoldable]()
+        self.refusals = dict[Operation, Refusal]()
         """Why an op stays float."""
         self.float_biases = dict[Operation, str]()
         """Why the bias of a layer stays float."""
@@ -80,7 +80,7 @@ class Flow:
         movers = [
             node
             for node, own in configured.items()
-            if own is None and node.relation is Relation.MOVED and len(node.uses) == 1
+            if own is None and node.rule is RuleKind.MOVED and len(node.uses) == 1
         ]
         growing = list[Node]()
         for node in movers:
@@ -125,13 +125,13 @@ class Flow:
         expressed = element_type_or_self(value.type)
         if maker is not None and maker.fixed:
             choice = fixed_choice(maker.fixed, precision.activations)
-            return self._assigned(choice, expressed, Relation.FIXED, found)
+            return self._assigned(choice, expressed, RuleKind.FIXED, found)
         if found is None:
             return None
         choice = precision.activations.choose(*found)
-        if maker is not None and maker.relation is Relation.WHOLE_NUMBER:
-            return self._assigned(luci_integer_scale(choice), expressed, maker.relation, found)
-        return self._assigned(choice, expressed, Relation.OWN, found)
+        if maker is not None and maker.rule is RuleKind.WHOLE_NUMBER:
+            return self._assigned(luci_integer_scale(choice), expressed, maker.rule, found)
+        return self._assigned(choice, expressed, RuleKind.OWN, found)
 
     @cached_property
     def _sources(self) -> Mapping[SSAValue, tuple[SSAValue, Node | None]]:
@@ -149,7 +149,7 @@ class Flow:
         return found
 
     def of_constant(self, use: Use, precision: Precision) -> Assigned:
-        """The parameters of a constant by its own values. Raises NotFoldable."""
+        """The parameters of a constant by its own values. Raises Refusal."""
         numbers = self.graph.numbers(use.value)
         try:
             found = array_range(numbers)
@@ -157,16 +157,16 @@ class Flow:
                 raise ValueError("an element is NaN, which has no code")
             choice = precision.activations.choose(found.minimum, found.maximum)
         except ValueError as error:
-            raise NotFoldable(Code.ILLEGAL_TYPE, f"its operand {use.number}: {error}") from None
+            raise Refusal(RefusalCode.ILLEGAL_TYPE, f"its operand {use.number}: {error}") from None
         low, high = float(found.minimum.item()), float(found.maximum.item())
         expressed = element_type_or_self(use.value.type)
-        return self._assigned(choice, expressed, Relation.GIVEN, Range(low, high))
+        return self._assigned(choice, expressed, RuleKind.GIVEN, Range(low, high))
 
     def _assigned(
-        self, choice: Choice, expressed: object, relation: Relation, found: Range | None
+        self, choice: Choice, expressed: object, rule: RuleKind, found: Range | None
     ) -> Assigned:
         type = type_of_choice(choice, (), cast(AnyFloat, expressed))
-        return Assigned(type, relation, found)
+        return Assigned(type, rule, found)
 
     @cached_property
     def forced(self) -> Mapping[SSAValue, Assigned]:
@@ -188,7 +188,7 @@ class Flow:
                     while origin in self.settings.copies:
                         origin = self.settings.copies[origin]
                     copied = self._to_copy(of_keys.get(origin), origin)
-                    found[value] = copied._replace(relation=Relation.GIVEN, origin=origin)
+                    found[value] = copied._replace(rule=RuleKind.GIVEN, origin=origin)
             except (ValueError, OverflowError, VerifyException) as error:
                 where = "parameters" if key in self.settings.parameters else "copies"
                 message = f"the parameters of '{key}': {error}"
@@ -199,7 +199,7 @@ class Flow:
         """The parameters with the scale and zero point of the settings. Raises ValueError."""
         choice = self.precision_of(value).activations.given(*self.settings.parameters[key])
         expressed = element_type_or_self(value.type)
-        return self._assigned(choice, expressed, Relation.GIVEN, self.graph.ranges.get(value))
+        return self._assigned(choice, expressed, RuleKind.GIVEN, self.graph.ranges.get(value))
 
     def _to_copy(self, source: SSAValue | None, key: str) -> Assigned:
         """The parameters of a value that the settings copy to another one. Raises ValueError."""
@@ -207,44 +207,44 @@ class Flow:
             return self._by_setting(source, key)
         if source is not None and (given := self.graph.given.get(source)) is not None:
             if given.granularity is Granularity.PER_TENSOR:
-                return Assigned(given, Relation.GIVEN, self.graph.ranges.get(source))
+                return Assigned(given, RuleKind.GIVEN, self.graph.ranges.get(source))
             raise ValueError(f"'{key}' has several scales")
         own = None if source is None else self.own(source, self.precision_of(source))
         if own is None:
             raise ValueError(f"'{key}' has no range to choose parameters from")
         return own
 
-    def refusal(self, node: Node) -> NotFoldable | None:
+    def refusal(self, node: Node) -> Refusal | None:
         """Why an op stays float although its values may have parameters; None if it need not."""
         return self.refusals.get(node.op) or self._lossy.get(node)
 
-    def code_of_refusal(self, node: Node) -> Code:
+    def code_of_refusal(self, node: Node) -> RefusalCode:
         """The code for an op that stays float."""
         if (refusal := self.refusal(node)) is not None:
             return refusal.code
         read = (self.graph.value(use.value) for use in node.uses)
         is_lossy = any(value in self.floats for value in (*read, *node.results))
-        return Code.NUMERICS if is_lossy else Code.NO_RECORD
+        return RefusalCode.NUMERICS if is_lossy else RefusalCode.NO_RECORD
 
     @cached_property
-    def _lossy(self) -> Mapping[Node, NotFoldable]:
+    def _lossy(self) -> Mapping[Node, Refusal]:
         """The ops that would lose an operand in codes."""
-        found = dict[Node, NotFoldable]()
+        found = dict[Node, Refusal]()
         for node in self.graph.nodes:
             if node.refusal:
-                found[node] = NotFoldable(Code.NUMERICS, node.refusal)
-            elif node.relation not in (Relation.SHARED, Relation.MOVED):
+                found[node] = Refusal(RefusalCode.NUMERICS, node.refusal)
+            elif node.rule not in (RuleKind.SHARED, RuleKind.MOVED):
                 lost = [use for use in self.constant_uses(node) if self._is_lost(use, node)]
                 if lost:
                     reason = f"codes would lose its operand {lost[0].number}, a very small constant"
-                    found[node] = NotFoldable(Code.NUMERICS, reason)
+                    found[node] = Refusal(RefusalCode.NUMERICS, reason)
         return found
 
     def _is_lost(self, use: Use, node: Node) -> bool:
         """Whether a constant in codes of its own has a signal to noise below 10 dB."""
         try:
             type = self.of_constant(use, self.precision(node)).type
-        except (NotFoldable, VerifyException):
+        except (Refusal, VerifyException):
             return False
         scale, zero_point = type.single_slot
         steps = self.graph.numbers(use.value).astype("f8") / scale
@@ -303,7 +303,7 @@ class Flow:
         """Whether a node computes sums of products, or looks elements up."""
         try:
             return layer_of(node.ops[0]) is not None
-        except NotFoldable:
+        except Refusal:
             return True
 
     def _exceeds(self, node: Node, limit: float) -> bool:

@@ -27,7 +27,7 @@ from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.dialects.quant import UniformQuantizedType
 from qdialect.ir.value_types import element_type_or_self, shape_of
-from qdialect.ops.rules import Relation
+from qdialect.ops.rules import RuleKind
 from qdialect.ptq.float_graph.flow_graph import Node
 from qdialect.ptq.weights import type_of_slots
 from qdialect.support.bounded_cache import registered_cache
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
 
 def joins(node: Node) -> bool:
     """Whether several operands must have the parameters of the result."""
-    return node.relation is Relation.SHARED and len(node.uses) > 1 and len(node.results) == 1
+    return node.rule is RuleKind.SHARED and len(node.uses) > 1 and len(node.results) == 1
 
 
 def passes_on(node: Node) -> bool:
     """Whether the result only holds elements of one operand."""
     if len(node.uses) != 1 or len(node.results) != 1:
         return False
-    return node.relation is Relation.MOVED or node.relation is Relation.SHARED
+    return node.rule is RuleKind.MOVED or node.rule is RuleKind.SHARED
 
 
 def types_before(node: Node, type: UniformQuantizedType) -> Sequence[UniformQuantizedType | None]:

@@ -26,7 +26,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 
 from qdialect.dialects.quant import UniformQuantizedType
-from qdialect.ops.rules import Relation
+from qdialect.ops.rules import RuleKind
 from qdialect.ptq.float_graph.flow_graph import Range, Use
 
 PARAMETERS: Final = "quant.parameters"
@@ -48,7 +48,7 @@ class Assigned(NamedTuple):
     type: UniformQuantizedType
     """The element type of the quantized value."""
 
-    relation: Relation
+    rule: RuleKind
 
     range: Range | None = None
     """The recorded range, if the parameters follow from one."""
@@ -194,7 +194,7 @@ def _add_at(op: Operation, count: int, index: int, name: str, assigned: Assigned
 def _attribute_of(assigned: Assigned) -> Attribute:
     found: dict[str, Attribute] = {
         "type": assigned.type,
-        "relation": StringAttr(assigned.relation),
+        "rule": StringAttr(assigned.rule),
     }
     if assigned.range is not None:
         found["range"] = ArrayAttr(FloatAttr(end, f64) for end in assigned.range)
@@ -213,15 +213,15 @@ def _assigned_in(attribute: Attribute | None) -> Assigned | None:
     if not isinstance(attribute, DictionaryAttr):
         return None
     held = attribute.data
-    type, relation, origin = (held.get(name) for name in ("type", "relation", "origin"))
-    if not isinstance(type, UniformQuantizedType) or not isinstance(relation, StringAttr):
-        raise ValueError(f"'{PARAMETERS}' and '{READS}' need a 'type' and a 'relation'")
+    type, rule, origin = (held.get(name) for name in ("type", "rule", "origin"))
+    if not isinstance(type, UniformQuantizedType) or not isinstance(rule, StringAttr):
+        raise ValueError(f"'{PARAMETERS}' and '{READS}' need a 'type' and a 'rule'")
     ends = [
         float(end.value.data) for end in _items(held.get("range")) if isinstance(end, FloatAttr)
     ]
     return Assigned(
         type,
-        Relation(relation.data),
+        RuleKind(rule.data),
         Range(*ends) if len(ends) == 2 else None,
         origin.data if isinstance(origin, StringAttr) else "",
         bits.value.data if isinstance(bits := held.get("bits"), IntegerAttr) else 0,

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from xdsl.ir import Block, Operation, SSAValue
 
 from qdialect.dialects.quant import UniformQuantizedType
-from qdialect.ops.interface import Code, name_of
-from qdialect.ops.rules import Relation, reason_to_leave
+from qdialect.ops.interface import RefusalCode, name_of
+from qdialect.ops.rules import RuleKind, reason_to_leave
 from qdialect.ptq.assignment.flow import Flow
 from qdialect.ptq.assignment.parameter_assignment import Assigned, Assignment
 from qdialect.ptq.assignment.quantized_writing import Written, constant_uses
@@ -61,7 +61,7 @@ class ValueReporter:
         self._readers = {value: list(graph.readers_of(value)) for value in self._values}
 
     def report(self, written: Written, unknown: Sequence[Operation]) -> list[ValueReport]:
-        """All values, and all constants that ops with relations read."""
+        """All values, and all constants that ops with rules read."""
         found = [self._of_value(value, written, set(unknown)) for value in self._values]
         done = set[tuple[SSAValue, Assigned | None, Role]]()
         for node, use in self._constants:
@@ -86,7 +86,7 @@ class ValueReporter:
         if given is None:
             assigned = self._assignment.values[value]
         else:
-            assigned = Assigned(given, Relation.GIVEN, recorded)
+            assigned = Assigned(given, RuleKind.GIVEN, recorded)
         reads = list[Reader]()
         for use in self._readers[value]:
             chain = self._assignment.reads.get(use, ())
@@ -101,7 +101,7 @@ class ValueReporter:
         found = Stored(
             type,
             assigned.bits or type.storage_format.width,
-            assigned.relation,
+            assigned.rule,
             self._scheme_name(value, assigned),
             assigned.origin,
             assigned.range,
@@ -121,7 +121,7 @@ class ValueReporter:
         # The recorded range may include the fill value, which the estimate leaves out.
         own = None if is_filled else self._graph.ranges.get(value)
         recorded = own or assigned.range
-        if recorded is None and assigned.relation is Relation.FIXED:
+        if recorded is None and assigned.rule is RuleKind.FIXED:
             type = assigned.type
             scale, zero_point = type.single_slot
             ends = type.storage_type_min, type.storage_type_max
@@ -138,7 +138,7 @@ class ValueReporter:
         return Basis.UNIFORM, Spread.even(*recorded)
 
     def _scheme_name(self, value: SSAValue, assigned: Assigned) -> str:
-        if assigned.relation is Relation.GIVEN and not self._graph.is_constant(value):
+        if assigned.rule is RuleKind.GIVEN and not self._graph.is_constant(value):
             return ""
         maker = self._graph.makers.get(value)
         default = self._flow.settings.default
@@ -158,7 +158,7 @@ class ValueReporter:
 
     def _why_in_floats(
         self, value: SSAValue, written: Written, unknown: set[Operation]
-    ) -> tuple[Code | None, str]:
+    ) -> tuple[RefusalCode | None, str]:
         owner, maker = value.owner, self._graph.makers.get(value)
         if maker is not None and maker in written.floats:
             return self._refusal(maker, written)
@@ -176,14 +176,14 @@ class ValueReporter:
                 reason = f"it broadcasts the bias of '{name_of(layer.ops[0])}', which is quantized"
                 return None, self._flow.float_biases.get(layer.op, reason)
             if owner in unknown:
-                unknown_op = f"no relation between the parameters of '{name_of(owner)}' is known"
-                return Code.UNKNOWN_OP, reason_to_leave(owner) or unknown_op
+                unknown_op = f"no quantization rule for '{name_of(owner)}' is known"
+                return RefusalCode.UNKNOWN_OP, reason_to_leave(owner) or unknown_op
         reads = [use for use in self._readers[value] if use in written.uses]
         if not reads:
             return None, "no quantized op makes or reads it"
-        return Code.NO_RECORD, "it has no recorded range"
+        return RefusalCode.NO_RECORD, "it has no recorded range"
 
-    def _refusal(self, node: Node, written: Written) -> tuple[Code, str]:
+    def _refusal(self, node: Node, written: Written) -> tuple[RefusalCode, str]:
         code = self._flow.code_of_refusal(node)
         return code, f"'{name_of(node.op)}' stays in floats: {written.floats[node]}"
 
@@ -202,7 +202,7 @@ class ValueReporter:
         if assigned is None:
             given = self._given.get(use)
             if given is not None:
-                stored = Stored(given, given.storage_format.width, Relation.GIVEN)
+                stored = Stored(given, given.storage_format.width, RuleKind.GIVEN)
                 return report._replace(stored=stored)
             if node in written.floats:
                 code, reason = self._refusal(node, written)
@@ -211,14 +211,14 @@ class ValueReporter:
                 reason = self._flow.float_biases.get(node.op, "it has no parameters")
             return report._replace(code=code, reason=reason)
         scheme = ""
-        if assigned.relation is Relation.GIVEN:
+        if assigned.rule is RuleKind.GIVEN:
             weights, own = precision.weights.scheme, precision.activations
             scheme = name_of_scheme(weights if role is Role.WEIGHT else own)
         constant = written.constants[use]
         stored = Stored(
             assigned.type,
             assigned.bits or assigned.type.storage_format.width,
-            assigned.relation,
+            assigned.rule,
             scheme,
             assigned.origin,
             assigned.range,

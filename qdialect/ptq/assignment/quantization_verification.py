@@ -38,7 +38,7 @@ from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.ops.interface import is_cast, models_of, name_of
 from qdialect.ops.reading import Constants
-from qdialect.ops.rules import Relation, reason_to_leave
+from qdialect.ops.rules import RuleKind, reason_to_leave
 from qdialect.ops.statistics import is_statistics
 from qdialect.ptq.assignment.quantization_report import given_type
 from qdialect.ptq.float_graph.flow_graph import FlowGraph, Node, Use, is_quantizable
@@ -207,7 +207,7 @@ class _Verifier:
             )
             return
         self._check_storage(node, reads, made)
-        moves = node.relation is Relation.MOVED or node.relation is Relation.SHARED
+        moves = node.rule is RuleKind.MOVED or node.rule is RuleKind.SHARED
         # The kernel of a max pool may requantize.
         if moves and not (node.is_pool and len({*types}) > 1):
             self._check_movement(node, reads, made)
@@ -263,7 +263,7 @@ class _Verifier:
         types += [("its result", type) for type in made]
         first, wanted = types[-1]
         expected = self._expectation(node).storage
-        computes = node.relation is not Relation.MOVED
+        computes = node.rule is not RuleKind.MOVED
         if expected is not None and computes and wanted.storage_format != expected:
             self._error(
                 node.op,
@@ -331,7 +331,7 @@ class _Verifier:
                     f"{scale:.9g}:{zero} of '{_name(made)}' for any data; run "
                     "'--assign-fixed-values'",
                 )
-        if node.relation is Relation.WHOLE_NUMBER:
+        if node.rule is RuleKind.WHOLE_NUMBER:
             scale = float(made.scales.flat[0])
             if scale != round(scale):
                 self._error(
@@ -559,8 +559,8 @@ class _Verifier:
         if reads and any(self._made(result) for result in op.results if is_quantizable(result)):
             self._float(
                 op,
-                "is between quantized values, and no relation between its parameters is known: it "
-                "computes in floats; register a relation for it"
+                "is between quantized values, and no quantization rule for it is known: it "
+                "computes in floats; register a rule for it"
                 if (reason := reason_to_leave(op)) is None
                 else f"is between quantized values, and computes in floats: {reason}",
             )

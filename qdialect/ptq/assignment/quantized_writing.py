@@ -30,7 +30,7 @@ from qdialect.ir.elements import dense_elements
 from qdialect.ir.replacements import insert_after
 from qdialect.ir.value_types import element_type_or_self, with_element_type
 from qdialect.ops.interface import elements_attribute_of, model_of, read_movements
-from qdialect.ops.rules import Relation
+from qdialect.ops.rules import RuleKind
 from qdialect.ops.statistics import is_statistics
 from qdialect.ops.unused_ops import erase_unused
 from qdialect.ptq.assignment.flow import Flow
@@ -337,7 +337,7 @@ class _Writer:
             operands, movements, padding = read_movements(op, model, self._graph.folding.operands)
             if len(operands) != 1 or padding is not None or operands[0] is not op.operands[0]:
                 return None
-            node = Node((op,), Relation.MOVED, (Use(op, 0),), (value,), tuple(movements))
+            node = Node((op,), RuleKind.MOVED, (Use(op, 0),), (value,), tuple(movements))
             before = type_before_shape(node, type)
             if before is None:
                 return None
@@ -365,7 +365,7 @@ class _Writer:
                 codes = quantize_values(float_elements(values, expressed), choice)
             return codes
         scheme = precision.weights.scheme if is_weight else precision.activations
-        if assigned.relation is Relation.GIVEN:
+        if assigned.rule is RuleKind.GIVEN:
             type = tensor.element_type
             axes = type.quantized_dimensions
             sizes = type.block_sizes or (1,) * len(axes)
@@ -390,7 +390,7 @@ class _Writer:
     ) -> None:
         """Record the saturation and the noise of a constant."""
         type, shape = tensor.element_type, tensor.get_shape()
-        is_own = assigned.relation is Relation.GIVEN
+        is_own = assigned.rule is RuleKind.GIVEN
         if is_own and not self._is_measured:
             # Parameters that were chosen for these elements represent all of them.
             self._made[use.value, assigned] = WrittenConstant(prod(shape), 0, None, None)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
-from qdialect.ops.interface import NotFoldable
+from qdialect.ops.interface import Refusal
 from qdialect.ops.products import Contraction, layer_of
-from qdialect.ops.rules import relation_of
+from qdialect.ops.rules import rule_of
 from qdialect.ops.unused_ops import erase_unused
 from qdialect.ptq.float_graph.flow_graph import FlowGraph
 from qdialect.ptq.float_graph.flow_reading import splat_number
@@ -36,8 +36,8 @@ def drop_unit_factors(graph: FlowGraph) -> bool:
 
 def _is_product(op: Operation) -> bool:
     try:
-        found = relation_of(op)
-    except NotFoldable:
+        found = rule_of(op)
+    except Refusal:
         return False
     return found is not None and found.functions == frozenset({"mul"}) and len(op.results) == 1
 
@@ -47,5 +47,5 @@ def _is_sum(graph: FlowGraph, value: SSAValue) -> bool:
     maker = graph.value(value).owner
     try:
         return isinstance(maker, Operation) and isinstance(layer_of(maker), Contraction)
-    except NotFoldable:
+    except Refusal:
         return False

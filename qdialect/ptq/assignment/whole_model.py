@@ -14,8 +14,8 @@ from xdsl.traits import IsTerminator
 from qdialect.folding.inlining import inline_calls
 from qdialect.folding.policy import FoldPolicy
 from qdialect.folding.raising import raise_dequantization
-from qdialect.folding.report import FoldRecord, FoldReport, Outcome
-from qdialect.ops.interface import Code, is_cast, models_of, name_of
+from qdialect.folding.report import Outcome, PassRecord, PassReport
+from qdialect.ops.interface import RefusalCode, is_cast, models_of, name_of
 from qdialect.ops.rules import reason_to_leave
 from qdialect.ptq.assignment.assignment_steps import SEQUENCE, STEPS
 from qdialect.ptq.assignment.flow import Flow
@@ -52,7 +52,7 @@ def quantize_model(
     is_written: bool = True,
     profile: Profile | None = None,
     is_explained: bool = False,
-) -> FoldReport:
+) -> PassReport:
     """
     Run the named steps on a module, starting from the assignment in its attributes.
 
@@ -97,7 +97,7 @@ def quantize_model(
 
 
 def _check_layers(flow: Flow) -> None:
-    """Raise SettingError if the settings name a layer whose op has no relation."""
+    """Raise SettingError if the settings name a layer whose op has no rule."""
     named = dict.fromkeys(flow.settings.layers)
     if not named:
         return
@@ -112,28 +112,28 @@ def _check_layers(flow: Flow) -> None:
                 f"a result of '{name_of(owner)}'" if isinstance(owner, Operation) else "an argument"
             )
             raise SettingError(
-                f"layer '{key}' cannot have a precision of its own: it is {kind}, and no relation "
-                "between its parameters is known",
+                f"layer '{key}' cannot have a precision of its own: it is {kind}, and no "
+                "quantization rule for it is known",
                 "layers",
                 key,
             )
 
 
-_NO_RELATION: Final = "no relation between the parameters of its operands and results is known"
+_NO_RULE: Final = "no quantization rule for it is known"
 
 
-def _refusals(flow: Flow) -> FoldReport:
+def _refusals(flow: Flow) -> PassReport:
     """The ops that are known to stay float so far."""
-    report = FoldReport(verb="quantized")
+    report = PassReport(verb="quantized")
     for op, refusal in flow.refusals.items():
         report.records.append(
-            FoldRecord(Outcome.REFUSED, op, name_of(op), code=refusal.code, reason=str(refusal))
+            PassRecord(Outcome.REFUSED, op, name_of(op), code=refusal.code, reason=str(refusal))
         )
     return report
 
 
 def _is_unknown(flow: Flow, op: Operation) -> bool:
-    """Whether an op computes with float tensors, and no relation for it is known."""
+    """Whether an op computes with float tensors, and no rule for it is known."""
     if op in flow.graph.node_of or isinstance(op, FuncOp) or is_cast(op):
         return False
     if op in flow.graph.of_biases:
@@ -152,14 +152,14 @@ def _report(
     assignment: Assignment,
     written: Written,
     unknown: list[Operation],
-    calls: list[FoldRecord],
+    calls: list[PassRecord],
 ) -> QuantizationReport:
     report = QuantizationReport(calls, "quantized")
     told = {record.op for record in calls}
     for node in written.nodes:
         for result in node.results:
             found = assignment.values[result]
-            reason = f"its result is '{found.type}', {found.relation}"
+            reason = f"its result is '{found.type}', {found.rule}"
             if node.name:
                 reason = f"{node.name} of {len(node.ops)} ops: {reason}"
             for use, count in written.saturated(node):
@@ -169,25 +169,25 @@ def _report(
             if (why := flow.float_biases.get(node.op)) is not None:
                 reason += f"; its bias stays in floats: {why}"
             report.records.append(
-                FoldRecord(Outcome.QUANTIZED, node.op, name_of(node.op), reason=reason)
+                PassRecord(Outcome.QUANTIZED, node.op, name_of(node.op), reason=reason)
             )
     for node, reason in written.floats.items():
         code = flow.code_of_refusal(node)
         report.records.append(
-            FoldRecord(Outcome.REFUSED, node.op, name_of(node.op), code=code, reason=reason)
+            PassRecord(Outcome.REFUSED, node.op, name_of(node.op), code=code, reason=reason)
         )
     other = next(filter(is_other_tensor, flow.graph.keys), None)
     if other is not None:
         reason = f"'{other.type}' stays in floats: {LOWER_TENSORS}"
-        code, op = Code.ILLEGAL_TYPE, flow.graph.module
+        code, op = RefusalCode.ILLEGAL_TYPE, flow.graph.module
         report.records.append(
-            FoldRecord(Outcome.REFUSED, op, name_of(op), code=code, reason=reason)
+            PassRecord(Outcome.REFUSED, op, name_of(op), code=code, reason=reason)
         )
     for op in unknown:
         if op in told:
             continue
-        reason = reason_to_leave(op) or _NO_RELATION
+        reason = reason_to_leave(op) or _NO_RULE
         report.records.append(
-            FoldRecord(Outcome.REFUSED, op, name_of(op), code=Code.UNKNOWN_OP, reason=reason)
+            PassRecord(Outcome.REFUSED, op, name_of(op), code=RefusalCode.UNKNOWN_OP, reason=reason)
         )
     return report

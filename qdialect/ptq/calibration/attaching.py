@@ -13,12 +13,12 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from qdialect.dialects.quant import StatisticsOp
-from qdialect.folding.report import FoldRecord, FoldReport, Outcome
+from qdialect.folding.report import Outcome, PassRecord, PassReport
 from qdialect.ir.elements import floats_attribute
 from qdialect.ir.replacements import insert_after
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import shape_of
-from qdialect.ops.interface import Code, elements_attribute_of, name_of
+from qdialect.ops.interface import RefusalCode, elements_attribute_of, name_of
 from qdialect.ops.statistics import is_statistics
 from qdialect.ptq.calibration.fingerprints import fingerprint_of
 from qdialect.ptq.calibration.keys import Keys, keys_of
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 class Attached(NamedTuple):
     """What `attach_ranges` did."""
 
-    report: FoldReport
+    report: PassReport
 
     differences: list[str]
     """The differences of the module from the one of the profile, in words."""
@@ -57,7 +57,7 @@ def attach_ranges(
     record, and records without a value. In another module than that of the profile, a key that
     numbers values binds no record, unless `trust_numbers`.
     """
-    report = FoldReport(verb="attached")
+    report = PassReport(verb="attached")
     resources = ResourceBlobs.of(context)
     keys = keys_of(module)
     fingerprint = fingerprint_of(module, resources, keys)
@@ -82,9 +82,14 @@ def attach_ranges(
                 recorded = key if name in records.names[key] else name
                 _attach(report, value, recorded, statistics, reduction(statistics))
                 continue
-            _refuse(report, _op_of(value), Code.NO_RECORD, reason)
+            _refuse(report, _op_of(value), RefusalCode.NO_RECORD, reason)
     for key in sorted(profile.values.keys() - found):
-        _refuse(report, module, Code.NO_VALUE, f"no value has the key '{key}', which has a record")
+        _refuse(
+            report,
+            module,
+            RefusalCode.NO_VALUE,
+            f"no value has the key '{key}', which has a record",
+        )
     differences = profile.fingerprint.differences(fingerprint)
     return Attached(report, differences, len(records.doubtful))
 
@@ -172,8 +177,8 @@ def _numbered_in(profile: Profile) -> frozenset[str]:
 _NUMBER: Final = re.compile(r"#[0-9]+(?=\Z|\.)")
 
 
-def _refuse(report: FoldReport, op: Operation, code: Code, reason: str) -> None:
-    record = FoldRecord(Outcome.REFUSED, op, name_of(op), code=code, reason=reason)
+def _refuse(report: PassReport, op: Operation, code: RefusalCode, reason: str) -> None:
+    record = PassRecord(Outcome.REFUSED, op, name_of(op), code=code, reason=reason)
     report.records.append(record)
 
 
@@ -202,7 +207,7 @@ def _misfit(statistics: Statistics, value: SSAValue) -> str | None:
 
 
 def _attach(
-    report: FoldReport, value: SSAValue, key: str, statistics: Statistics, found: Range
+    report: PassReport, value: SSAValue, key: str, statistics: Statistics, found: Range
 ) -> None:
     ends: NDArray[np.float64] = np.stack([found.minimum, found.maximum], -1).astype(np.float64)
     whole = np.array([ends[..., 0].min(), ends[..., 1].max()])
@@ -219,7 +224,7 @@ def _attach(
     value.replace_uses_with_if(new.result, lambda use: use.operation is not new)
     insert_after(new, value)
     report.records.append(
-        FoldRecord(
+        PassRecord(
             Outcome.ATTACHED,
             _op_of(value),
             name_of(_op_of(value)),

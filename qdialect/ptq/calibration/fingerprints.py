@@ -22,7 +22,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from qdialect.algebra.splat import Elements, Splat, as_view
 from qdialect.dialects.upstream.tosa_syntax import NanModeAttr
 from qdialect.ir.resources import ResourceBlobs
-from qdialect.ops.interface import NotFoldable, is_cast, name_of
+from qdialect.ops.interface import Refusal, is_cast, name_of
 from qdialect.ops.reading import ConstantOperands, Constants
 from qdialect.ops.statistics import is_statistics
 from qdialect.ptq.calibration.keys import (
@@ -100,7 +100,7 @@ _DIGITS: Final = 16
 def _elements(op: Operation, constants: Constants) -> Elements | None:
     try:
         return constants.read(op)
-    except NotFoldable:
+    except Refusal:
         return None
 
 

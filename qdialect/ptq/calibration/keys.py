@@ -41,7 +41,7 @@ from qdialect.ir.value_names import names_in, stem_of
 from qdialect.ir.value_types import element_type_or_self, is_tensor
 from qdialect.ops.identities import unmoved_operand
 from qdialect.ops.interface import (
-    NotFoldable,
+    Refusal,
     elements_attribute_of,
     find_attribute,
     is_cast,
@@ -338,7 +338,7 @@ def moved_operand(op: Operation, operands: ConstantOperands) -> SSAValue | None:
         return None
     try:
         read = operands.read(op, model)
-    except NotFoldable:
+    except Refusal:
         return None
     if len(read.operands) == 1 and all(of.values is ValueSet.SAME for of in read.movements):
         return read.operands[0]

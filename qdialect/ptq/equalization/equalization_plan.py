@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.ops.interface import NotFoldable
+from qdialect.ops.interface import Refusal
 from qdialect.ptq.equalization.factors import Factors, GroupedRanges
 from qdialect.ptq.equalization.layer_indices import LayerIndices
 from qdialect.ptq.float_graph.flow_graph import FlowGraph, Node, Use
@@ -99,8 +99,8 @@ class Plan:
     """The ranges of changed values after the change, if known."""
     constants: dict[Use, Factors] = field(default_factory=dict[Use, Factors])
     """The factors of constants other than weights and biases."""
-    refusals: list[tuple[Operation, NotFoldable]] = field(
-        default_factory=list[tuple[Operation, NotFoldable]]
+    refusals: list[tuple[Operation, Refusal]] = field(
+        default_factory=list[tuple[Operation, Refusal]]
     )
 
     def rows(self, layer: Layer) -> Factors | None:

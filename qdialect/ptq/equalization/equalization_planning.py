@@ -22,7 +22,7 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.algebra.movement import DYNAMIC
 from qdialect.ir.value_types import element_type_or_self, shape_of
-from qdialect.ops.interface import Code, NotFoldable, name_of
+from qdialect.ops.interface import Refusal, RefusalCode, name_of
 from qdialect.ops.products import Contraction, layer_of
 from qdialect.ptq.equalization.equalization_plan import (
     EqualizationPolicy,
@@ -57,7 +57,7 @@ def plan_equalization(
     graph: FlowGraph,
     policy: EqualizationPolicy,
     chosen: Collection[str] | None,
-    unwritable: Mapping[Node, NotFoldable] = MappingProxyType({}),
+    unwritable: Mapping[Node, Refusal] = MappingProxyType({}),
 ) -> Plan:
     """
     Plan the changes.
@@ -74,20 +74,20 @@ class _Planner:
         graph: FlowGraph,
         policy: EqualizationPolicy,
         chosen: Collection[str] | None,
-        unwritable: Mapping[Node, NotFoldable],
+        unwritable: Mapping[Node, Refusal],
     ) -> None:
         self._graph = graph
         self._policy = policy
         self._unwritable = unwritable
-        self._refusals = dict[tuple[Operation, str], NotFoldable]()
+        self._refusals = dict[tuple[Operation, str], Refusal]()
         self._layers = {layer.node: layer for layer in self._read_layers(chosen)}
         self._ranges = dict[SSAValue, list[GroupedRanges]]()
         self._barred = set[SSAValue]()
         """Values that get no factors, since their ranges or readers could not follow."""
         self._scales = dict[Layer, Factors]()
 
-    def _refuse(self, op: Operation, code: Code, reason: str) -> None:
-        self._refusals.setdefault((op, reason), NotFoldable(code, reason))
+    def _refuse(self, op: Operation, code: RefusalCode, reason: str) -> None:
+        self._refusals.setdefault((op, reason), Refusal(code, reason))
 
     # Layers
 
@@ -101,17 +101,17 @@ class _Planner:
                 continue
             found.update(keys)
             if node.weight is None:
-                self._refuse(node.ops[0], Code.NOT_CONSTANT, self._why_no_weights(node))
+                self._refuse(node.ops[0], RefusalCode.NOT_CONSTANT, self._why_no_weights(node))
                 continue
             try:
                 if (why := self._unwritable.get(node)) is not None:
                     raise why
                 yield self._layer(node, keys[0])
-            except NotFoldable as error:
+            except Refusal as error:
                 self._refuse(node.ops[0], error.code, str(error))
         for key in sorted(set(chosen or ()) - found):
             reason = f"no layer has the key '{key}'"
-            self._refuse(self._graph.module, Code.NO_VALUE, reason)
+            self._refuse(self._graph.module, RefusalCode.NO_VALUE, reason)
 
     def _why_no_weights(self, node: Node) -> str:
         for use in node.uses:
@@ -129,13 +129,14 @@ class _Planner:
         assert weight is not None
         indices = indices_of(node)
         if indices is None:
-            raise NotFoldable(Code.UNKNOWN_OP, "its window slides over a constant input")
+            raise Refusal(RefusalCode.UNKNOWN_OP, "its window slides over a constant input")
         numbers, is_quantized = constant_numbers(self._graph, weight.value)
         use = next(each for each in node.uses if each.number == side.other)
         shape = shape_of(use.value.type) or ()
         if any(shape[axis] not in (n, DYNAMIC) for axis, n in indices.lengths().items()):
-            raise NotFoldable(
-                Code.UNKNOWN_OP, "the axes of its operands and of its weights differ in length"
+            raise Refusal(
+                RefusalCode.UNKNOWN_OP,
+                "the axes of its operands and of its weights differ in length",
             )
         value = self._graph.value(use.value)
         why = self._why_no_rows(node)
@@ -217,7 +218,7 @@ class _Planner:
         for layer in self._layers.values():
             try:
                 _, plan.inputs[layer] = self._range_of_inputs(layer)
-            except NotFoldable:
+            except Refusal:
                 # It is reported where scales are computed from ranges.
                 continue
         plan.refusals = [(op, error) for (op, _), error in self._refusals.items()]
@@ -230,7 +231,7 @@ class _Planner:
         for layer in self._layers.values():
             try:
                 columns[layer] = self._ranges_of(layer, plan)
-            except NotFoldable as error:
+            except Refusal as error:
                 self._refuse(layer.node.ops[0], error.code, str(error))
         if self._policy.joined_forks:
             columns = _joined(columns)
@@ -242,7 +243,7 @@ class _Planner:
     def _ranges_of(self, layer: Layer, plan: Plan) -> tuple[Range, Range]:
         """The ranges of the columns of a layer's weights, and of the inputs that they multiply."""
         if layer.value in self._graph.given:
-            raise NotFoldable(Code.QUANTIZED, "its input is quantized")
+            raise Refusal(RefusalCode.QUANTIZED, "its input is quantized")
         if self._policy.weights_only:
             return self._magnitudes_of(layer, plan)
         known, inputs = self._range_of_inputs(layer)
@@ -259,14 +260,14 @@ class _Planner:
         lengths = layer.indices.lengths()
         long = [axis for axis, length in lengths.items() if length > 1]
         if not lengths:
-            raise NotFoldable(Code.UNKNOWN_OP, "it sums over no axis of its weights")
+            raise Refusal(RefusalCode.UNKNOWN_OP, "it sums over no axis of its weights")
         pairs = [(each, each.along(tuple(lengths))) for each in known]
         grouped, best = max(pairs, key=lambda pair: pair[1].minimum.size, default=(None, None))
         if grouped is None or best is None:
-            raise NotFoldable(Code.NO_RECORD, f"there is no record of its input '{name}'")
+            raise Refusal(RefusalCode.NO_RECORD, f"there is no record of its input '{name}'")
         if long and best.minimum.size == 1:
-            raise NotFoldable(
-                Code.NO_RECORD,
+            raise Refusal(
+                RefusalCode.NO_RECORD,
                 f"the record of its input '{name}' has one range along axis {long[-1]}, but one "
                 "for each index is needed; 'qdialect-calibrate --channels' records one axis of a "
                 "value, and a second 'quant.stats' can hold another one",
@@ -284,8 +285,8 @@ class _Planner:
         rows = rows / own
         others = tuple(axis for axis in range(rows.ndim) if axis not in layer.indices.shared)
         if not np.isfinite(rows).any():
-            raise NotFoldable(
-                Code.NOT_CONSTANT, "its input is not the result of a layer that is rewritten"
+            raise Refusal(
+                RefusalCode.NOT_CONSTANT, "its input is not the result of a layer that is rewritten"
             )
         is_finite = np.isfinite(rows).all(axis=others, keepdims=True)
         rows = np.where(is_finite, rows.max(axis=others, keepdims=True), np.nan).astype("f4")
@@ -357,7 +358,7 @@ class _Planner:
             if self._policy.weights_only:
                 for layer in walk.claims[use]:
                     reason = "its input has other users, or is not computed by layers alone"
-                    self._refuse(layer.node.ops[0], Code.USES, reason)
+                    self._refuse(layer.node.ops[0], RefusalCode.USES, reason)
                     self._scales[layer] = ones(self._scales[layer].ndim)
                 is_barred = True
             elif not self._can_follow(value, factors) and reader in self._passages:
@@ -375,7 +376,7 @@ class _Planner:
         for use in walk.constants:
             try:
                 constant_numbers(graph, use.value)
-            except NotFoldable as error:
+            except Refusal as error:
                 self._refuse(use.op, error.code, f"operand #{use.number}: {error}")
                 self._barred.update(use.op.results)
                 is_barred = True
@@ -393,11 +394,11 @@ class _Planner:
         name = self._graph.keys.get(held, "")
         op = value.owner if isinstance(value.owner, Operation) else self._graph.module
         if held in self._graph.given:
-            self._refuse(op, Code.QUANTIZED, f"'{name}' is quantized, so its scale is kept")
+            self._refuse(op, RefusalCode.QUANTIZED, f"'{name}' is quantized, so its scale is kept")
             return
         self._refuse(
             op,
-            Code.NO_RECORD,
+            RefusalCode.NO_RECORD,
             f"the record of '{name}' lacks a range for each index of "
             f"{'axis' if len(axes) == 1 else 'axes'} {', '.join(map(str, axes)) or 'its axes'}: a "
             "multiplication is inserted after it",

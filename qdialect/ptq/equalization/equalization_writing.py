@@ -31,8 +31,8 @@ from qdialect.ir.replacements import insert_after
 from qdialect.ir.value_types import element_type_or_self, shape_of, with_element_type
 from qdialect.lowering.multiplication import multiplied
 from qdialect.ops.interface import (
-    Code,
-    NotFoldable,
+    Refusal,
+    RefusalCode,
     elements_attribute_of,
     find_attribute,
     is_cast,
@@ -73,7 +73,7 @@ class Step(NamedTuple):
 class UnwritableError(Exception):
     """A plan cannot be written, because of these layers."""
 
-    def __init__(self, nodes: Sequence[Node], reason: NotFoldable) -> None:
+    def __init__(self, nodes: Sequence[Node], reason: Refusal) -> None:
         super().__init__(str(reason))
         self.nodes, self.reason = nodes, reason
 
@@ -142,7 +142,7 @@ class _Writer:
     def _prepared(self, use: Use, steps: list[Step], node: Node) -> SSAValue:
         try:
             return self._rebuilt(use.value, steps)
-        except NotFoldable as error:
+        except Refusal as error:
             self._undo()
             raise UnwritableError([node], error) from None
 
@@ -157,7 +157,7 @@ class _Writer:
     # Constants
 
     def _rebuilt(self, value: SSAValue, steps: Sequence[Step]) -> SSAValue:
-        """A constant, multiplied, behind copies of the same ops. Raises NotFoldable."""
+        """A constant, multiplied, behind copies of the same ops. Raises Refusal."""
         key = value, tuple((step.factors.tobytes(), step.is_divided) for step in steps)
         if key not in self._known:
             self._known[key] = self._new_constant(value, steps)
@@ -202,7 +202,7 @@ class _Writer:
         return numbers
 
     def _written(self, value: SSAValue, steps: Sequence[Step]) -> SSAValue:
-        """A constant in place of a value that is computed from constants. Raises NotFoldable."""
+        """A constant in place of a value that is computed from constants. Raises Refusal."""
         moved = self._graph.constant(value)
         assert moved is not None
         numbers = self._numbers(value, steps)
@@ -379,7 +379,7 @@ def _bits(numbers: NDArray[Any], type: AnyFloat) -> NDArray[Any]:
 
 
 def _requantized(numbers: NDArray[Any], like: UniformQuantizedType) -> tuple[NDArray[Any], Any]:
-    """Codes with the storage and the slots of a type, and new parameters. Raises NotFoldable."""
+    """Codes with the storage and the slots of a type, and new parameters. Raises Refusal."""
     is_symmetric = not like.zero_points.any()
     scheme = scheme_of(
         f"torch-per-channel-{'symmetric' if is_symmetric else 'affine'}", like.storage_format
@@ -391,7 +391,7 @@ def _requantized(numbers: NDArray[Any], like: UniformQuantizedType) -> tuple[NDA
     try:
         codes, type = quantized_values(_bits(numbers, expressed), expressed, scheme, blocks)
     except (VerifyException, TooManySlotsError, ValueError) as error:
-        raise NotFoldable(Code.ILLEGAL_TYPE, f"its weights: {error}") from None
+        raise Refusal(RefusalCode.ILLEGAL_TYPE, f"its weights: {error}") from None
     return as_view(codes).array(), with_element_type(type, type.element_type)
 
 

@@ -10,8 +10,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from qdialect.folding.inlining import inline_calls
-from qdialect.folding.report import FoldRecord, FoldReport, Outcome
-from qdialect.ops.interface import Code, NotFoldable, models_of, name_of
+from qdialect.folding.report import Outcome, PassRecord, PassReport
+from qdialect.ops.interface import Refusal, RefusalCode, models_of, name_of
 from qdialect.ptq.equalization.equalization_plan import (
     EqualizationPolicy,
     Layer,
@@ -49,7 +49,7 @@ class Chosen(NamedTuple):
 class Equalized(NamedTuple):
     """The outcome of an equalization: remarks, and a report of layers."""
 
-    outcomes: FoldReport
+    outcomes: PassReport
     report: EqualizationReport
 
 
@@ -78,7 +78,7 @@ def equalize_inputs(
         raised = raise_weights(module, context, judge)
         graph = flow_graph(module, context, budget)
         chosen = choose([keys_of_node(graph, node) for node in layer_nodes(graph)])
-        unwritable = dict[Node, NotFoldable]()
+        unwritable = dict[Node, Refusal]()
         while True:
             plan = plan_equalization(graph, policy, chosen.keys, unwritable)
             changed = _changed(plan)
@@ -124,8 +124,8 @@ def _outcomes(
     made: dict[Product, Operation],
     missing: Sequence[str],
     raised: Raised,
-) -> FoldReport:
-    outcomes = FoldReport(verb="equalized")
+) -> PassReport:
+    outcomes = PassReport(verb="equalized")
     for layer, of in zip(changed, report.layers, strict=True):
         told = list[str]()
         if layer in plan.scales:
@@ -145,18 +145,20 @@ def _outcomes(
             told.append(f"the expected gain is {of.gain:+.2f} dB")
         op = layer.node.ops[0]
         outcomes.records.append(
-            FoldRecord(Outcome.EQUALIZED, op, name_of(op), reason="; ".join(told))
+            PassRecord(Outcome.EQUALIZED, op, name_of(op), reason="; ".join(told))
         )
     refusals = [pair for pair in plan.refusals if pair[0] not in raised.refusals]
     refusals += [(op, error) for op, errors in raised.refusals.items() for error in errors]
     for op, error in refusals:
         outcomes.records.append(
-            FoldRecord(Outcome.REFUSED, op, name_of(op), code=error.code, reason=str(error))
+            PassRecord(Outcome.REFUSED, op, name_of(op), code=error.code, reason=str(error))
         )
     for key in missing:
         reason = f"the evaluation has no signal-to-noise ratio for '{key}'"
         module = plan.graph.module
         outcomes.records.append(
-            FoldRecord(Outcome.REFUSED, module, name_of(module), code=Code.NO_VALUE, reason=reason)
+            PassRecord(
+                Outcome.REFUSED, module, name_of(module), code=RefusalCode.NO_VALUE, reason=reason
+            )
         )
     return outcomes

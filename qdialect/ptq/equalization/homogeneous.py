@@ -22,7 +22,7 @@ from qdialect.check.index_maps import NotCertifiableError
 from qdialect.ir.value_types import shape_of
 from qdialect.ops.attributes import attribute_of, integers_of
 from qdialect.ops.interface import (
-    NotFoldable,
+    Refusal,
     elements_attribute_of,
     find_attribute,
     model_of,
@@ -30,7 +30,7 @@ from qdialect.ops.interface import (
     read_movements,
 )
 from qdialect.ops.model import model_named
-from qdialect.ops.rules import Relation, function_of, relation_of
+from qdialect.ops.rules import RuleKind, function_of, rule_of
 from qdialect.ptq.equalization.factors import Factors, Places, common, places_of
 from qdialect.ptq.float_graph.flow_graph import FlowGraph, Node, Use, number_of
 from qdialect.support.lazy_numpy import np
@@ -82,9 +82,9 @@ def passage_of(graph: FlowGraph, node: Node) -> Passage | None:
         return None
     try:
         # A shape op that is an identity has no movements.
-        is_moving = node.movements or node.relation is Relation.MOVED
+        is_moving = node.movements or node.rule is RuleKind.MOVED
         return _movement(graph, node) if is_moving else _computation(graph, node)
-    except (NotFoldable, NotCertifiableError, MemoryLimitError):
+    except (Refusal, NotCertifiableError, MemoryLimitError):
         return None
 
 
@@ -185,7 +185,7 @@ def _computation(graph: FlowGraph, node: Node) -> Passage | None:
     op = node.op
     if name_of(op) in _WITH_BODY:
         return _with_body(graph, op)
-    found = relation_of(op)
+    found = rule_of(op)
     uses = [use for use in node.uses if not graph.is_constant(use.value)]
     if len(uses) > 1:
         uses = [use for use in uses if not has_any(graph, use.value)]

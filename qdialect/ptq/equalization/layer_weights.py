@@ -11,7 +11,7 @@ from xdsl.ir import SSAValue
 from qdialect.algebra.splat import as_view
 from qdialect.folding.moved_constant import MovedConstant
 from qdialect.ir.value_types import shape_of
-from qdialect.ops.interface import Code, NotFoldable, cast_reads
+from qdialect.ops.interface import Refusal, RefusalCode, cast_reads
 from qdialect.ops.models import CastReads
 from qdialect.ops.products import Contraction, layer_of
 from qdialect.ops.statistics import is_statistics
@@ -35,7 +35,7 @@ def is_layer_node(node: Node) -> bool:
     """Whether a node is a sum of products."""
     try:
         return isinstance(layer_of(node.ops[0]), Contraction)
-    except NotFoldable:
+    except Refusal:
         return False
 
 
@@ -62,17 +62,17 @@ def constant_numbers(graph: FlowGraph, value: SSAValue) -> tuple[NDArray[Any], b
     """
     The elements of a constant, and whether they are dequantized.
 
-    Raises NotFoldable unless they are stored as floats, or quantized and cast once.
+    Raises Refusal unless they are stored as floats, or quantized and cast once.
     """
     moved = graph.constant(value)
     if moved is None:
-        raise NotFoldable(Code.NOT_CONSTANT, "its weights are not constant")
+        raise Refusal(RefusalCode.NOT_CONSTANT, "its weights are not constant")
     values = graph.folding.values_of(moved)
     at = quantized_layer(moved)
     if at is None:
         type = moved.layers[0].element_type
         if not isinstance(type, AnyFloat):
-            raise NotFoldable(Code.UNKNOWN_OP, "its weights are not floats")
+            raise Refusal(RefusalCode.UNKNOWN_OP, "its weights are not floats")
         return np.broadcast_to(float_elements(values, type), moved.shape), False
     parameters = moved.layers[at].parameters
     assert parameters is not None
@@ -85,24 +85,24 @@ def quantized_layer(moved: MovedConstant) -> int | None:
     """
     The number of the quantized layer of a constant, before casts to floats; None if none is.
 
-    Raises NotFoldable for unknown casts.
+    Raises Refusal for unknown casts.
     """
     layers, casts = moved.layers, list(moved.casts)
     while casts and is_statistics(casts[-1]):
         casts.pop()
     quantized = [at for at, layer in enumerate(layers) if layer.parameters is not None]
     if any(layer.sides is not None for layer in layers):
-        raise NotFoldable(
-            Code.ARITHMETIC,
+        raise Refusal(
+            RefusalCode.ARITHMETIC,
             "arithmetic computes its weights, and is not an exact dequantization: see the remarks "
             "of --raise-dequantization",
         )
     if not quantized:
         if all(map(is_statistics, moved.casts)):
             return None
-        raise NotFoldable(Code.CASTS, "its weights are cast to another type")
+        raise Refusal(RefusalCode.CASTS, "its weights are cast to another type")
     (at, *others) = quantized
     reads = CastReads.NUMBERS
     if others or at != len(casts) - 1 or reads not in cast_reads(casts[at]):
-        raise NotFoldable(Code.CASTS, "its weights are cast several times")
+        raise Refusal(RefusalCode.CASTS, "its weights are cast several times")
     return at

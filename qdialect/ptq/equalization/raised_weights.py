@@ -20,7 +20,7 @@ from xdsl.rewriter import Rewriter
 from qdialect.folding.policy import FoldPolicy
 from qdialect.folding.raising import raise_dequantization
 from qdialect.ops.elementwise import is_arithmetic
-from qdialect.ops.interface import NotFoldable, name_of
+from qdialect.ops.interface import Refusal, name_of
 from qdialect.ops.products import Contraction, is_layer, layer_of
 from qdialect.ops.statistics import is_statistics
 
@@ -29,7 +29,7 @@ class Verdict(NamedTuple):
     """The outcome for the layers of a module."""
 
     changed: Iterable[Operation]
-    refusals: Iterable[tuple[Operation, NotFoldable]]
+    refusals: Iterable[tuple[Operation, Refusal]]
 
 
 class Raised(NamedTuple):
@@ -38,7 +38,7 @@ class Raised(NamedTuple):
     layers: Collection[Operation]
     """The layers whose weights were raised to casts."""
 
-    refusals: Mapping[Operation, Sequence[NotFoldable]]
+    refusals: Mapping[Operation, Sequence[Refusal]]
     """For each other layer with such weights, the reasons why it is not changed."""
 
 
@@ -52,7 +52,7 @@ def raise_weights(
     verdict = judge(copy.module)
     layers = {copy.originals[op] for op in verdict.changed if op in copy.originals}
     layers &= behind.keys()
-    refusals: dict[Operation, list[NotFoldable]] = {op: [] for op in behind.keys() - layers}
+    refusals: dict[Operation, list[Refusal]] = {op: [] for op in behind.keys() - layers}
     for op, error in verdict.refusals:
         original = copy.originals.get(op)
         if original is not None and original in refusals:
@@ -115,7 +115,7 @@ def _arithmetic_behind(module: ModuleOp) -> Mapping[Operation, AbstractSet[Opera
             continue
         try:
             layer = layer_of(op)
-        except NotFoldable:
+        except Refusal:
             continue
         if isinstance(layer, Contraction):
             for number in layer.operands:

@@ -20,8 +20,8 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 
 from qdialect.ops.attributes import integer_of
-from qdialect.ops.interface import Code, NotFoldable, find_attribute, name_of, op_model
-from qdialect.ops.rules import Limit, relation_of
+from qdialect.ops.interface import Refusal, RefusalCode, find_attribute, name_of, op_model
+from qdialect.ops.rules import Limit, rule_of
 from qdialect.ptq.float_graph.flow_graph import number_of
 
 Compare = Callable[[float, float], bool]
@@ -64,7 +64,7 @@ def is_clamp(
         between = [(low + high) / 2 for low, high in pairwise(ends)]
         numbers = sorted({ends[0] - 1, *ends, *between, ends[-1] + 1})
         found = [function.at(result, number) for number in numbers]
-    except NotFoldable:
+    except Refusal:
         return False
     low = -math.inf if found[0] == numbers[0] else found[0]
     high = math.inf if found[-1] == numbers[-1] else found[-1]
@@ -73,7 +73,7 @@ def is_clamp(
 
 
 class _Function:
-    """The number that ops compute from one number; raises NotFoldable for other ops."""
+    """The number that ops compute from one number; raises Refusal for other ops."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class _Function:
             end = op.regions[0].block.last_op
             assert end is not None
             return self._number(end.operands[0])
-        found = relation_of(op)
+        found = rule_of(op)
         if found is None or op.regions or len(self._known) > _MOST_VALUES:
             raise _unknown(op)
         numbers = range(len(op.operands)) if found.operands is None else found.operands
@@ -146,7 +146,7 @@ class _Function:
         """The op of a body that elements are passed to."""
         op = block.parent_op()
         if op is None or not op_model(op).maps_elements:
-            raise NotFoldable(Code.UNKNOWN_OP, "it is no result of an op")
+            raise Refusal(RefusalCode.UNKNOWN_OP, "it is no result of an op")
         return op
 
     def _keeps_places(self, op: Operation) -> bool:
@@ -162,7 +162,7 @@ class _Function:
 
 
 def _compare(op: Operation, function: str) -> Compare:
-    """The comparison that an op computes. Raises NotFoldable for other ops."""
+    """The comparison that an op computes. Raises Refusal for other ops."""
     if function in _COMPARISONS:
         return _DIRECTIONS[_COMPARISONS[function]]
     if function == "compare":
@@ -174,5 +174,5 @@ def _compare(op: Operation, function: str) -> Compare:
     raise _unknown(op)
 
 
-def _unknown(op: Operation) -> NotFoldable:
-    return NotFoldable(Code.UNKNOWN_OP, f"'{name_of(op)}' is no part of a clamp")
+def _unknown(op: Operation) -> Refusal:
+    return Refusal(RefusalCode.UNKNOWN_OP, f"'{name_of(op)}' is no part of a clamp")

@@ -20,7 +20,7 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.dialects.linalg.rules import gathering_op
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.interface import (
-    NotFoldable,
+    Refusal,
     find_attribute,
     model_of,
     name_of,
@@ -28,7 +28,7 @@ from qdialect.ops.interface import (
 )
 from qdialect.ops.models import Operands
 from qdialect.ops.products import Contraction, layer_of
-from qdialect.ops.rules import Limit, relation_of
+from qdialect.ops.rules import Limit, rule_of
 from qdialect.ops.statistics import is_statistics
 from qdialect.ptq.calibration.keys import is_recordable
 from qdialect.ptq.float_graph.clamps import is_clamp
@@ -433,7 +433,7 @@ class _Finder:
         """The lowest and the highest result of a chain of ops with constants; NaN if unknown."""
         low, high = -math.inf, math.inf
         for op in ops:
-            found = relation_of(op)
+            found = rule_of(op)
             limits = None if found is None else found.limits
             # A comparison and a selection read the same one.
             numbers = [*{math.nan if n is None else n for n in self._constants([op])}]
@@ -614,19 +614,19 @@ def _read(op: Operation, operands: Operands) -> tuple[frozenset[str], Sequence[S
     try:
         if isinstance(layer_of(op), Contraction):
             return None
-    except NotFoldable:
+    except Refusal:
         pass
     try:
         if (model := model_of(op)) is not None:
             return frozenset(), read_movements(op, model, operands).operands
-    except NotFoldable:
+    except Refusal:
         # Its attributes or constants are unknown, or it is another op of this name.
         pass
     if (inner := gathering_op(op)) is not None:
         return frozenset(), inner.operands[:1]
     try:
-        found = relation_of(op)
-    except NotFoldable:
+        found = rule_of(op)
+    except Refusal:
         return None
     if found is None:
         return None

@@ -30,14 +30,14 @@ from qdialect.folding.graph import FoldGraph
 from qdialect.folding.moved_constant import MovedConstant
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.interface import (
-    NotFoldable,
+    Refusal,
     elements_attribute_of,
     find_attribute,
     name_of,
 )
 from qdialect.ops.model import model_named
 from qdialect.ops.products import Lookup, Side
-from qdialect.ops.rules import Relation
+from qdialect.ops.rules import RuleKind
 from qdialect.ops.statistics import is_statistics
 from qdialect.ptq.calibration.keys import is_recordable
 from qdialect.ptq.weights import float_elements
@@ -104,7 +104,7 @@ class Node:
     ops: tuple[Operation, ...]
     """The ops, in module order."""
 
-    relation: Relation
+    rule: RuleKind
 
     uses: tuple[Use, ...]
     """The operands that are read as codes, except weights and biases."""
@@ -220,7 +220,7 @@ class FlowGraph:
     def separate_pools(self) -> None:
         """Give the results of max pools their own parameters, where they have a recorded range."""
         self.nodes = [
-            replace(node, relation=Relation.OWN)
+            replace(node, rule=RuleKind.OWN)
             if node.is_pool and all(result in self.ranges for result in node.results)
             else node
             for node in self.nodes
@@ -329,7 +329,7 @@ class FlowGraph:
             return None
         try:
             return self.folding.known(value, owner)
-        except NotFoldable:
+        except Refusal:
             return None
 
     def stored(self, value: SSAValue) -> MovedConstant | None:

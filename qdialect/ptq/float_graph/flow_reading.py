@@ -28,7 +28,7 @@ from qdialect.folding.graph import FoldGraph
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.ops.attributes import integers_of
 from qdialect.ops.interface import (
-    NotFoldable,
+    Refusal,
     elements_attribute_of,
     find_attribute,
     model_of,
@@ -37,7 +37,7 @@ from qdialect.ops.interface import (
 )
 from qdialect.ops.model import model_named
 from qdialect.ops.products import Contraction, Lookup, Side, layer_of
-from qdialect.ops.rules import OpRelation, Relation, relation_of
+from qdialect.ops.rules import QuantizationRule, RuleKind, rule_of
 from qdialect.ops.statistics import is_statistics, statistics_of
 from qdialect.ptq.calibration.keys import is_recordable, keys_of
 from qdialect.ptq.float_graph.clamps import is_clamp
@@ -191,10 +191,10 @@ def _of_region(graph: FlowGraph, region: FloatRegion) -> Node:
         for number, operand in enumerate(op.operands)
         if graph.value(operand) in region.entries
     ]
-    relation = Relation.FIXED if region.fixed else Relation.OWN
+    rule = RuleKind.FIXED if region.fixed else RuleKind.OWN
     return Node(
         region.ops,
-        relation,
+        rule,
         tuple(uses),
         tuple(exit_op.results),
         fixed=region.fixed,
@@ -216,29 +216,29 @@ def _node(graph: FlowGraph, op: Operation) -> Node | None:
     results = tuple(filter(is_recordable, used))
     try:
         layer = layer_of(op)
-    except NotFoldable:
+    except Refusal:
         layer = None
     if isinstance(layer, Contraction):
         return _layer(graph, op, layer)
     if isinstance(layer, Lookup):
         uses = () if graph.is_constant(op.operands[layer.operand]) else (Use(op, layer.operand),)
         weight = None if uses else Use(op, layer.operand)
-        return Node((op,), Relation.MOVED, uses, results, weight=weight, table=layer)
+        return Node((op,), RuleKind.MOVED, uses, results, weight=weight, table=layer)
     if (model := model_of(op)) is not None and len(results) == 1:
         try:
             operands, movements, padding = read_movements(op, model, graph.folding.operands)
             read = [*operands, padding] if padding is not None else list(operands)
             uses = [use for use in _uses_of(op, read) if is_quantizable(use.value)]
-            relation = Relation.MOVED if len(uses) == 1 else Relation.SHARED
-            return _joining(graph, Node((op,), relation, tuple(uses), results, tuple(movements)))
-        except NotFoldable:
+            rule = RuleKind.MOVED if len(uses) == 1 else RuleKind.SHARED
+            return _joining(graph, Node((op,), rule, tuple(uses), results, tuple(movements)))
+        except Refusal:
             # Its attributes or constants are known only at run time.
             pass
     if (inner := gathering_op(op)) is not None:
-        return Node((inner, op), Relation.SHARED, (Use(inner, 0),), results)
+        return Node((inner, op), RuleKind.SHARED, (Use(inner, 0),), results)
     try:
-        found = relation_of(op)
-    except NotFoldable:
+        found = rule_of(op)
+    except Refusal:
         found = None
     if found is None:
         return None
@@ -261,7 +261,7 @@ def _joining(graph: FlowGraph, node: Node) -> Node:
 
     A select of the lowest number is a mask, and is refused: no parameters suit both operands.
     """
-    if node.relation is not Relation.SHARED or len(node.uses) != 2:
+    if node.rule is not RuleKind.SHARED or len(node.uses) != 2:
         return node
     for use, other in (node.uses, node.uses[::-1]):
         if graph.stored(use.value) is None or graph.is_constant(other.value):
@@ -345,13 +345,13 @@ def splat_number(graph: FlowGraph, value: SSAValue) -> float | None:
 
 def _keeps_numbers(op: Operation) -> bool:
     """Whether an op only converts its operand to another type."""
-    found = relation_of(op)
+    found = rule_of(op)
     is_conversion = found is not None and not found.functions and found.keeps_places
     return is_statistics(op) or is_conversion
 
 
 def _computing(
-    graph: FlowGraph, op: Operation, found: OpRelation, results: tuple[SSAValue, ...]
+    graph: FlowGraph, op: Operation, found: QuantizationRule, results: tuple[SSAValue, ...]
 ) -> Node:
     numbers = range(len(op.operands)) if found.operands is None else found.operands
     uses = [
@@ -365,21 +365,23 @@ def _computing(
     is_limited = bool(found.functions) and found.functions <= _LIMITS and len(read) == 1
     return Node(
         (op,),
-        found.relation,
+        found.kind,
         tuple(uses),
         results,
         singles=singles,
         fixed=found.fixed,
         keeps_places=found.keeps_places,
         is_clamp=is_limited or _is_choice(graph, op, found, uses),
-        is_pool=found.relation is Relation.SHARED and bool(found.mixed_axes),
+        is_pool=found.kind is RuleKind.SHARED and bool(found.mixed_axes),
     )
 
 
 _LIMITS: Final = frozenset({"clamp", "max", "min"})
 
 
-def _is_choice(graph: FlowGraph, op: Operation, found: OpRelation, uses: Sequence[Use]) -> bool:
+def _is_choice(
+    graph: FlowGraph, op: Operation, found: QuantizationRule, uses: Sequence[Use]
+) -> bool:
     """Whether the body of an op clamps its operand by comparisons and selections."""
     return (
         "select" in found.functions
@@ -409,7 +411,7 @@ def _layer(graph: FlowGraph, op: Operation, layer: Contraction) -> Node:
             ops, result = (op, *adders), adders[-1].results[0]
     return Node(
         ops,
-        Relation.OWN,
+        RuleKind.OWN,
         uses,
         (result,),
         weight=weight,
@@ -480,7 +482,7 @@ def _added_bias(
     if reader is None:
         return None
     adder, number = reader
-    found = relation_of(adder)
+    found = rule_of(adder)
     if found is None or found.functions != frozenset({"add"}):
         return None
     added = range(len(adder.operands)) if found.operands is None else found.operands
@@ -517,7 +519,7 @@ def _moved_labels(
         return None
     try:
         operands, movements, padding = read_movements(op, model, graph.folding.operands)
-    except NotFoldable:
+    except Refusal:
         return None
     before, after = shape_of(operand.type), shape_of(op.results[0].type)
     if len(operands) != 1 or padding is not None or before is None or after is None:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.ops.interface import NotFoldable, model_of, read_movements
-from qdialect.ops.rules import relation_of
+from qdialect.ops.interface import Refusal, model_of, read_movements
+from qdialect.ops.rules import rule_of
 from qdialect.ptq.calibration.keys import is_recordable
 from qdialect.ptq.float_graph.flow_graph import FlowGraph, Range
 from qdialect.support.lazy_numpy import np
@@ -28,10 +28,10 @@ LOWEST: Final = -9999.0
 def functions_of(op: Operation) -> frozenset[str]:
     """The functions that an op computes, as far as they are known."""
     try:
-        relation = relation_of(op)
-    except NotFoldable:
+        rule = rule_of(op)
+    except Refusal:
         return frozenset()
-    return frozenset() if relation is None else relation.functions
+    return frozenset() if rule is None else rule.functions
 
 
 def range_of(graph: FlowGraph, value: SSAValue) -> Range | None:
@@ -54,7 +54,7 @@ def _moved_operand(graph: FlowGraph, value: SSAValue) -> SSAValue | None:
         return None
     try:
         operands, _, padding = read_movements(op, model, graph.folding.operands)
-    except NotFoldable:
+    except Refusal:
         return None
     return operands[0] if len(operands) == 1 and padding is None else None
 

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from qdialect.folding.inlining import inline_calls
-from qdialect.folding.report import FoldReport
+from qdialect.folding.report import PassReport
 from qdialect.folding.report_listener import FoldReportListener
 from qdialect.ptq.calibration.keys import attach_keys
 
@@ -33,4 +33,4 @@ class AttachKeysPass(ModulePass):
         records = inline_calls(op)
         attach_keys(op)
         if records and isinstance(ctx, FoldReportListener):
-            ctx.take_fold_report(FoldReport(records, "inlined"))
+            ctx.take_fold_report(PassReport(records, "inlined"))

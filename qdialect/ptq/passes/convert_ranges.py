@@ -20,13 +20,13 @@ from qdialect.dialects.quant import (
     QuantizeCastOp,
     StatisticsOp,
 )
-from qdialect.folding.report import FoldRecord, FoldReport, Outcome
+from qdialect.folding.report import Outcome, PassRecord, PassReport
 from qdialect.folding.report_listener import FoldReportListener
 from qdialect.ir.elements import floats_attribute
 from qdialect.ir.replacements import Replacements
 from qdialect.ir.value_types import element_type_or_self, is_tensor, shape_of, with_element_type
 from qdialect.ir.xdsl_private import NAME_OF_UNREGISTERED
-from qdialect.ops.interface import Code, NotFoldable, name_of
+from qdialect.ops.interface import Refusal, RefusalCode, name_of
 from qdialect.ops.statistics import LAYER_STATS, is_statistics, statistics_of
 from qdialect.ops.unused_ops import erase_with_unused
 from qdialect.support.lazy_numpy import np
@@ -67,13 +67,13 @@ class ConvertRangesPass(ModulePass):
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         convert = _to_stats if self.to == RangeForm.STATS else _to_calibrated
-        report = FoldReport(verb="converted")
+        report = PassReport(verb="converted")
         replaced, gone = Replacements(), list[Operation]()
         for old in list(op.walk()):
             try:
                 new = convert(old)
-            except NotFoldable as error:
-                record = FoldRecord(
+            except Refusal as error:
+                record = PassRecord(
                     Outcome.REFUSED, old, name_of(old), code=error.code, reason=str(error)
                 )
                 report.records.append(record)
@@ -86,7 +86,7 @@ class ConvertRangesPass(ModulePass):
             replaced.add(old.results[0], result)
             gone.append(old)
             report.records.append(
-                FoldRecord(
+                PassRecord(
                     Outcome.CONVERTED,
                     old,
                     name_of(old),
@@ -101,19 +101,19 @@ class ConvertRangesPass(ModulePass):
 
 
 def _to_calibrated(op: Operation) -> Sequence[Operation]:
-    """The casts that replace an op that carries ranges. Raises NotFoldable."""
+    """The casts that replace an op that carries ranges. Raises Refusal."""
     if not is_statistics(op):
         return ()
     (value,) = op.operands
     statistics = statistics_of(op, shape_of(value.type))
     if statistics.axis is not None:
-        raise NotFoldable(
-            Code.GRANULARITY, "'!quant.calibrated' has a single range for all elements"
+        raise Refusal(
+            RefusalCode.GRANULARITY, "'!quant.calibrated' has a single range for all elements"
         )
     least, greatest = statistics.layer.tolist()
     if least >= greatest:
-        raise NotFoldable(
-            Code.ILLEGAL_TYPE,
+        raise Refusal(
+            RefusalCode.ILLEGAL_TYPE,
             f"'!quant.calibrated' needs a minimum that is less than the maximum, not {least}",
         )
     expressed = cast(AnyFloat, element_type_or_self(value.type))

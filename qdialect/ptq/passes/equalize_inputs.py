@@ -12,7 +12,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from qdialect.folding.report_listener import FoldReportListener, WarningListener
-from qdialect.ops.refusals import Code
+from qdialect.ops.refusals import RefusalCode
 from qdialect.ptq.equalization.equalization_plan import EqualizationPolicy
 from qdialect.ptq.equalization.equalization_report import Resolution
 from qdialect.ptq.equalization.equalizing import Chosen, equalize_inputs
@@ -122,7 +122,7 @@ class EqualizeInputsPass(ModulePass):
                 reason = f"cannot write '{self.report}': {error.strerror}"
                 raise PassFailedException(reason) from None
         if isinstance(ctx, WarningListener):
-            for record in found.outcomes.refused(Code.NO_VALUE):
+            for record in found.outcomes.refused(RefusalCode.NO_VALUE):
                 ctx.take_warning(op, record.reason)
         if isinstance(ctx, FoldReportListener):
             ctx.take_fold_report(found.outcomes)

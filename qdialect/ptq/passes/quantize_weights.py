@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from qdialect.folding.report_listener import FoldReportListener, warn_of
-from qdialect.ops.refusals import Code
+from qdialect.ops.refusals import RefusalCode
 from qdialect.ptq.assignment.precision import storage_named, weight_policy
 from qdialect.ptq.schemes.presets import SCHEME_NAMES, scheme_of
 from qdialect.ptq.weights import WeightPolicy, quantize_weights
@@ -65,6 +65,6 @@ class QuantizeWeightsPass(ModulePass):
             is_dequantized=self.IS_DEQUANTIZED,
             is_explained=isinstance(ctx, FoldReportListener) and ctx.wants_values,
         )
-        warn_of(ctx, report.refused(Code.GRANULARITY, Code.ILLEGAL_TYPE))
+        warn_of(ctx, report.refused(RefusalCode.GRANULARITY, RefusalCode.ILLEGAL_TYPE))
         if isinstance(ctx, FoldReportListener):
             ctx.take_fold_report(report)

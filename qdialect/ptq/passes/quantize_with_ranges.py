@@ -12,9 +12,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
-from qdialect.folding.report import FoldReport, Outcome
+from qdialect.folding.report import Outcome, PassReport
 from qdialect.folding.report_listener import FoldReportListener, WarningListener, warn_of
-from qdialect.ops.refusals import Code
+from qdialect.ops.refusals import RefusalCode
 from qdialect.passes.drop_ranges import DropRangesPass
 from qdialect.ptq.assignment.assignment_steps import SEQUENCE
 from qdialect.ptq.assignment.configuration import Configuration
@@ -134,10 +134,10 @@ class AssignmentPass(ModulePass):
         if isinstance(ctx, FoldReportListener):
             ctx.take_fold_report(report)
 
-    def _warn(self, ctx: Context, op: ModuleOp, report: FoldReport) -> None:
+    def _warn(self, ctx: Context, op: ModuleOp, report: PassReport) -> None:
         """Warn of what cannot be quantized as asked, and of a module without ranges."""
-        warn_of(ctx, report.refused(Code.GRANULARITY, Code.ILLEGAL_TYPE))
-        unrecorded = report.refused(Code.NO_RECORD)
+        warn_of(ctx, report.refused(RefusalCode.GRANULARITY, RefusalCode.ILLEGAL_TYPE))
+        unrecorded = report.refused(RefusalCode.NO_RECORD)
         is_quantized = any(each.outcome is Outcome.QUANTIZED for each in report.records)
         if unrecorded and not is_quantized and isinstance(ctx, WarningListener):
             message = f"nothing is quantized: {unrecorded[0].reason}; run '--attach-ranges' before"

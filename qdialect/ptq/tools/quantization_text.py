@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from qdialect.dialects.quant import UniformQuantizedType
-from qdialect.folding.report import FoldReport
+from qdialect.folding.report import PassReport
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.opt.report_text import Names
 from qdialect.opt.tables import Table
@@ -26,7 +26,7 @@ class QuantizationReportFile:
     def __init__(self) -> None:
         self._values: list[dict[str, Any]] = []
 
-    def add(self, reports: Iterable[FoldReport], names: Names) -> None:
+    def add(self, reports: Iterable[PassReport], names: Names) -> None:
         """Add the values of a module."""
         for value in values_of(reports):
             self._values.append(_json_of_value(value, names))
@@ -42,7 +42,7 @@ class QuantizationReportFile:
         return json.dumps(content, indent=1) + "\n"
 
 
-def values_of(reports: Iterable[FoldReport]) -> Sequence[ValueReport]:
+def values_of(reports: Iterable[PassReport]) -> Sequence[ValueReport]:
     """The values of all reports."""
     return [
         value
@@ -52,7 +52,7 @@ def values_of(reports: Iterable[FoldReport]) -> Sequence[ValueReport]:
     ]
 
 
-def table_of(reports: Iterable[FoldReport]) -> Table:
+def table_of(reports: Iterable[PassReport]) -> Table:
     """
     A table with a row for each value, and for each operand that reads it with other parameters.
     """
@@ -82,7 +82,7 @@ def _row_of_floats(value: ValueReport) -> tuple[str, ...]:
 
 
 def _row(key: str, role: str, value: ValueReport, stored: Stored) -> tuple[str, ...]:
-    follows = f"{stored.relation} ({stored.origin})" if stored.origin else str(stored.relation)
+    follows = f"{stored.rule} ({stored.origin})" if stored.origin else str(stored.rule)
     saturated = ""
     if stored.saturated_elements is not None:
         saturated = str(stored.saturated_elements)
@@ -163,7 +163,7 @@ def _json_of_stored(stored: Stored) -> dict[str, Any]:
         if type.block_sizes:
             found["block_sizes"] = list(type.block_sizes)
     return found | {
-        "relation": stored.relation.value,
+        "rule": stored.rule.value,
         "origin": stored.origin or None,
         "chosen_for": _json_of_range(stored.range),
         "saturated": stored.saturated,

@@ -38,7 +38,7 @@ from qdialect.folding.plan import plan
 from qdialect.folding.plan_json import plan_of_json, plans_to_json
 from qdialect.folding.policy import FoldPolicy
 from qdialect.folding.report import Outcome
-from qdialect.ops.interface import Code
+from qdialect.ops.interface import RefusalCode
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
 from qdialect.passes.raise_dequantization import RaiseDequantizationPass
 
@@ -147,7 +147,7 @@ def test_of_a_reshape_from_blocks_and_a_transpose_one_op_is_left(form: str, resh
     assert not [op for op in module.ops if op.endswith("transpose")]
     assert size(module.printed()) < size(Module(whole).printed())
     (left,) = (each for each in report.records if each.outcome is Outcome.REFUSED)
-    assert (left.op_name, left.code) == (reshape, Code.PARAMETER_GROWTH)
+    assert (left.op_name, left.code) == (reshape, RefusalCode.PARAMETER_GROWTH)
     assert "'--raise-dequantization' first removes it" in left.reason
     once = module.printed()
     module.run(FoldQuantShapesPass())
@@ -231,7 +231,7 @@ def test_what_is_no_exact_dequantization_is_left(arithmetic: str, reason: str):
     module = Module(text)
     before = module.printed()
     (record,) = module.run(FoldQuantShapesPass()).records
-    assert record.code is Code.ARITHMETIC
+    assert record.code is RefusalCode.ARITHMETIC
     assert reason in record.reason
     assert module.printed() == before
 
@@ -265,7 +265,7 @@ def test_short_floats_are_moved_with_their_scales(arithmetic: str):
     assert str(weight) in found
     assert str(scales) in found
     (record,) = Module(SHORT_FLOATS.replace("ARITHMETIC", arithmetic)).run(RAISING).records
-    assert record.code is Code.ARITHMETIC
+    assert record.code is RefusalCode.ARITHMETIC
     assert "not a constant of integers" in record.reason
 
 
@@ -276,7 +276,7 @@ def test_short_floats_are_moved_with_their_scales(arithmetic: str):
 def test_what_else_short_floats_are_computed_with_is_left(arithmetic: str, reason: str):
     module = Module(SHORT_FLOATS.replace("ARITHMETIC", arithmetic))
     (record,) = module.run(FoldQuantShapesPass()).records
-    assert record.code is Code.ARITHMETIC
+    assert record.code is RefusalCode.ARITHMETIC
     assert reason in record.reason
 
 
@@ -288,7 +288,7 @@ def test_large_scales_stay_small():
     module = Module(text.function(name, of.floats))
     before = module.printed()
     (record,) = module.run(FoldQuantShapesPass()).records
-    assert record.code is Code.GROWTH
+    assert record.code is RefusalCode.GROWTH
     assert math.prod(of.codes.shape) * 4 - 32 * 4 == 8064
     assert "8064 bytes" in record.reason
     assert module.printed() == before

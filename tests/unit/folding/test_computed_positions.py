@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from folded_modules import fold, op_of
 
-from qdialect.ops.interface import Code
+from qdialect.ops.interface import RefusalCode
 from qdialect.opt.registry import ToolContext
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
 from qdialect.text import parse_module
@@ -318,21 +318,21 @@ def test_are_taken_by_torch(lines: list[str], positions: list[int]) -> None:
 @pytest.mark.parametrize(
     ("lines", "code"),
     [
-        ([f"%r = {op('add', '%a, %a', TWO)}"], Code.DYNAMIC_SHAPE),
-        ([f"%i = {IOTA}", f"%r = {op('add', '%i', (I3,))}"], Code.UNKNOWN_OP),
-        ([f"%i = {IOTA}", f"%r = {op('compare', '%i, %i', TWO)}"], Code.UNKNOWN_OP),
+        ([f"%r = {op('add', '%a, %a', TWO)}"], RefusalCode.DYNAMIC_SHAPE),
+        ([f"%i = {IOTA}", f"%r = {op('add', '%i', (I3,))}"], RefusalCode.UNKNOWN_OP),
+        ([f"%i = {IOTA}", f"%r = {op('compare', '%i, %i', TWO)}"], RefusalCode.UNKNOWN_OP),
         (
             [
                 f"%v0 = {IOTA}",
                 *(f"%v{n + 1} = {op('add', f'%v{n}, %v{n}', TWO)}" for n in range(2000)),
                 f"%r = {op('add', '%v2000, %v0', TWO)}",
             ],
-            Code.DYNAMIC_SHAPE,
+            RefusalCode.DYNAMIC_SHAPE,
         ),
     ],
     ids=["of an argument", "of too few operands", "in no known order", "by many ops"],
 )
-def test_others_are_left(lines: list[str], code: Code) -> None:
+def test_others_are_left(lines: list[str], code: RefusalCode) -> None:
     module, report = fold(gather(lines))
     assert op_of(module, "stablehlo.gather")
     assert code in [record.code for record in report.records]

@@ -26,7 +26,7 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 from qdialect.check.function_comparison import Grounds
 from qdialect.check.module_comparison import Side, compare_modules
 from qdialect.folding.report import Outcome
-from qdialect.ops.interface import Code
+from qdialect.ops.interface import RefusalCode
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
 from qdialect.passes.raise_dequantization import RaiseDequantizationPass
 
@@ -702,13 +702,13 @@ def test_shape_ops_behind_dequantize_ops_of_others(case: str, data: st.DataObjec
     for record in refused:
         # What it reads beside the elements is in no form that it has, or is repeated too often.
         assert record.code in (
-            Code.ARITHMETIC,
-            Code.PARAMETER_GROWTH,
-            Code.GROWTH,
-            Code.NOT_CONSTANT,
+            RefusalCode.ARITHMETIC,
+            RefusalCode.PARAMETER_GROWTH,
+            RefusalCode.GROWTH,
+            RefusalCode.NOT_CONSTANT,
         )
     if "per tensor" in case:
-        assert not [record for record in refused if record.code is not Code.GROWTH]
+        assert not [record for record in refused if record.code is not RefusalCode.GROWTH]
     sides = [Side(each.module, each.context) for each in (before, module)]
     (verdict,) = compare_modules(*sides, runs=0).verdicts
     assert verdict.grounds is Grounds.PROVEN
@@ -726,7 +726,7 @@ def test_transposes_are_folded_and_raised(case: str, data: st.DataObject):
     is_left = [op for op in module.ops if SHAPE_OPS.match(op)]
     if "in groups" in case:
         refused = [record for record in report.records if record.outcome is Outcome.REFUSED]
-        assert all(record.code is Code.ARITHMETIC for record in refused)
+        assert all(record.code is RefusalCode.ARITHMETIC for record in refused)
         assert bool(is_left) is bool(refused)
     else:
         assert not is_left

@@ -45,7 +45,7 @@ from shape_op_texts import (
 from xdsl.parser import Parser
 
 from qdialect.folding.report import Outcome
-from qdialect.ops.interface import Code
+from qdialect.ops.interface import RefusalCode
 from qdialect.opt.opt import main
 from qdialect.opt.registry import ToolContext
 
@@ -64,7 +64,7 @@ class Row:
     weights: Sequence[Weight]
     results: Sequence[Chain]
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    refused: Code | None = None
+    refused: RefusalCode | None = None
     """Why no dialect can have it folded."""
 
 
@@ -123,7 +123,7 @@ TABLE = [
         "per-tensor pad with what cannot be stored",
         weight(W23),
         pad((1, 0), (0, 2), 0.01),
-        refused=Code.PADDING,
+        refused=RefusalCode.PADDING,
     ),
     row("per-tensor gather", weight(CUBE), gather(1, (2, 0, 2, 1), CUBE)),
     row("per-tensor squeeze", weight((2, 1, 3)), reshape(2, 3)),
@@ -214,7 +214,7 @@ TABLE = [
         "per-axis pad off axis with what one slot cannot store",
         per_axis(W23, 0),
         pad((0, 1), (0, 1), 1 / 64),
-        refused=Code.PADDING,
+        refused=RefusalCode.PADDING,
     ),
     row("per-axis squeeze", per_axis((2, 1, 3), 2), reshape(2, 3)),
     row("per-axis unsqueeze", per_axis(W23, 1), reshape(2, 1, 3)),
@@ -318,7 +318,7 @@ TABLE = [
         weight((1, 3)),
         broadcast((0, 1), (4, 3)),
         options={"max_growth": 8},
-        refused=Code.GROWTH,
+        refused=RefusalCode.GROWTH,
     ),
     row(
         "budget of bytes, just met",
@@ -331,7 +331,7 @@ TABLE = [
         per_axis((4, 6), 1),
         reshape(24),
         options={"max_parameter_growth": 17},
-        refused=Code.PARAMETER_GROWTH,
+        refused=RefusalCode.PARAMETER_GROWTH,
     ),
     row(
         "budget of scales, just met",
@@ -344,7 +344,7 @@ TABLE = [
         per_axis((6, 4), 0),
         reshape(2, 3, 4),
         options={"granularity": "per-axis"},
-        refused=Code.GRANULARITY,
+        refused=RefusalCode.GRANULARITY,
     ),
 ]
 
@@ -398,11 +398,11 @@ class Case:
         return self.dialect != "stablehlo" or all(len(slots.cut) <= 1 for slots in types)
 
     @property
-    def refused(self) -> Code | None:
+    def refused(self) -> RefusalCode | None:
         """Why it is not folded; StableHLO cannot spell slots on several axes."""
         results = numpy_results(self.row.weights, self.row.results)
         if self.dialect == "stablehlo" and any(len(slots.cut) > 1 for _, slots in results):
-            return Code.GRANULARITY
+            return RefusalCode.GRANULARITY
         return self.row.refused
 
 

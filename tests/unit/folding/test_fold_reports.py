@@ -14,7 +14,7 @@ from random_modules import functions, module_text
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.folding.report import FoldReport, Outcome
+from qdialect.folding.report import Outcome, PassReport
 from qdialect.ops.interface import is_cast, model_of, name_of
 from qdialect.opt.registry import ToolContext
 from qdialect.passes.fold_constant_shapes import FoldConstantShapesPass
@@ -42,7 +42,7 @@ def makers(op: Operation) -> Iterator[Operation]:
             yield owner
 
 
-def check_report(text: str, module_pass: Any) -> FoldReport:
+def check_report(text: str, module_pass: Any) -> PassReport:
     """Fold a module, and check each entry of the report against the module that is left."""
     # xDSL reads the hexadecimal text of a float as a number.
     context = ToolContext(allow_unregistered=True)

@@ -43,8 +43,8 @@ from xdsl.dialects.scf import IfOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.dialects.quant import UniformQuantizedType
-from qdialect.folding.report import FoldReport, Outcome
-from qdialect.ops.interface import Code, name_of
+from qdialect.folding.report import Outcome, PassReport
+from qdialect.ops.interface import RefusalCode, name_of
 from qdialect.opt.diagnostics import Diagnostic, DiagnosticHandler
 from qdialect.opt.registry import ToolContext
 from qdialect.opt.verifier import ModuleVerifier
@@ -82,7 +82,7 @@ class Tool:
         ModuleVerifier(lambda op: name_of(op), errors).verify(self.module)
         assert not errors.messages, errors.messages
 
-    def fold(self) -> FoldReport:
+    def fold(self) -> PassReport:
         FoldQuantShapesPass(max_repetition=1 << 28).apply(self.context, self.module)
         self.verify()
         (report,) = self.context.fold_reports
@@ -329,7 +329,7 @@ def test_random_modules(data: st.DataObject):
     # Shape ops of quant that stay may be joined, foreign ones are as they were.
     foreign = Counter(r.op_name for r in refused if not r.op_name.startswith("quant."))
     assert foreign == Counter(node.op for node in left if not node.op.startswith("quant."))
-    stale = [r.op_name for r in refused if r.code is Code.STALE_TYPE]
+    stale = [r.op_name for r in refused if r.code is RefusalCode.STALE_TYPE]
     known = [n.op for n in lying if n.is_padding_stored and all(o.is_constant for o in n.operands)]
     assert sorted(stale) == sorted(known)
     for op in after.module.walk():
@@ -390,6 +390,6 @@ def test_ops_of_other_dialects_that_move_nothing_are_left() -> None:
     )
     before = str(module.module)
     report = module.fold()
-    assert {record.code for record in report.records} == {Code.UNKNOWN_OP}
+    assert {record.code for record in report.records} == {RefusalCode.UNKNOWN_OP}
     assert len(report.records) == 4
     assert str(module.module) == before

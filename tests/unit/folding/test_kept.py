@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from qdialect.folding.report import Outcome
-from qdialect.ops.interface import Code, name_of
+from qdialect.ops.interface import RefusalCode, name_of
 from qdialect.opt.registry import ToolContext
 from qdialect.passes import (
     CanonicalizePass,
@@ -160,4 +160,4 @@ def test_refusals_have_the_code(body: str, module_pass: ModulePass):
     module, context = read(text_of(BODIES[body], 'mhlo.sharding = "{replicated}"'))
     module_pass.apply(context, module)
     (record,) = (record for report in context.fold_reports for record in report.records)
-    assert (record.outcome, record.code) == (Outcome.REFUSED, Code.KEPT)
+    assert (record.outcome, record.code) == (Outcome.REFUSED, RefusalCode.KEPT)

@@ -26,8 +26,8 @@ from qdialect.folding.folder import fold_run
 from qdialect.folding.plan import plan
 from qdialect.folding.plan_json import plan_of_json, plans_to_json
 from qdialect.folding.policy import FoldPolicy
-from qdialect.folding.report import FoldRecord, Outcome
-from qdialect.ops.interface import Code, elements_attribute_of, find_attribute, name_of
+from qdialect.folding.report import Outcome, PassRecord
+from qdialect.ops.interface import RefusalCode, elements_attribute_of, find_attribute, name_of
 from qdialect.opt.registry import ToolContext
 from qdialect.passes.fold_constant_shapes import FoldConstantShapesPass
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
@@ -298,7 +298,7 @@ def test_random_concatenations(drawn: Concatenation, verify: str):
     assert printed(again.module) == folded
 
 
-def check_records(op: Operation, drawn: Concatenation, records: Sequence[FoldRecord]) -> None:
+def check_records(op: Operation, drawn: Concatenation, records: Sequence[PassRecord]) -> None:
     """The op is kept, and the fold of its operands is reported."""
     assert [r.outcome for r in records if r.operands is None] == [Outcome.REFUSED]
     joined = [r for r in records if r.operands is not None]
@@ -339,7 +339,7 @@ def test_an_op_that_is_kept_keeps_its_operands():
     FoldQuantShapesPass().apply(side.context, side.module)
     assert printed(side.module) == unchanged
     (record,) = side.context.fold_reports[0].records
-    assert record.code is Code.KEPT
+    assert record.code is RefusalCode.KEPT
 
 
 def test_constants_alone_are_joined_beside_quantized_ones():

@@ -8,7 +8,7 @@ from xdsl.ir import BlockArgument
 
 from qdialect.check.interpreters import OpInterpretationError, run_function
 from qdialect.ir.resources import ResourceBlobs
-from qdialect.ops.interface import Code, NotFoldable, model_of, read_movements
+from qdialect.ops.interface import Refusal, RefusalCode, model_of, read_movements
 from qdialect.ops.reading import ConstantOperands, Constants
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
@@ -59,7 +59,7 @@ def test_a_code_of_another_storage_is_not_stored_as_its_bits(
     text = padded_quantized(value, value_type, widths)
     module, report = fold(text)
     assert op_of(module, "stablehlo.pad")
-    assert [record.code for record in report.records] == [Code.PADDING]
+    assert [record.code for record in report.records] == [RefusalCode.PADDING]
     with pytest.raises(OpInterpretationError, match=r"padded with|no integer dequantizes"):
         run_function(parse(text)[0], "f")
 
@@ -155,7 +155,7 @@ def test_no_layer_below_a_pad_holds_what_it_cannot(pad: str) -> None:
     module, report = fold(narrow(pad, 100))
     assert op_of(module, pad.partition(" ")[0])
     (record,) = report.records
-    assert record.code is Code.PADDING
+    assert record.code is RefusalCode.PADDING
     assert "outside the storage range [-7, 7]" in (record.reason or "")
 
 
@@ -172,7 +172,7 @@ def test_a_layer_below_reads_the_bits_in_its_own_type(pad: str) -> None:
     module, _ = fold(narrow(pad, -1, storage="u8", low=0, high=255), verify="values")
     assert stored(op_of(module, "quant.constant"), (3,)).tolist() == [1, 2, 255]
     module, report = fold(narrow(pad, -1, storage="u8", low=0, high=254))
-    assert [record.code for record in report.records] == [Code.PADDING]
+    assert [record.code for record in report.records] == [RefusalCode.PADDING]
 
 
 @pytest.mark.parametrize("type", ["f64", "i32", "f16"])
@@ -193,7 +193,7 @@ def test_an_element_of_another_type_than_what_is_padded_is_refused(type: str) ->
     """
     module, report = fold(text)
     assert op_of(module, "stablehlo.pad")
-    assert [record.code for record in report.records] == [Code.PADDING]
+    assert [record.code for record in report.records] == [RefusalCode.PADDING]
 
 
 KEPT = {
@@ -222,13 +222,13 @@ def test_an_attribute_can_have_an_op_stay(name: str, *, is_constant: bool) -> No
     """
     module, report = fold(text)
     assert op_of(module, name)
-    assert [record.code for record in report.records] == [Code.KEPT]
+    assert [record.code for record in report.records] == [RefusalCode.KEPT]
     # What it does is known all the same, to what runs it and to what compares modules.
     op = op_of(parse(text)[0], name)
     model, operands = model_of(op), ConstantOperands(Constants(ResourceBlobs(None)))
     assert model is not None
     assert read_movements(op, model, operands).operands
-    with pytest.raises(NotFoldable):
+    with pytest.raises(Refusal):
         operands.read(op, model)
 
 

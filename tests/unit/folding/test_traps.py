@@ -17,7 +17,7 @@ from xdsl.parser import Parser
 
 from qdialect.dialects.quant import UniformQuantizedType
 from qdialect.dialects.quant.types import uniform_tensor
-from qdialect.ops.interface import Code, name_of
+from qdialect.ops.interface import RefusalCode, name_of
 from qdialect.opt.opt import main
 from qdialect.opt.registry import ToolContext
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
@@ -326,13 +326,13 @@ def test_folded(trap: Trap) -> None:
 
 
 @dataclass(frozen=True)
-class Refusal:
+class RefusedFold:
     """IR that nothing can be made of, or not yet, and why."""
 
     name: str
     body: str
     result: str
-    codes: tuple[Code, ...]
+    codes: tuple[RefusalCode, ...]
     reason: str
 
 
@@ -344,7 +344,7 @@ WEIGHT = """
 """
 
 REFUSED = [
-    Refusal(
+    RefusedFold(
         "4: an axis is stale after a reshape, in the types",
         """
         %w = "stablehlo.constant"() <{value = dense<[[[1], [2]], [[3], [4]]]> : tensor<2x2x1xi8>}>
@@ -354,12 +354,12 @@ REFUSED = [
           -> tensor<1x2x2x!quant.uniform<i8:f32:1, {1.0,10.0}>>
         return %0 : tensor<1x2x2x!quant.uniform<i8:f32:1, {1.0,10.0}>>""",
         "tensor<1x2x2x!quant.uniform<i8:f32:1, {1.0,10.0}>>",
-        (Code.STALE_TYPE,),
+        (RefusalCode.STALE_TYPE,),
         "result element [0, 0, 1] reads slot [0, 0, 0] (scale 1.000000e+00, zero point 0) in its "
         "type, but slot [0, 0, 1] (scale 1.000000e+01, zero point 0) in the type that the "
         "operands give it",
     ),
-    Refusal(
+    RefusedFold(
         "3: a per-axis type is copied through slice, in the types",
         """
         %w = "tosa.const"() <{values = dense<[[1, 2, 3]]> : tensor<1x3xi8>}>
@@ -369,10 +369,10 @@ REFUSED = [
           to tensor<1x2x!quant.uniform<i8:f32:1, {1.0,10.0,100.0}>>
         return %0 : tensor<1x2x!quant.uniform<i8:f32:1, {1.0,10.0,100.0}>>""",
         "tensor<1x2x!quant.uniform<i8:f32:1, {1.0,10.0,100.0}>>",
-        (Code.STALE_TYPE,),
+        (RefusalCode.STALE_TYPE,),
         "its type does not fit its shape: quantized dimension size does not match number of scales",
     ),
-    Refusal(
+    RefusedFold(
         "4: tosa.transpose cannot declare another axis, so that it is always stale",
         """
         %w = "tosa.const"() <{values = dense<[[1, 2], [3, 4]]> : tensor<2x2xi8>}>
@@ -382,12 +382,12 @@ REFUSED = [
           -> tensor<2x2x!quant.uniform<i8:f32:0, {1.0,10.0}>>
         return %0 : tensor<2x2x!quant.uniform<i8:f32:0, {1.0,10.0}>>""",
         "tensor<2x2x!quant.uniform<i8:f32:0, {1.0,10.0}>>",
-        (Code.STALE_TYPE,),
+        (RefusalCode.STALE_TYPE,),
         "result element [0, 1] reads slot [0, 0] (scale 1.000000e+00, zero point 0) in its "
         "type, but slot [0, 1] (scale 1.000000e+01, zero point 0) in the type that the "
         "operands give it",
     ),
-    Refusal(
+    RefusedFold(
         "11: the padding is between two codes",
         f"""{WEIGHT}
         %value = arith.constant 6.66 : f32
@@ -397,10 +397,10 @@ REFUSED = [
         }} : tensor<2x2xf32> to tensor<2x3xf32>
         return %0 : tensor<2x3xf32>""",
         "tensor<2x3xf32>",
-        (Code.PADDING,),
+        (RefusalCode.PADDING,),
         "no integer dequantizes to 6.659999847412109 with scale 1.000000e+00, zero point 0",
     ),
-    Refusal(
+    RefusedFold(
         "11: the padding is a code of one slot, and not of the other",
         f"""{WEIGHT}
         %value = arith.constant 5.0 : f32
@@ -410,10 +410,10 @@ REFUSED = [
         }} : tensor<2x2xf32> to tensor<2x3xf32>
         return %0 : tensor<2x3xf32>""",
         "tensor<2x3xf32>",
-        (Code.PADDING,),
+        (RefusalCode.PADDING,),
         "no integer dequantizes to 5.0 with scale 1.000000e+01, zero point 3",
     ),
-    Refusal(
+    RefusedFold(
         "14: integers of another width are not widened to join them",
         f"""{WEIGHT}
         %v = quant.constant dense<[[1, 2], [3, 4]]> : tensor<2x2x!quant.uniform<i4:f32, 1.0>>
@@ -421,10 +421,10 @@ REFUSED = [
         %0 = tensor.concat dim(0) %f, %g : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<4x2xf32>
         return %0 : tensor<4x2xf32>""",
         "tensor<4x2xf32>",
-        (Code.MIXED_CONSTANTS,),
+        (RefusalCode.MIXED_CONSTANTS,),
         "its operands are constants of different kinds, or behind different casts",
     ),
-    Refusal(
+    RefusedFold(
         "15: nor are signed ones joined with unsigned ones",
         f"""{WEIGHT}
         %v = quant.constant dense<[[1, 2], [3, 4]]> : tensor<2x2x!quant.uniform<u8:f32, 1.0>>
@@ -432,20 +432,20 @@ REFUSED = [
         %0 = tensor.concat dim(0) %f, %g : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<4x2xf32>
         return %0 : tensor<4x2xf32>""",
         "tensor<4x2xf32>",
-        (Code.MIXED_CONSTANTS,),
+        (RefusalCode.MIXED_CONSTANTS,),
         "its operands are constants of different kinds, or behind different casts",
     ),
-    Refusal(
+    RefusedFold(
         "18: what computes is no shape op, and stands in the way of one",
         f"""{WEIGHT}
         %n = "tosa.unheard_of"(%f) : (tensor<2x2xf32>) -> tensor<2x2xf32>
         %0 = tosa.transpose %n {{perms = array<i32: 1, 0>}} : (tensor<2x2xf32>) -> tensor<2x2xf32>
         return %0 : tensor<2x2xf32>""",
         "tensor<2x2xf32>",
-        (Code.UNKNOWN_OP,),
+        (RefusalCode.UNKNOWN_OP,),
         "operand #0 is made by 'tosa.unheard_of', which is not known to move elements",
     ),
-    Refusal(
+    RefusedFold(
         "18: a clamp of tosa computes too",
         f"""{WEIGHT}
         %n = tosa.clamp %f {{min_val = 0.0 : f32, max_val = 6.0 : f32}}
@@ -453,29 +453,29 @@ REFUSED = [
         %0 = tosa.transpose %n {{perms = array<i32: 1, 0>}} : (tensor<2x2xf32>) -> tensor<2x2xf32>
         return %0 : tensor<2x2xf32>""",
         "tensor<2x2xf32>",
-        (Code.NOT_CONSTANT,),
+        (RefusalCode.NOT_CONSTANT,),
         "operand #0 is made by 'tosa.clamp', which is not a constant",
     ),
-    Refusal(
+    RefusedFold(
         "26: an attribute that is left out is not guessed",
         f"""{WEIGHT}
         %0 = "stablehlo.transpose"(%f) : (tensor<2x2xf32>) -> tensor<2x2xf32>
         return %0 : tensor<2x2xf32>""",
         "tensor<2x2xf32>",
-        (Code.UNKNOWN_OP,),
+        (RefusalCode.UNKNOWN_OP,),
         "there is no attribute 'permutation'",
     ),
-    Refusal(
+    RefusedFold(
         "26: an axis below zero",
         f"""{WEIGHT}
         %0 = "stablehlo.concatenate"(%f, %f) <{{dimension = -1 : i64}}>
           : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x4xf32>
         return %0 : tensor<2x4xf32>""",
         "tensor<2x4xf32>",
-        (Code.UNKNOWN_OP,),
+        (RefusalCode.UNKNOWN_OP,),
         "axis -1 is negative: axes are counted from 0",
     ),
-    Refusal(
+    RefusedFold(
         "26: a limit far beyond the end",
         f"""{WEIGHT}
         %0 = "stablehlo.slice"(%f) <{{start_indices = array<i64: 0, 0>,
@@ -483,14 +483,14 @@ REFUSED = [
           : (tensor<2x2xf32>) -> tensor<2x2xf32>
         return %0 : tensor<2x2xf32>""",
         "tensor<2x2xf32>",
-        (Code.UNKNOWN_OP,),
+        (RefusalCode.UNKNOWN_OP,),
         "offset 0, size 9223372036854775807 and stride 1 leave axis 1 of length 2",
     ),
 ]
 
 
 @pytest.mark.parametrize("refusal", REFUSED, ids=lambda refusal: refusal.name)
-def test_refused(refusal: Refusal) -> None:
+def test_refused(refusal: RefusedFold) -> None:
     """
     Nothing is changed, and the reason is told.
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from folded_modules import fold
 
-from qdialect.ops.interface import Code
+from qdialect.ops.interface import RefusalCode
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 
 
-def records_of(body: str, result: str) -> list[tuple[str, Code | None, str]]:
+def records_of(body: str, result: str) -> list[tuple[str, RefusalCode | None, str]]:
     _, report = fold(f"""
     !q = !quant.uniform<i8:f32:0, {{0.5,0.25}}>
     func.func @f(%x: tensor<2x2xf32>) -> {result} {{
@@ -36,7 +36,9 @@ def test_an_op_of_an_unknown_dialect_is_told(operands: str) -> None:
     types = {"%w": "tensor<2x2x!q>", "%d": "tensor<2x2xf32>", "%f": "tensor<2x2xf32>"}
     listed = ", ".join(types[name] for name in operands.split(", "))
     body = f'%r = "dsp.transpose"({operands}) : ({listed}) -> tensor<2x2xf32>'
-    assert records_of(body, "tensor<2x2xf32>") == [("dsp.transpose", Code.UNKNOWN_OP, UNKNOWN)]
+    assert records_of(body, "tensor<2x2xf32>") == [
+        ("dsp.transpose", RefusalCode.UNKNOWN_OP, UNKNOWN)
+    ]
 
 
 def test_so_is_the_shape_op_behind_it_which_names_it() -> None:
@@ -46,8 +48,8 @@ def test_so_is_the_shape_op_behind_it_which_names_it() -> None:
     """
     reason = "operand #0 is made by 'dsp.transpose', which is not known to move elements"
     assert records_of(body, "tensor<2x2xf32>") == [
-        ("dsp.transpose", Code.UNKNOWN_OP, UNKNOWN),
-        ("tosa.reverse", Code.UNKNOWN_OP, reason),
+        ("dsp.transpose", RefusalCode.UNKNOWN_OP, UNKNOWN),
+        ("tosa.reverse", RefusalCode.UNKNOWN_OP, reason),
     ]
 
 

@@ -29,7 +29,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from qdialect.ops.dequantization import Dequantization, Leaf, recognize
-from qdialect.ops.interface import NotFoldable
+from qdialect.ops.interface import Refusal
 from qdialect.ops.terms import Apply, Arithmetic, Input, Scalar, Term
 
 _A = Arithmetic
@@ -118,7 +118,7 @@ def test_what_is_accepted_is_a_dequantizing_cast(
     term, inputs, leaves, expressed = drawn
     try:
         found = recognize(term, leaves)
-    except NotFoldable:
+    except Refusal:
         assume(False)
         return
     stored = inputs[0]
@@ -248,7 +248,7 @@ def test_forms(term: Term, leaves: list[Leaf], found: Dequantization):
     ],
 )
 def test_refusals_name_the_condition(term: Term, leaves: list[Leaf], condition: str):
-    with pytest.raises(NotFoldable, match=condition) as caught:
+    with pytest.raises(Refusal, match=condition) as caught:
         recognize(term, [*leaves, leaf(i8, [1])])
     assert caught.value.code == "arithmetic"
 
@@ -266,7 +266,7 @@ def test_a_short_float_beside_integers_is_the_scale(*, is_first: bool):
 
 def test_of_two_short_floats_none_is_the_scale():
     f8 = Float8E4M3FNType()
-    with pytest.raises(NotFoldable, match="both factors are integers, or short floats"):
+    with pytest.raises(Refusal, match="both factors are integers, or short floats"):
         recognize(
             apply(_A.MULTIPLY, f8, Input(0, f8), Input(1, f8)), [leaf(f8, [0.5]), leaf(f8, [0.5])]
         )

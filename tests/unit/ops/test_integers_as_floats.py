@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from xdsl.dialects.builtin import BFloat16Type, Float32Type, Float64Type, Float80Type, i64
 from xdsl.ir import Attribute
 
-from qdialect.ops.interface import NotFoldable
+from qdialect.ops.interface import Refusal
 from qdialect.ops.term_values import values_of
 from qdialect.ops.terms import Apply, Arithmetic, Input
 
@@ -47,5 +47,5 @@ def test_a_conversion_rounds_once(to: Attribute, integers: list[int]) -> None:
 
 def test_what_a_double_cannot_hold_is_refused() -> None:
     assert converted([1 << 53], Float80Type()) == [1 << 53]
-    with pytest.raises(NotFoldable, match="integers that are too large"):
+    with pytest.raises(Refusal, match="integers that are too large"):
         converted([(1 << 53) + 1], Float80Type())

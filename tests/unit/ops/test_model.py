@@ -19,11 +19,11 @@ from qdialect.check.interpreters.interpreter import is_rounded
 from qdialect.check.interpreters.reference.registry import find_run
 from qdialect.check.interpreters.reference.values import Numbers, numbers_of, on_elements, rounded
 from qdialect.dialects.quant import Quant
-from qdialect.ops.interface import NotFoldable, is_cast
+from qdialect.ops.interface import Refusal, is_cast
 from qdialect.ops.model import Bits, OnElements, OpModel, OpModels, models_of, register_models
 from qdialect.ops.models import CastReads
 from qdialect.ops.products import Contraction, Lookup, Window, layer_of, windows_of
-from qdialect.ops.rules import OpRelation, Relation, homogeneous, relation_of
+from qdialect.ops.rules import QuantizationRule, RuleKind, homogeneous, rule_of
 from qdialect.passes import FoldQuantShapesPass
 from qdialect.ptq.passes.quantize_with_ranges import QuantizeWithRangesPass
 
@@ -52,18 +52,18 @@ def test_products_may_belong_to_a_context() -> None:
             assert layer_of(conv) is None
     # Of a layer whose windows nobody reads, nothing can be said.
     unread = OpModels("own", {"conv": OpModel(product=convolution)})
-    with models_of(context_with(unread)), pytest.raises(NotFoldable, match="no reader of its wind"):
+    with models_of(context_with(unread)), pytest.raises(Refusal, match="no reader of its wind"):
         windows_of(conv, convolution)
 
 
-def test_relations_may_belong_to_a_context() -> None:
-    models = OpModels("own", {"relu": OpModel(rule=OpRelation(Relation.OWN))})
-    assert relation_of(op("own.relu")) is None
+def test_rules_may_belong_to_a_context() -> None:
+    models = OpModels("own", {"relu": OpModel(rule=QuantizationRule(RuleKind.OWN))})
+    assert rule_of(op("own.relu")) is None
     with models_of(context_with(models)):
-        named = OpRelation(Relation.OWN, functions=frozenset({"relu"}))
-        assert relation_of(op("own.relu")) == named
-        assert relation_of(op("own.other")) is None
-    assert relation_of(op("own.relu")) is None
+        named = QuantizationRule(RuleKind.OWN, functions=frozenset({"relu"}))
+        assert rule_of(op("own.relu")) == named
+        assert rule_of(op("own.other")) is None
+    assert rule_of(op("own.relu")) is None
 
 
 def test_models_of_a_context_come_first_name_by_name() -> None:
@@ -119,7 +119,7 @@ def test_runs_may_belong_to_a_context() -> None:
 
 RELU = OpModel(
     integers=lambda op, operands: np.maximum(operands[0], 0),
-    rule=homogeneous(Relation.OWN, function="clamp"),
+    rule=homogeneous(RuleKind.OWN, function="clamp"),
     bits=Bits.EXACT,
     run=OnElements(f"{__name__}:relu", f"{__name__}:relu"),
 )

@@ -34,7 +34,7 @@ from qdialect.ir.value_types import TensorParts
 from qdialect.ops.attributes import integers_of, shape_in, shape_of
 from qdialect.ops.elementwise import converted, write_like
 from qdialect.ops.interface import (
-    Code,
+    RefusalCode,
     name_of,
     register_constant,
     register_tensor_type,
@@ -103,7 +103,7 @@ def test_what_a_cast_does_not_read_is_not_padded_behind(
 ) -> None:
     casts = f'{QUANTIZED}%x = "{cast}"(%q) : (tensor<2x!q>) -> tensor<2x{element}>'
     _, report = fold(padded_behind(casts, element, value))
-    assert Code.PADDING in [record.code for record in report.records]
+    assert RefusalCode.PADDING in [record.code for record in report.records]
 
 
 SPLIT = """
@@ -121,11 +121,11 @@ func.func @f() -> tensor<{result}xf32> {{
 def test_a_dialect_says_which_types_it_has() -> None:
     text = SPLIT.format(result="2x2", shape=4, data=[1, 2, 3, 4], slots=":0, {1.0,2.0,3.0,4.0}")
     _, report = fold(text)
-    assert [record.code for record in report.records if record.code] == [Code.GRANULARITY]
+    assert [record.code for record in report.records if record.code] == [RefusalCode.GRANULARITY]
     text = SPLIT.format(result="0x1", shape=0, data=[], slots=", 1.0")
     _, report = fold(text)
     (record,) = report.records
-    assert record.code is Code.ILLEGAL_TYPE
+    assert record.code is RefusalCode.ILLEGAL_TYPE
     assert record.reason == "vpu has no tensors without elements"
 
 

@@ -30,7 +30,7 @@ from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType, bf16, f16, 
 from qdialect.dialects.quant import Storage, UniformQuantizedType
 from qdialect.folding.report import Outcome
 from qdialect.lowering.dequantization import Form
-from qdialect.ops.interface import Code
+from qdialect.ops.interface import RefusalCode
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
 from qdialect.passes.lower_dequantization import LowerDequantizationPass
 from qdialect.passes.raise_dequantization import RaiseDequantizationPass
@@ -175,7 +175,7 @@ def test_casts_are_lowered_and_raised(of: Quantized, to: Form):
     before, bits = module.printed(), module.bits()
     (record,) = module.run(LowerDequantizationPass(to=to.value)).records
     note(module.printed())
-    if to is Form.LINALG_EXT and record.code is Code.ARITHMETIC:
+    if to is Form.LINALG_EXT and record.code is RefusalCode.ARITHMETIC:
         # It subtracts integers, and does not look at which there are.
         precision = FLOAT_FORMATS[of.type.expressed_type.name].precision
         assert of.type.storage_type.bitwidth > precision
@@ -217,7 +217,7 @@ def test_onnx_has_scales_of_one_axis_or_of_blocks_of_one(of: Quantized):
     assert (record.outcome is Outcome.LOWERED) is is_sayable
     assert ("onnx.DequantizeLinear" in module.ops) is is_sayable
     if not is_sayable:
-        assert record.code is Code.GRANULARITY
+        assert record.code is RefusalCode.GRANULARITY
         assert module.printed() == before
         return
     assume(of.is_exact())
@@ -412,7 +412,7 @@ def test_what_no_type_means_is_left(body: Sequence[str], reason: str):
     before = module.printed()
     (record,) = module.run(RaiseDequantizationPass()).records
     assert record.outcome is Outcome.REFUSED
-    assert record.code is Code.ARITHMETIC
+    assert record.code is RefusalCode.ARITHMETIC
     assert reason in record.reason
     assert module.printed() == before
 
@@ -449,7 +449,7 @@ def test_scales_of_other_axes_than_zero_points_are_not_multiplied_without_limit(
     whole = text.function(FORMS["tosa"](text, of), of.floats)
     module = Module(whole)
     (record,) = module.run(RaiseDequantizationPass()).records
-    assert record.code is Code.PARAMETER_GROWTH
+    assert record.code is RefusalCode.PARAMETER_GROWTH
     assert f"it has {64 * 32} scales, its sources have {64 + 32}" in record.reason
     assert module.printed() == Module(whole).printed()
     growth = RaiseDequantizationPass(max_parameter_growth=64 * 32)
@@ -472,7 +472,7 @@ def test_integers_that_a_broadcast_repeats_are_not_written_out():
     module = Module(text.function(value, floats))
     before = module.printed()
     (record,) = module.run(RaiseDequantizationPass()).records
-    assert record.code is Code.GROWTH
+    assert record.code is RefusalCode.GROWTH
     assert module.printed() == before
 
 
@@ -541,7 +541,7 @@ def test_a_cast_that_an_attribute_keeps_is_left():
     }}
     """)
     (record,) = module.run(RaiseDequantizationPass()).records
-    assert record.code is Code.KEPT
+    assert record.code is RefusalCode.KEPT
 
 
 # What cannot be lowered.
@@ -552,20 +552,20 @@ DCAST = "%f = quant.dcast {0} : tensor<{1}> to tensor<{2}>\nreturn %f : tensor<{
 @pytest.mark.parametrize(
     ("to", "argument", "quantized", "floats", "code"),
     [
-        ("stablehlo", "2xi8", "2x!quant.uniform<i8:f80, 0.5>", "2xf80", Code.ILLEGAL_TYPE),
-        ("tosa", "2xi8", "2x!quant.uniform<i8:f64, 0.5>", "2xf64", Code.ILLEGAL_TYPE),
-        ("tosa", "2xi8", "2x!quant.uniform<u8:f32, 0.5>", "2xf32", Code.ILLEGAL_TYPE),
-        ("onnx", "2xi8", "2x!quant.uniform<u8:f32, 0.5>", "2xf32", Code.ILLEGAL_TYPE),
-        ("onnx", "2xi32", "2x!quant.uniform<i32:f32, 0.5:1>", "2xf32", Code.ILLEGAL_TYPE),
-        ("stablehlo", "2xi5", "2x!quant.uniform<i5:f32, 0.5>", "2xf32", Code.ILLEGAL_TYPE),
-        ("linalg", "?xi8", "?x!quant.uniform<i8:f32, 0.5>", "?xf32", Code.DYNAMIC_SHAPE),
-        ("arith", "*xi8", "*x!quant.uniform<i8:f32, 0.5>", "*xf32", Code.DYNAMIC_SHAPE),
-        ("linalg", "0xi8", "0x!quant.uniform<i8:f32, 0.5>", "0xf32", Code.ARITHMETIC),
+        ("stablehlo", "2xi8", "2x!quant.uniform<i8:f80, 0.5>", "2xf80", RefusalCode.ILLEGAL_TYPE),
+        ("tosa", "2xi8", "2x!quant.uniform<i8:f64, 0.5>", "2xf64", RefusalCode.ILLEGAL_TYPE),
+        ("tosa", "2xi8", "2x!quant.uniform<u8:f32, 0.5>", "2xf32", RefusalCode.ILLEGAL_TYPE),
+        ("onnx", "2xi8", "2x!quant.uniform<u8:f32, 0.5>", "2xf32", RefusalCode.ILLEGAL_TYPE),
+        ("onnx", "2xi32", "2x!quant.uniform<i32:f32, 0.5:1>", "2xf32", RefusalCode.ILLEGAL_TYPE),
+        ("stablehlo", "2xi5", "2x!quant.uniform<i5:f32, 0.5>", "2xf32", RefusalCode.ILLEGAL_TYPE),
+        ("linalg", "?xi8", "?x!quant.uniform<i8:f32, 0.5>", "?xf32", RefusalCode.DYNAMIC_SHAPE),
+        ("arith", "*xi8", "*x!quant.uniform<i8:f32, 0.5>", "*xf32", RefusalCode.DYNAMIC_SHAPE),
+        ("linalg", "0xi8", "0x!quant.uniform<i8:f32, 0.5>", "0xf32", RefusalCode.ARITHMETIC),
         ("linalg", "2xi8", "2x!quant.uniform<i8:f32, 0.5>", "2xf32", None),
     ],
 )
 def test_what_a_form_cannot_say_is_left(
-    to: str, argument: str, quantized: str, floats: str, code: Code | None
+    to: str, argument: str, quantized: str, floats: str, code: RefusalCode | None
 ):
     module = Module(f"""
     func.func @f(%x: tensor<{argument}>) -> tensor<{floats}> {{
@@ -587,7 +587,7 @@ def test_what_no_storage_cast_makes_is_left():
     }}
     """)
     (record,) = module.run(LowerDequantizationPass(to="tosa")).records
-    assert record.code is Code.CASTS
+    assert record.code is RefusalCode.CASTS
 
 
 def test_there_is_no_form_of_another_name():

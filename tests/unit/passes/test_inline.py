@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import CallOp, FuncOp
 
 from qdialect.folding.report import Outcome
-from qdialect.ops.interface import Code
+from qdialect.ops.interface import RefusalCode
 from qdialect.opt.registry import ToolContext
 from qdialect.passes.inline import InlinePass
 from qdialect.support.memory_budget import memory_budget
@@ -151,5 +151,5 @@ def test_calls_that_double_stop_at_the_budget():
     (report,) = context.fold_reports
     assert {(record.outcome, record.code) for record in report.records} == {
         (Outcome.INLINED, None),
-        (Outcome.REFUSED, Code.MEMORY),
+        (Outcome.REFUSED, RefusalCode.MEMORY),
     }

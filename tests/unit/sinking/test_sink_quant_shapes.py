@@ -35,9 +35,9 @@ from qdialect.algebra.padding import Pad
 from qdialect.algebra.parameters import QuantizationParameters
 from qdialect.check.interpreters import TypedArray, random_arguments, run_function
 from qdialect.dialects.quant import CastOp, DequantizeCastOp, QuantizeCastOp
-from qdialect.folding.report import FoldReport, Outcome
+from qdialect.folding.report import Outcome, PassReport
 from qdialect.lowering.storage_ops import StorageBuilder, move_elements
-from qdialect.ops.interface import Code, name_of
+from qdialect.ops.interface import RefusalCode, name_of
 from qdialect.opt.registry import ToolContext
 from qdialect.passes.elide_round_trips import ElideRoundTripsPass
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
@@ -68,7 +68,7 @@ def verify(module: ModuleOp) -> None:
         op.verify_()
 
 
-def sink(module: ModuleOp, context: ToolContext) -> FoldReport:
+def sink(module: ModuleOp, context: ToolContext) -> PassReport:
     """Sink, and verify what comes out."""
     SinkQuantShapesPass().apply(context, module)
     verify(module)
@@ -308,4 +308,4 @@ def test_a_pad_with_an_element_of_another_type_stays(type: str, *, is_sunk: bool
     }}
     """)
     report = sink(module, context)
-    assert [record.code for record in report.records] == [None if is_sunk else Code.PADDING]
+    assert [record.code for record in report.records] == [None if is_sunk else RefusalCode.PADDING]

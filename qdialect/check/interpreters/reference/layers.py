@@ -19,7 +19,7 @@ from qdialect.ops.products import Contraction, layer_of, windows_of
 
 def run_layer(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> list[TypedArray]:
     """
-    The result of a sum of products, with its bias. Raises InterpretationError and NotFoldable.
+    The result of a sum of products, with its bias. Raises InterpretationError and Refusal.
     """
     contraction = layer_of(op)
     if not isinstance(contraction, Contraction):

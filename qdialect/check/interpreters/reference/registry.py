@@ -25,7 +25,7 @@ from qdialect.ops.model import Bits, OnElements, add_to_models, model_named
 from qdialect.support.bounded_cache import registered_cache
 
 NamedRun = Callable[[Interpreter, Operation, Sequence[TypedArray]], Sequence[TypedArray]]
-"""Computes the results of an op. Raises InterpretationError and NotFoldable."""
+"""Computes the results of an op. Raises InterpretationError and Refusal."""
 
 
 def named_run(*names: str, is_rounded: bool) -> Callable[[NamedRun], NamedRun]:
@@ -75,7 +75,7 @@ def is_quantized(op: Operation) -> bool:
 def run_named_op(
     interpreter: Interpreter, op: Operation, args: Sequence[object], run: NamedRun
 ) -> tuple[TypedArray, ...]:
-    """The results of an op. Raises InterpretationError and NotFoldable."""
+    """The results of an op. Raises InterpretationError and Refusal."""
     if is_quantized(op):
         raise InterpretationError("quantized values are not supported")
     with np.errstate(all="ignore"):

@@ -14,7 +14,7 @@
 
 // LAYER: error: {{.*}}scheme one-s16 has no granularity=layer: ONE's 16-bit kernels read a scale for each channel; use granularity=channel
 // OF-LAYER: error: {{.*}}.json:1:45: layer 'p': scheme one-s16 has no granularity=layer
-// UNKNOWN: error: {{.*}}.json:1:13: layer 'o' cannot have a precision of its own: it is a result of 'other.op', and no relation between its parameters is known
+// UNKNOWN: error: {{.*}}.json:1:13: layer 'o' cannot have a precision of its own: it is a result of 'other.op', and no quantization rule for it is known
 // ARGUMENT: error: {{.*}}.json:1:13: layer 'x' cannot have a precision of its own: it is an argument
 // COUNT: error: input-types has 2 types, but the function has 3
 // INTEGERS: error: input-types cannot change number 2, 'tensor<4xi32>'

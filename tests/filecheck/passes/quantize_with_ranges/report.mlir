@@ -9,7 +9,7 @@
 // CHECK-NEXT:   init   argument    f32        no quantized op makes or reads it
 // CHECK-NEXT:   p      activation  f32        it is quantized only after the bias is added
 // CHECK-NEXT:   y      activation  u8         own {{ +}}-4 to 4
-// CHECK-NEXT:   o      activation  f32        no relation between the parameters of 'other.op' is known
+// CHECK-NEXT:   o      activation  f32        no quantization rule for 'other.op' is known
 // CHECK-NEXT:   w      weight      u8         given {{ +}}-0.5 to 2 {{ +}}2 of 0.0058824 to 0.0078431:0 to 85 {{ +}}0
 // CHECK-NEXT:   b      bias        i32        derived (y) {{ +}}-1 to 3 {{ +}}2 of 4.6136e-05 to 6.1515e-05:0 {{ +}}0
 
@@ -18,7 +18,7 @@
 // JSON-NEXT:   "name": "%x"
 // JSON:        "key": "o"
 // JSON:        "code": "unknown-op"
-// JSON-NEXT:   "reason": "no relation between the parameters of 'other.op' is known"
+// JSON-NEXT:   "reason": "no quantization rule for 'other.op' is known"
 // JSON:        "key": "w"
 // JSON:        "role": "weight"
 // JSON:        "basis": "measured"

@@ -11,24 +11,24 @@
 // WHOLE:            %r_1 = quant.qcast %r : {{.*}} to tensor<1x2x!quant.uniform<u8:f32, 3.906250e-03>>
 
 // Each value has its own range.
-// ACTIVATIONS:      %x: tensor<1x2xf32> {quant.parameters = {type = !quant.uniform<u8:f32, 0.0078431377187371254:128>, relation = "own", range = [-1.000000e+00 : f64, 1.000000e+00 : f64]}}
-// ACTIVATIONS:      %s = tosa.sigmoid %0 {quant.parameters = [{type = !quant.uniform<u8:f32, 0.0029411765281111002>, relation = "own"
+// ACTIVATIONS:      %x: tensor<1x2xf32> {quant.parameters = {type = !quant.uniform<u8:f32, 0.0078431377187371254:128>, rule = "own", range = [-1.000000e+00 : f64, 1.000000e+00 : f64]}}
+// ACTIVATIONS:      %s = tosa.sigmoid %0 {quant.parameters = [{type = !quant.uniform<u8:f32, 0.0029411765281111002>, rule = "own"
 // ACTIVATIONS:      %r = tosa.reverse %1 {axis = 1 : i32} : (
-// ACTIVATIONS:      %a = tosa.add %r, %c {quant.parameters = [{type = !quant.uniform<u8:f32, 0.015686275437474251:128>, relation = "own"
+// ACTIVATIONS:      %a = tosa.add %r, %c {quant.parameters = [{type = !quant.uniform<u8:f32, 0.015686275437474251:128>, rule = "own"
 // ACTIVATIONS-NOT:  quant.reads
 
 // %a has the parameters of what it is joined to. %x is read by another op too: the concat alone reads
 // it so.
 // BACKWARD:         %x: tensor<1x2xf32> {quant.parameters = {type = !quant.uniform<u8:f32, 0.0078431377187371254:128>
-// BACKWARD:         %a = tosa.add %r, %c {quant.parameters = [{type = !quant.uniform<u8:f32, 0.019607843831181526:153>, relation = "shared", range = [-3.000000e+00 : f64, 2.000000e+00 : f64], origin = "j"}]} : (
-// BACKWARD:         %j = tosa.concat %2, %0 {{.*}}quant.reads = {{\[\[}}{type = !quant.uniform<u8:f32, 0.019607843831181526:153>, relation = "shared", {{.*}}}], [{type = !quant.uniform<u8:f32, 0.019607843831181526:153>, relation = "shared"
+// BACKWARD:         %a = tosa.add %r, %c {quant.parameters = [{type = !quant.uniform<u8:f32, 0.019607843831181526:153>, rule = "shared", range = [-3.000000e+00 : f64, 2.000000e+00 : f64], origin = "j"}]} : (
+// BACKWARD:         %j = tosa.concat %2, %0 {{.*}}quant.reads = {{\[\[}}{type = !quant.uniform<u8:f32, 0.019607843831181526:153>, rule = "shared", {{.*}}}], [{type = !quant.uniform<u8:f32, 0.019607843831181526:153>, rule = "shared"
 
-// CONSTANTS:        %a = tosa.add %r, %c {{.*}} quant.reads = {{\[\[}}], [{type = !quant.uniform<u8:f32, 0.011764706112444401:170>, relation = "given", range = [-2.000000e+00 : f64, 1.000000e+00 : f64]}]]}
+// CONSTANTS:        %a = tosa.add %r, %c {{.*}} quant.reads = {{\[\[}}], [{type = !quant.uniform<u8:f32, 0.011764706112444401:170>, rule = "given", range = [-2.000000e+00 : f64, 1.000000e+00 : f64]}]]}
 
-// FIXED:            %s = tosa.sigmoid %0 {quant.parameters = [{type = !quant.uniform<u8:f32, 3.906250e-03>, relation = "fixed"
+// FIXED:            %s = tosa.sigmoid %0 {quant.parameters = [{type = !quant.uniform<u8:f32, 3.906250e-03>, rule = "fixed"
 // FIXED:            %r = tosa.reverse %1 {axis = 1 : i32} : (
 
-// FORWARD:          %r = tosa.reverse %1 {axis = 1 : i32, quant.parameters = [{type = !quant.uniform<u8:f32, 3.906250e-03>, relation = "moved", range = [2.500000e-01 : f64, 7.500000e-01 : f64], origin = "s"}]}
+// FORWARD:          %r = tosa.reverse %1 {axis = 1 : i32, quant.parameters = [{type = !quant.uniform<u8:f32, 3.906250e-03>, rule = "moved", range = [2.500000e-01 : f64, 7.500000e-01 : f64], origin = "s"}]}
 func.func @main(%x: tensor<1x2xf32>) -> tensor<2x2xf32> {
   %0 = quant.stats %x {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<1x2xf32>
   %s = tosa.sigmoid %0 : (tensor<1x2xf32>) -> tensor<1x2xf32>

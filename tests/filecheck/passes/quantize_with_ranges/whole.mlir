@@ -74,7 +74,7 @@ func.func @padded_below(%x: tensor<2xf32>) -> tensor<4xf32> {
 // CHECK-NEXT:    func.return %1
 func.func @floats(%x: tensor<2xf32>) -> tensor<2xf32> {
   %0 = quant.stats %x {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<2xf32>
-  // expected-remark @+1 {{not quantized: no relation between the parameters of its operands and results is known [unknown-op]}}
+  // expected-remark @+1 {{not quantized: no quantization rule for it is known [unknown-op]}}
   %1 = "other.op"(%0) : (tensor<2xf32>) -> tensor<2xf32>
   // expected-remark @+1 {{not quantized: there is no record of its operand '@floats#0' [no-record]}}
   %2 = tosa.abs %1 : (tensor<2xf32>) -> tensor<2xf32>

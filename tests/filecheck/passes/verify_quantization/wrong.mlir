@@ -189,7 +189,7 @@ func.func @floats(%x: tensor<4x2x!u8>, %f: tensor<4x2xf32>, %i: tensor<4x3xf32>)
   // expected-error @+1 {{'linalg.matmul' op reads its weights as floats, while its result is quantized: it computes in floats; quantize them}}
   %3 = linalg.matmul ins(%0, %w : tensor<4x2xf32>, tensor<2x3xf32>) outs(%i : tensor<4x3xf32>) -> tensor<4x3xf32>
   %4 = quant.qcast %3 : tensor<4x3xf32> to tensor<4x3x!u8>
-  // expected-error @+1 {{'other.op' op is between quantized values, and no relation between its parameters is known: it computes in floats; register a relation for it}}
+  // expected-error @+1 {{'other.op' op is between quantized values, and no quantization rule for it is known: it computes in floats; register a rule for it}}
   %5 = "other.op"(%0) : (tensor<4x2xf32>) -> tensor<4x2xf32>
   %6 = quant.qcast %5 : tensor<4x2xf32> to tensor<4x2x!u8>
   return %2, %4, %6 : tensor<4x2x!u8>, tensor<4x3x!u8>, tensor<4x2x!u8>

@@ -1,4 +1,4 @@
-"""Every op that may have tensors of floats has a relation, or a reason to stay in floats."""
+"""Every op that may have tensors of floats has a rule, or a reason to stay in floats."""
 
 from __future__ import annotations
 

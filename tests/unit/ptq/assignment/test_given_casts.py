@@ -17,7 +17,7 @@ from xdsl.dialects.func import FuncOp
 
 from qdialect.dialects.quant import ConstantOp, DequantizeCastOp, QuantizeCastOp
 from qdialect.dialects.quant.types import UniformQuantizedType, uniform_tensor
-from qdialect.folding.report import FoldReport, Outcome
+from qdialect.folding.report import Outcome, PassReport
 from qdialect.frontends import from_onnx, from_torch
 from qdialect.opt.registry import ToolContext
 from qdialect.passes.canonicalize import CanonicalizePass
@@ -34,7 +34,7 @@ pytestmark = [
 ]
 
 
-def quantized(module: ModuleOp) -> FoldReport:
+def quantized(module: ModuleOp) -> PassReport:
     context = ToolContext(allow_unregistered=True)
     report = quantize_model(module, context, lambda keys: Settings(precision_of("torch-i8")))
     module.verify()

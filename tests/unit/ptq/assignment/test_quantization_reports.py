@@ -135,7 +135,7 @@ func.func @f(%x: tensor<1x2x2xf32>) -> tensor<1x2x2xf32> {
         (
             '"other.op"(%0)',
             {
-                "a": "no relation between the parameters of 'other.op' is known",
+                "a": "no quantization rule for 'other.op' is known",
                 "y": "no record of its operand 'a'",
             },
         ),
@@ -190,7 +190,7 @@ def test_constants_are_measured(scheme: str):
     of_bias = found["b"].stored
     assert of_bias is not None
     assert of_bias.bits == (64 if scheme == "one-s16" else 32)
-    assert (of_bias.relation, of_bias.origin) == ("derived", "y")
+    assert (of_bias.rule, of_bias.origin) == ("derived", "y")
     assert of_bias.saturated_elements == 0
     assert of_bias.decibels is not None
 

@@ -76,7 +76,7 @@ MOVES = ("tosa.reverse", "tosa.transpose")
 
 
 @given(graphs())
-def test_each_value_has_parameters_by_its_relation(graph: tuple[str, dict[str, Range]]):
+def test_each_value_has_parameters_by_its_rule(graph: tuple[str, dict[str, Range]]):
     text, recorded = graph
     note(text)
     module = Module(text)
