@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from qdialect.algebra.padding import Pad, PadWith
     from qdialect.algebra.parameters import QuantizationParameters, Slot, StorageFormat
     from qdialect.algebra.run_map import TooManySlotsError
-    from qdialect.algebra.splat import Splat
-    from qdialect.support.bounded_cache import clear_caches
+    from qdialect.algebra.views import Splat
+    from qdialect.support.memory import clear_caches
 
 __all__ = [
     "BroadcastInDim",
@@ -58,8 +58,8 @@ __getattr__ = lazy_exports(
     | dict.fromkeys(("Pad", "PadWith"), "algebra.padding")
     | dict.fromkeys(("QuantizationParameters", "Slot", "StorageFormat"), "algebra.parameters")
     | {
-        "Splat": "algebra.splat",
+        "Splat": "algebra.views",
         "TooManySlotsError": "algebra.run_map",
-        "clear_caches": "support.bounded_cache",
+        "clear_caches": "support.memory",
     },
 )

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from qdialect.support.bounded_cache import registered_cache
+from qdialect.support.memory import registered_cache
 
 if TYPE_CHECKING:
     from xdsl.ir import Dialect

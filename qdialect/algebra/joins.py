@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from qdialect.algebra.array_view import ArrayView
-from qdialect.algebra.concat_view import Joined
 from qdialect.algebra.movement import (
     DYNAMIC,
     MovableT,
@@ -20,7 +18,7 @@ from qdialect.algebra.movement import (
     check_axis,
 )
 from qdialect.algebra.parameters import QuantizationParameters
-from qdialect.algebra.splat import Splat, Values, as_view
+from qdialect.algebra.views import ArrayView, Joined, Splat, Values, as_view
 from qdialect.support.lazy_numpy import np
 
 if TYPE_CHECKING:

@@ -22,9 +22,8 @@ from typing import (
     cast,
 )
 
-from qdialect.algebra.array_view import ArrayView
 from qdialect.algebra.parameters import QuantizationParameters
-from qdialect.algebra.splat import Splat, Values, as_view
+from qdialect.algebra.views import ArrayView, Splat, Values, as_view
 from qdialect.support.arguments import check_instance, integer, integers
 from qdialect.support.lazy_numpy import np
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from typing_extensions import override
 
-from qdialect.algebra.array_view import ArrayView
 from qdialect.algebra.movement import (
     DYNAMIC,
     Movable,
@@ -28,7 +27,7 @@ from qdialect.algebra.movement import (
 )
 from qdialect.algebra.parameters import QuantizationParameters, Slot, StorageFormat
 from qdialect.algebra.run_map import IntArray
-from qdialect.algebra.splat import Splat
+from qdialect.algebra.views import ArrayView, Splat
 from qdialect.support.arguments import check_instance, number
 from qdialect.support.lazy_numpy import np
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from qdialect.support.bounded_cache import registered_cache
+from qdialect.support.memory import registered_cache
 
 
 class Regrouping(NamedTuple):

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, Final, Self, SupportsIndex, TypeAlias
 from typing_extensions import override
 
 from qdialect.algebra.regrouping import regroup
-from qdialect.support.lazy_numpy import np
-from qdialect.support.memory_budget import current_budget
-from qdialect.support.numpy_protocol import ArrayFunctions
+from qdialect.support.lazy_numpy import ArrayFunctions, np
+from qdialect.support.memory import current_budget
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
 
 IntArray: TypeAlias = "NDArray[np.int64]"
 

@@ -35,8 +35,7 @@ from qdialect.check.step_budget import StepBudget
 from qdialect.check.value_nodes import SlotTable, storage_of
 from qdialect.dialects.quant.types import UniformQuantizedType, uniform_tensor
 from qdialect.dialects.quant.verification import with_lengths_of_slots
-from qdialect.ir.blobs import Blob, BlobStorage
-from qdialect.ir.resources import ResourceBlobs
+from qdialect.ir.resources import Blob, BlobStorage, ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.ops.interface import elements_attribute_of, is_cast, model_of
 from qdialect.support.lazy_numpy import np

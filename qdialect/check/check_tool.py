@@ -21,7 +21,7 @@ from qdialect.opt.exit_status import run_tool
 from qdialect.opt.module_tool import ModuleArgumentParser, read_module
 from qdialect.opt.outputs import standard_output
 from qdialect.opt.tool_error import ToolError
-from qdialect.support.memory_budget import memory_budget
+from qdialect.support.memory import memory_budget
 
 TOOL = "qdialect-check"
 """The name that the tool's own errors begin with."""

@@ -25,7 +25,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import IsTerminator, MemoryEffect, RecursiveMemoryEffect, SymbolTable
 
 from qdialect.dialects.quant.storage import StoredType
-from qdialect.ir.ordering import dependencies_first
+from qdialect.ir.rewriting import dependencies_first
 from qdialect.ir.value_types import tensor_parts, type_name
 from qdialect.ops.computed_integers import computes_integers
 from qdialect.ops.interface import is_list, name_of, op_model

@@ -49,8 +49,7 @@ from qdialect.check.typed_values import DifferenceError, place, require_same_res
 from qdialect.dialects.quant.casts import StorageCastOp
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.errors import OpErrors, describe
-from qdialect.ir.resource_elements import take_in_resources
-from qdialect.ir.resources import ResourceBlobs
+from qdialect.ir.resources import ResourceBlobs, take_in_resources
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.lowering.cast_arithmetic import Rounding
 from qdialect.lowering.wide_storage import widen_storage
@@ -69,7 +68,7 @@ from qdialect.passes.strip_func_quant_types import StripFuncQuantTypesPass
 from qdialect.support.extras import library
 from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import np
-from qdialect.support.memory_budget import MemoryLimitError
+from qdialect.support.memory import MemoryLimitError
 from qdialect.text import write_module
 
 Bounds = Mapping[int, int]

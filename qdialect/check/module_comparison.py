@@ -32,8 +32,8 @@ from qdialect.check.index_maps import NotCertifiableError
 from qdialect.check.sampled_runs import DEFAULT_RUNS, Engine
 from qdialect.check.step_budget import DEFAULT_STEPS, StepBudget
 from qdialect.check.typed_values import DifferenceError
-from qdialect.ir.ordering import dependencies_first
-from qdialect.ir.symbols import symbols_used_by
+from qdialect.ir.names import symbols_used_by
+from qdialect.ir.rewriting import dependencies_first
 from qdialect.ops.interface import models_of, name_of
 
 

@@ -16,7 +16,7 @@ from xdsl.context import Context
 from xdsl.utils.exceptions import InterpretationError, ParseError, VerifyException
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
-from qdialect.algebra.splat import as_view
+from qdialect.algebra.views import as_view
 from qdialect.check.interpreters.interpreter import (
     DEFAULT_MAX_STEPS,
     OpInterpretationError,
@@ -36,7 +36,7 @@ from qdialect.opt.files import read_text
 from qdialect.opt.module_tool import ModuleArgumentParser, read_module
 from qdialect.opt.outputs import standard_output
 from qdialect.opt.tool_error import ToolError
-from qdialect.support.memory_budget import MemoryLimitError, memory_budget
+from qdialect.support.memory import MemoryLimitError, memory_budget
 from qdialect.text.dense import DenseLiteral
 from qdialect.text.mlir_errors import reading_message_of
 from qdialect.text.parser import LocatingParser

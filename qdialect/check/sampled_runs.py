@@ -38,14 +38,14 @@ from qdialect.check.interpreters.values import DivergingError, at_all_positions,
 from qdialect.check.interpreters.work import work_spent_by
 from qdialect.check.step_budget import STEPS_PER_REQUEST, StepBudget, StepLimitError
 from qdialect.check.typed_values import Numbers, place, require_same_results
-from qdialect.dialects.quant.biases import DequantizeBiasOp
-from qdialect.dialects.quant.slot_arrays import Granularity
+from qdialect.dialects.quant.casts import DequantizeBiasOp
+from qdialect.dialects.quant.slots import Granularity
 from qdialect.dialects.quant.storage import StoredType
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
 from qdialect.ops.interface import elements_attribute_of, is_cast, name_of
 from qdialect.support.lazy_numpy import np
-from qdialect.support.memory_budget import MemoryLimitError, memory_budget
+from qdialect.support.memory import MemoryLimitError, memory_budget
 
 Run = Callable[[Sequence[TypedArray], int], Sequence[TypedArray]]
 """

@@ -41,7 +41,7 @@ from qdialect.check.value_nodes import (
     storage_of,
 )
 from qdialect.dialects.quant.types import UniformQuantizedType
-from qdialect.ir.ordering import dependencies_first
+from qdialect.ir.rewriting import dependencies_first
 from qdialect.ops.interface import name_of
 from qdialect.support.lazy_numpy import np
 

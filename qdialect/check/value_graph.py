@@ -26,7 +26,7 @@ from qdialect.algebra.movement import (
     Shape,
 )
 from qdialect.algebra.padding import PadWith
-from qdialect.algebra.splat import Splat
+from qdialect.algebra.views import Splat
 from qdialect.check.followed_elements import elements_at, pieces_of
 from qdialect.check.index_maps import NotCertifiableError, moved_shape, steps_of
 from qdialect.check.step_budget import STEPS_PER_REQUEST, StepBudget, StepLimitError
@@ -51,8 +51,8 @@ from qdialect.ir.elements import (
     elements_of,
     in_width,
 )
-from qdialect.ir.ordering import dependencies_first
 from qdialect.ir.resources import ResourceBlobs
+from qdialect.ir.rewriting import dependencies_first
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.ops.along_axis import AXIS, AlongAxis, said_along_axis
 from qdialect.ops.attributes import as_integers, held_elements, integers_in_list

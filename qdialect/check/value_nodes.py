@@ -20,7 +20,7 @@ from xdsl.ir import Attribute, Operation
 
 from qdialect.algebra.movement import Movement, Shape
 from qdialect.check.index_maps import NotCertifiableError, Positions
-from qdialect.dialects.quant.slot_arrays import Granularity
+from qdialect.dialects.quant.slots import Granularity
 from qdialect.dialects.quant.storage import StoredType
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ops.interface import name_of

@@ -23,8 +23,7 @@ from qdialect.folding.report import PassReport
 from qdialect.folding.writing import WrittenConstant, write_constant
 from qdialect.ops.computed_integers import computes_integers
 from qdialect.ops.interface import elements_attribute_of, models_of, op_model
-from qdialect.support.garbage import paused_collection
-from qdialect.support.memory_budget import memory_budget
+from qdialect.support.memory import memory_budget, paused_collection
 
 LARGE_BYTES = 1 << 24
 """Above 16 MiB of source elements, each source is freed as soon as its last result is written."""

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from xdsl.dialects.builtin import AnyFloat, IntegerType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from qdialect.algebra.element_slots import ElementSlots
 from qdialect.algebra.movement import Movement
 from qdialect.algebra.padding import Pad
-from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
+from qdialect.algebra.parameters import ElementSlots, QuantizationParameters, StorageFormat
 from qdialect.algebra.run_map import TooManySlotsError
-from qdialect.algebra.splat import as_view
+from qdialect.algebra.views import as_view
 from qdialect.dialects.quant.type_parser import MAX_STORAGE_WIDTH
 from qdialect.folding.element_steps import ElementStep
 from qdialect.folding.moved_constant import Element, ElementMove, Layer, MovedConstant, move

@@ -26,7 +26,7 @@ from qdialect.ir.resources import ResourceBlobs
 from qdialect.ops.attributes import static_shape_of
 from qdialect.ops.interface import Refusal, keeping_attribute_of
 from qdialect.ops.reading import Constants
-from qdialect.support.memory_budget import MemoryBudget, MemoryLimitError, memory_budget
+from qdialect.support.memory import MemoryBudget, MemoryLimitError, memory_budget
 
 
 class FoldShapeOpOfConstants(RewritePattern):

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, cast
 from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Operation
 
-from qdialect.algebra.element_slots import ElementSlots
 from qdialect.algebra.movement import Movement, Shape
+from qdialect.algebra.parameters import ElementSlots
 from qdialect.algebra.run_map import TooManySlotsError
-from qdialect.algebra.splat import as_view
+from qdialect.algebra.views import as_view
 from qdialect.folding.policy import FoldPolicy
 from qdialect.ir.elements import DenseElementsAttr, dense_elements, elements_of
 from qdialect.ops.along_axis import AXIS, AlongAxis, said_along_axis

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from xdsl.ir import Operation
 
-from qdialect.algebra.splat import Values
+from qdialect.algebra.views import Values
 from qdialect.folding.moved_constant import ElementMove, move_elements
 from qdialect.ops.reading import Constants
 

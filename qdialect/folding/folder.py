@@ -18,8 +18,7 @@ from qdialect.folding.report import PassReport
 from qdialect.folding.report_listener import FoldReportListener
 from qdialect.ops.interface import models_of
 from qdialect.support.arguments import check_instance
-from qdialect.support.garbage import paused_collection
-from qdialect.support.memory_budget import memory_budget
+from qdialect.support.memory import memory_budget, paused_collection
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -25,7 +25,7 @@ from qdialect.algebra.movement import (
 from qdialect.algebra.padding import Pad
 from qdialect.algebra.parameters import QuantizationParameters
 from qdialect.algebra.run_map import TooManySlotsError
-from qdialect.algebra.splat import Splat, Values, as_view
+from qdialect.algebra.views import Splat, Values, as_view
 from qdialect.dialects.quant.shape_ops import ShapeOp
 from qdialect.dialects.quant.verification import verify_same_slots
 from qdialect.folding.arithmetic import (
@@ -51,8 +51,8 @@ from qdialect.folding.provenance import Part as ProvenancePart
 from qdialect.folding.provenance import Provenance
 from qdialect.folding.report import PassRecord
 from qdialect.folding.unknown_ops import unknown_op_record
-from qdialect.ir.ordering import operands_first
 from qdialect.ir.resources import ResourceBlobs
+from qdialect.ir.rewriting import operands_first
 from qdialect.ir.value_types import tensor_element_type, tensor_parts
 from qdialect.ops.attributes import held_elements, integers_in, shape_of, static_shape_of
 from qdialect.ops.computed_integers import computed_integers, computes_integers
@@ -73,9 +73,8 @@ from qdialect.ops.interface import (
 )
 from qdialect.ops.models import Movements, ShapeOpModel
 from qdialect.ops.reading import ConstantOperands, Constants
-from qdialect.support.bounded_cache import BoundedCache
 from qdialect.support.lazy_numpy import np
-from qdialect.support.memory_budget import MemoryBudget, MemoryLimitError
+from qdialect.support.memory import BoundedCache, MemoryBudget, MemoryLimitError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

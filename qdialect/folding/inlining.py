@@ -12,11 +12,10 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qdialect.folding.report import Outcome, PassRecord
-from qdialect.ir.ordering import dependencies_first
-from qdialect.ir.symbols import symbols_in, symbols_used_by
-from qdialect.ir.value_names import kept_name, names_in, numbered_name
+from qdialect.ir.names import kept_name, names_in, numbered_name, symbols_in, symbols_used_by
+from qdialect.ir.rewriting import dependencies_first
 from qdialect.ops.interface import RefusalCode
-from qdialect.support.memory_budget import MemoryBudget, MemoryLimitError, memory_budget
+from qdialect.support.memory import MemoryBudget, MemoryLimitError, memory_budget
 
 _OP_BYTES: Final = 8192
 """A rough estimate of the memory of one op, with what later passes keep of it."""

@@ -18,7 +18,6 @@ from xdsl.dialects.builtin import AnyFloat, FixedBitwidthType, IntegerType, Sign
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.algebra.array_view import MAX_RANK
 from qdialect.algebra.movement import Movement, MovementError, Reshape, Shape
 from qdialect.algebra.padding import (
     Pad,
@@ -33,7 +32,7 @@ from qdialect.algebra.padding import (
 )
 from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
 from qdialect.algebra.run_map import TooManySlotsError
-from qdialect.algebra.splat import Elements, Splat, Values, as_view
+from qdialect.algebra.views import MAX_RANK, Elements, Splat, Values, as_view
 from qdialect.dialects.quant.storage import StoredType
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.folding.carried_ranges import CarriedRanges
@@ -45,8 +44,8 @@ from qdialect.ir.value_types import element_type_or_self, tensor_element_type, t
 from qdialect.ops.interface import Refusal, RefusalCode, cast_reads, name_of
 from qdialect.ops.models import CastReads
 from qdialect.ops.reading import StoredElement
-from qdialect.support.bounded_cache import BoundedCache
 from qdialect.support.lazy_numpy import np
+from qdialect.support.memory import BoundedCache
 
 SLOT_BYTES: Final = 16
 """The bytes of a scale and a zero point in a type."""

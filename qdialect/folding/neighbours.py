@@ -18,7 +18,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.joins import Concat
 from qdialect.dialects.quant.shape_ops import ShapeOp
-from qdialect.dialects.quant.slot_arrays import Granularity
+from qdialect.dialects.quant.slots import Granularity
 from qdialect.folding.moved_constant import MovedConstant, check_joinable, move
 from qdialect.folding.policy import coarser, spell
 from qdialect.ir.value_types import has_encoding, tensor_like

@@ -16,7 +16,7 @@ from qdialect.algebra.movement import Movement, Reshape, Shape, Slice
 from qdialect.algebra.padding import PadWith, ZeroPoint
 from qdialect.dialects.quant.composition import Composition, composed
 from qdialect.dialects.quant.shape_ops import ShapeOp
-from qdialect.dialects.quant.slot_arrays import Granularity
+from qdialect.dialects.quant.slots import Granularity
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.folding.element_steps import ElementStep
 from qdialect.folding.fold_plan import (
@@ -50,9 +50,13 @@ from qdialect.ops.interface import (
     models_of,
     name_of,
 )
-from qdialect.support.bounded_cache import BoundedCache
-from qdialect.support.garbage import paused_collection
-from qdialect.support.memory_budget import MemoryBudget, MemoryLimitError, memory_budget
+from qdialect.support.memory import (
+    BoundedCache,
+    MemoryBudget,
+    MemoryLimitError,
+    memory_budget,
+    paused_collection,
+)
 
 SMALL_COPY_BYTES: Final = 64
 """A copy of that many bytes takes no more text than the op that it replaces."""

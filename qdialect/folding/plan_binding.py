@@ -15,7 +15,7 @@ from qdialect.folding.plan import Decision, Fate, compositions_of, find_ends, pl
 from qdialect.folding.writing import check_writable
 from qdialect.ir.value_types import tensor_parts
 from qdialect.ops.interface import Refusal, RefusalCode, name_of
-from qdialect.support.memory_budget import MemoryBudget, MemoryLimitError
+from qdialect.support.memory import MemoryBudget, MemoryLimitError
 
 Record = TypeVar("Record")
 

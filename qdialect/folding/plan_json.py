@@ -29,7 +29,7 @@ from qdialect.folding.fold_plan import FoldPlan, PlanError, PlannedConstant, Pla
 from qdialect.ir.errors import message_of
 from qdialect.ops.interface import RefusalCode
 from qdialect.support.arguments import shown
-from qdialect.support.bounded_cache import registered_cache
+from qdialect.support.memory import registered_cache
 from qdialect.text.attribute_parser import AttributeParser
 from qdialect.text.mlir_errors import reading_message_of
 

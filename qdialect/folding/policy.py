@@ -7,7 +7,7 @@ from typing import Final
 
 from qdialect.algebra.parameters import QuantizationParameters
 from qdialect.algebra.run_map import TooManySlotsError
-from qdialect.dialects.quant.slot_arrays import Granularity
+from qdialect.dialects.quant.slots import Granularity
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ops.interface import Refusal, RefusalCode
 from qdialect.support.arguments import check_instance, integer

@@ -25,7 +25,7 @@ from qdialect.ops.elementwise import is_arithmetic, read_elementwise
 from qdialect.ops.interface import Refusal, RefusalCode, cast_reads, is_cast
 from qdialect.ops.models import CastReads
 from qdialect.ops.terms import Apply, Arithmetic, Input
-from qdialect.support.memory_budget import MemoryLimitError
+from qdialect.support.memory import MemoryLimitError
 
 
 def quant_cast_of(op: Operation) -> type[CastOp] | None:

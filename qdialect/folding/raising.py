@@ -28,7 +28,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.run_map import TooManySlotsError
-from qdialect.algebra.splat import Splat, Values, as_view
+from qdialect.algebra.views import Splat, Values, as_view
 from qdialect.dialects.quant.casts import DequantizeCastOp, StorageCastOp
 from qdialect.dialects.quant.constants import ConstantOp
 from qdialect.dialects.quant.storage import StoredType
@@ -44,8 +44,8 @@ from qdialect.folding.quantized_products import (
 from qdialect.folding.report import Outcome, PassRecord, PassReport
 from qdialect.folding.writing import constant_like
 from qdialect.ir.elements import dense_elements, has_signedness
-from qdialect.ir.replacements import Replacements
 from qdialect.ir.resources import ResourceBlobs
+from qdialect.ir.rewriting import Replacements
 from qdialect.ir.value_types import (
     element_type_or_self,
     maker_from_builtin,
@@ -66,9 +66,8 @@ from qdialect.ops.interface import (
 )
 from qdialect.ops.reading import Constants
 from qdialect.ops.unused_ops import erase_unused
-from qdialect.support.garbage import paused_collection
 from qdialect.support.lazy_numpy import np
-from qdialect.support.memory_budget import MemoryBudget, MemoryLimitError, memory_budget
+from qdialect.support.memory import MemoryBudget, MemoryLimitError, memory_budget, paused_collection
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 from xdsl.ir import Attribute, Operation
 
-from qdialect.algebra.element_slots import ElementSlots
 from qdialect.algebra.movement import Movement
 from qdialect.algebra.padding import Pad
+from qdialect.algebra.parameters import ElementSlots
 from qdialect.algebra.run_map import TooManySlotsError
-from qdialect.algebra.splat import Elements, Splat
+from qdialect.algebra.views import Elements, Splat
 from qdialect.folding.policy import FoldPolicy
 from qdialect.folding.scale_origin import ScaleOrigin, joined_origin
 from qdialect.ir.value_types import tensor_element_type

@@ -16,10 +16,9 @@ from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.movement import Reshape
-from qdialect.algebra.splat import Elements, Splat, Values
+from qdialect.algebra.views import Elements, Splat, Values
 from qdialect.folding.moved_constant import MovedConstant, form_for
-from qdialect.ir.dense_attributes import dense_of_bytes
-from qdialect.ir.elements import dense_elements, element_bytes, may_repeat
+from qdialect.ir.elements import dense_elements, dense_of_bytes, element_bytes, may_repeat
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import tensor_parts
 from qdialect.ir.xdsl_private import NAME_OF_UNREGISTERED
@@ -34,8 +33,8 @@ from qdialect.ops.elementwise import (
 from qdialect.ops.interface import Refusal, RefusalCode, elements_attribute_of, is_cast, name_of
 from qdialect.ops.reading import Constants
 from qdialect.ops.terms import SmallOperand
-from qdialect.support.bounded_cache import BoundedCache
 from qdialect.support.lazy_numpy import np
+from qdialect.support.memory import BoundedCache
 
 if TYPE_CHECKING:
     from qdialect.folding.side_constants import SideConstant

@@ -7,9 +7,8 @@ from typing import Any
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
-from qdialect.ir.resource_elements import take_in_resources
-from qdialect.ir.resources import ResourceBlobs
-from qdialect.ir.symbols import rename_as_identifiers
+from qdialect.ir.names import rename_as_identifiers
+from qdialect.ir.resources import ResourceBlobs, take_in_resources
 from qdialect.opt.registry import ToolContext
 from qdialect.text import parse_module
 

@@ -6,7 +6,7 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 
-from qdialect.support.bounded_cache import registered_cache
+from qdialect.support.memory import registered_cache
 
 
 @registered_cache

@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any, cast
 from xdsl.dialects.builtin import (
     AnyDenseElement,
     AnyFloat,
+    BytesAttr,
     ComplexType,
     DenseIntOrFPElementsAttr,
     IndexType,
     IntegerType,
+    RankedStructure,
     Signedness,
     TensorType,
     f32,
@@ -27,17 +29,33 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from qdialect.algebra.array_view import ArrayView
-from qdialect.ir.dense_attributes import dense_of_bytes
-from qdialect.support.bounded_cache import BoundedCache, registered_cache
+from qdialect.algebra.views import ArrayView
 from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import np
-from qdialect.support.memory_budget import memory_budget
+from qdialect.support.memory import BoundedCache, memory_budget, registered_cache
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qdialect.algebra.splat import Elements, Values
+    from qdialect.algebra.views import Elements, Values
+
+
+def dense_of_bytes(
+    type: RankedStructure[AnyDenseElement], data: bytes
+) -> DenseIntOrFPElementsAttr[Any]:
+    """
+    The attribute of `type` that holds `data`: see `qdialect.ir.elements.element_bytes`.
+
+    Elements of `type` must be integers, index, floats or complex numbers that xDSL can hold,
+    and `data` the bytes of all elements or of one.
+    """
+    # xDSL would check the classes of both fields against constraints. They always hold here,
+    # and take nine times as long as the rest.
+    attribute = object.__new__(DenseIntOrFPElementsAttr)
+    object.__setattr__(attribute, "type", type)
+    object.__setattr__(attribute, "data", BytesAttr(data))
+    return attribute
+
 
 _KNOWN_REPEATED = BoundedCache[tuple[bytes, int], bytes]()
 """The elements of splats: zeros of one size are in many constants."""
@@ -104,7 +122,7 @@ def elements_of(attribute: DenseElementsAttr) -> Elements:
     UnsupportedElementTypeError.
     """
     # Reading and printing text needs no movements, whose import takes 50 ms.
-    from qdialect.algebra.splat import Splat
+    from qdialect.algebra.views import Splat
 
     type, shape, data = attribute.type.element_type, attribute.type.get_shape(), attribute.data.data
     dtype = element_dtype(type)
@@ -151,7 +169,7 @@ def _bytes_of(
     values: Values, type: AnyDenseElement, dtype: np.dtype[Any], *, repeat_splats: bool
 ) -> bytes:
     # Reading and printing text needs no movements, whose import takes 50 ms.
-    from qdialect.algebra.splat import Splat, as_view
+    from qdialect.algebra.views import Splat, as_view
 
     is_splat = isinstance(values, Splat)
     view = ArrayView.of(np.asarray(values.value)) if is_splat else as_view(values)

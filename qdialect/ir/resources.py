@@ -7,34 +7,141 @@ https://mlir.llvm.org/docs/LangRef/#dialect-resources.
 
 from __future__ import annotations
 
+import binascii
 import math
-from typing import cast
+from collections.abc import Iterable
+from typing import NamedTuple, cast
 
+from typing_extensions import override
 from xdsl.context import Context
 from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyDenseElement,
+    Builtin,
     ComplexType,
     DenseResourceAttr,
     IndexType,
+    ModuleOp,
     TensorType,
     VectorType,
 )
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Dialect
 
-from qdialect.algebra.array_view import MAX_RANK
-from qdialect.algebra.splat import Elements, Splat, Values
-from qdialect.ir.blobs import ALIGNMENT_BYTES, Blob, BlobStorage
+from qdialect.algebra.views import MAX_RANK, Elements, Splat, Values
 from qdialect.ir.elements import (
     UnsupportedElementTypeError,
+    dense_elements,
     element_dtype,
     memory_bytes,
     pack_elements,
     repeats,
     unpack_elements,
 )
+from qdialect.ir.value_types import element_type_or_self
+from qdialect.ir.xdsl_private import declare_resource, forget_resource
 from qdialect.support.lazy_numpy import np
+
+ALIGNMENT_BYTES = 4
+
+
+class Blob(NamedTuple):
+    """
+    The alignment and elements that a `dense_resource` attribute refers to.
+
+    Its text is `0x`, followed by alignment and elements in hexadecimal:
+    https://mlir.llvm.org/docs/LangRef/#dialect-resources.
+    """
+
+    alignment: bytes
+    """
+    The alignment in bytes, as a little-endian integer of four bytes. Fewer bytes are malformed.
+    """
+
+    elements: bytes | memoryview
+    """The elements in MLIR's memory layout."""
+
+    @classmethod
+    def of(cls, data: bytes) -> Blob:
+        """The blob whose hexadecimal text encodes `data`: alignment and elements."""
+        return cls(data[:ALIGNMENT_BYTES], memoryview(data)[ALIGNMENT_BYTES:])
+
+    @classmethod
+    def from_text(cls, text: str) -> Blob | None:
+        """The blob whose text is `text`; None if that is malformed."""
+        if not text.startswith("0x"):
+            return None
+        try:
+            return cls.of(binascii.unhexlify(text[len("0x") :]))
+        except ValueError:
+            return None
+
+    @property
+    def text(self) -> str:
+        """MLIR's text for the blob."""
+        return f"0x{self.alignment.hex()}{self.elements.hex()}".upper().replace("X", "x", 1)
+
+
+class BlobStorage(OpAsmDialectInterface):
+    """The resources of a context, stored as bytes; malformed ones are stored as their text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._blobs: dict[str, Blob] = {}
+
+    def find(self, key: str) -> Blob | None:
+        """The blob of `key`; None if there is none, or its text is malformed."""
+        return self._blobs.get(key)
+
+    def keep(self, key: str, blob: Blob) -> None:
+        """Store the blob of a declared key."""
+        self._blobs[key] = blob
+
+    def forget(self, key: str) -> None:
+        """Forget a key, as if it had not been declared."""
+        self._blobs.pop(key, None)
+        forget_resource(self, key)
+
+    @override
+    def parse_resource(self, key: str, val: str) -> None:
+        """Store a blob given as text. Raises ValueError if it is not hexadecimal."""
+        super().parse_resource(key, val)
+        self._blobs.pop(key, None)
+        if (blob := Blob.from_text(val)) is not None:
+            declare_resource(self, key)
+            self.keep(key, blob)
+
+    @override
+    def lookup(self, key: str) -> str | None:
+        """
+        The text of the blob of `key`: empty if it has no blob, None if the key is not declared.
+        """
+        blob = self._blobs.get(key)
+        return super().lookup(key) if blob is None else blob.text
+
+    def resources(self, keys: Iterable[str]) -> dict[str, Blob | str]:
+        """
+        The blobs of `keys`, in their order, except keys without one.
+
+        A malformed blob is given as its text.
+        """
+        found = ((key, self.find(key) or self.lookup(key)) for key in keys)
+        return {key: resource for key, resource in found if resource}
+
+    @override
+    def build_resources(self, keys: Iterable[str]) -> dict[str, str]:
+        """The text of each blob, for those of `keys` that have one."""
+        return {key: text for key in keys if (text := self.lookup(key))}
+
+
+def fresh_builtin() -> Dialect:
+    """xDSL's builtin dialect with its own resources: xDSL's resources are global to the process."""
+    return Dialect(
+        "builtin",
+        list(Builtin.operations),
+        list(Builtin.attributes),
+        [BlobStorage()],
+    )
 
 
 class ResourceBlobs:
@@ -166,3 +273,32 @@ def _element_size(type: Attribute) -> int | None:
 def _has_unused_bits(type: AnyDenseElement) -> bool:
     part = type.element_type if isinstance(type, ComplexType) else type
     return not isinstance(part, IndexType) and part.bitwidth % 8 != 0
+
+
+def take_in_resources(
+    module: ModuleOp,
+    blobs: ResourceBlobs,
+    types: type[Attribute] | tuple[type[Attribute], ...] = Attribute,
+) -> None:
+    """
+    Replace resource attributes by dense elements attributes, for element types of `types`.
+
+    Raises ValueError for a resource that cannot be read.
+    """
+    for op in module.walk():
+        for held in (op.properties, op.attributes):
+            for key, attribute in held.items():
+                if not isinstance(attribute, DenseResourceAttr):
+                    continue
+                type = cast(Attribute, attribute.type)
+                element_type = element_type_or_self(type)
+                if not isinstance(element_type, types):
+                    continue
+                values = blobs.read(attribute)
+                if values is None or not isinstance(type, TensorType):
+                    reason = blobs.why_unreadable(attribute) or "it has no blob"
+                    raise ValueError(
+                        f"{attribute} cannot become a dense elements attribute: {reason}; pass a "
+                        "context to keep it as a resource"
+                    )
+                held[key] = dense_elements(values, cast(AnyDenseElement, element_type))

@@ -23,8 +23,7 @@ from xdsl.parser import AttrParser, Parser, ParserState, Position
 from xdsl.printer import Printer
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind
 
-from qdialect.support.repetition import repeated
-from qdialect.support.text_buffer import TextBuffer
+from qdialect.support.text import TextBuffer, repeated
 
 if TYPE_CHECKING:
     from xdsl.interpreter import Interpreter, InterpreterFunctions

@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint
 
-from qdialect.dialects.quant.biases import DequantizeBiasOp
+from qdialect.dialects.quant.casts import DequantizeBiasOp
 from qdialect.dialects.upstream.arith import SIToFPOp
 from qdialect.ir.elements import dense_elements, element_dtype
 from qdialect.ir.value_types import has_encoding, with_element_type

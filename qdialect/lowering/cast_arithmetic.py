@@ -38,7 +38,7 @@ from qdialect.dialects.quant.casts import (
     StorageCastOp,
     rounding_of,
 )
-from qdialect.dialects.quant.slot_arrays import Granularity
+from qdialect.dialects.quant.slots import Granularity
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.dialects.upstream.arith import FPToSIOp, FPToUIOp, SIToFPOp, UIToFPOp
 from qdialect.dialects.upstream.shape import NumElementsOp, ShapeOfOp, SplitAtOp
@@ -51,9 +51,8 @@ from qdialect.lowering.storage_ops import (
     block_at,
     unreadable_storage,
 )
-from qdialect.support.float_format import FloatFormat
+from qdialect.support.float_format import FloatFormat, Rounding
 from qdialect.support.lazy_numpy import np
-from qdialect.support.rounding import Rounding
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

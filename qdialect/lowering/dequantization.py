@@ -40,7 +40,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint
 
 from qdialect.algebra.movement import DYNAMIC, Shape
-from qdialect.algebra.splat import Splat, Values, as_view
+from qdialect.algebra.views import Splat, Values, as_view
 from qdialect.dialects.quant.casts import DequantizeCastOp, StorageCastOp
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.dialects.upstream.arith import SIToFPOp, UIToFPOp
@@ -58,7 +58,7 @@ from qdialect.ops.interface import (
 from qdialect.ops.reading import Constants
 from qdialect.shape_ops.iree_linalg_ext import DEQUANTIZE_AFFINE, indexing_maps
 from qdialect.support.lazy_numpy import np
-from qdialect.support.memory_budget import MemoryBudget, MemoryLimitError
+from qdialect.support.memory import MemoryBudget, MemoryLimitError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -16,10 +16,10 @@ from xdsl.rewriter import Rewriter
 
 from qdialect.dialects.quant.casts import CastOp, is_rounding
 from qdialect.ir.errors import OpErrors
-from qdialect.ir.replacements import Replacements
+from qdialect.ir.rewriting import Replacements
 from qdialect.ir.xdsl_private import set_type
 from qdialect.ops.interface import RefusalCode, name_of
-from qdialect.support.memory_budget import MemoryLimitError, memory_budget
+from qdialect.support.memory import MemoryLimitError, memory_budget
 
 
 def functions_in(module: ModuleOp) -> list[FuncOp]:

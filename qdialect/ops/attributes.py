@@ -29,7 +29,7 @@ from qdialect.algebra.movement import (
     Take,
 )
 from qdialect.algebra.padding import Pad, PadWith, ZeroPoint
-from qdialect.algebra.splat import Values, as_view, values_dtype
+from qdialect.algebra.views import Values, as_view, values_dtype
 from qdialect.ir.elements import (
     MAX_REPEATED_ELEMENTS,
     dense_elements,
@@ -40,8 +40,8 @@ from qdialect.ir.elements import (
 from qdialect.ir.value_types import tensor_parts
 from qdialect.ops.models import Operands, RunTimeShape
 from qdialect.ops.refusals import Refusal, RefusalCode
-from qdialect.support.bounded_cache import BoundedCache
 from qdialect.support.lazy_numpy import np
+from qdialect.support.memory import BoundedCache
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -17,7 +17,7 @@ from qdialect.algebra.movement import as_view
 from qdialect.algebra.parameters import StorageFormat
 from qdialect.ir.elements import DenseElementsAttr, elements_of, has_signedness
 from qdialect.ir.errors import message_of
-from qdialect.ir.ordering import dependencies_first
+from qdialect.ir.rewriting import dependencies_first
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.attributes import held_elements, static_shape_of
 from qdialect.ops.interface import (

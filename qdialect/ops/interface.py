@@ -51,7 +51,7 @@ from qdialect.ops.models import (
 from qdialect.ops.refusals import NoSuchMovementError as NoSuchMovementError
 from qdialect.ops.refusals import Refusal as Refusal
 from qdialect.ops.refusals import RefusalCode as RefusalCode
-from qdialect.support.bounded_cache import registered_cache
+from qdialect.support.memory import registered_cache
 
 
 class Carrier(NamedTuple):

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from xdsl.ir import SSAValue
 
-from qdialect.algebra.granularity import Granularity
 from qdialect.algebra.movement import Movement, Shape
+from qdialect.algebra.parameters import Granularity
 from qdialect.support.lazy_numpy import np
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from qdialect.algebra.splat import Elements
+from qdialect.algebra.views import Elements
 from qdialect.ir.elements import (
     DenseElementsAttr,
     UnsupportedElementTypeError,

@@ -19,7 +19,7 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.interface import name_of
 from qdialect.ops.model import model_named
-from qdialect.support.bounded_cache import registered_cache
+from qdialect.support.memory import registered_cache
 
 
 class RuleKind(StrEnum):

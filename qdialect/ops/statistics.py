@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import AnyFloat, DenseIntOrFPElementsAttr
 from xdsl.ir import Attribute, Operation
 
 from qdialect.algebra.movement import DYNAMIC, Shape
-from qdialect.algebra.splat import as_view
+from qdialect.algebra.views import as_view
 from qdialect.ir.elements import DenseElementsAttr, elements_of
 from qdialect.ops.along_axis import AXIS, AlongAxis
 from qdialect.ops.attributes import attribute_of, integer_of

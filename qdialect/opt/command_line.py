@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 
 from qdialect.opt.pass_spec import NestedSpec, PassSpec
 from qdialect.opt.tool_error import TOOL, ToolError, did_you_mean
-from qdialect.support.memory_budget import DEFAULT_MAX_MEMORY
-from qdialect.support.repetition import repeated
+from qdialect.support.memory import DEFAULT_MAX_MEMORY
+from qdialect.support.text import repeated
 
 if TYPE_CHECKING:
     from xdsl.utils.arg_spec import ArgSpec

@@ -32,8 +32,7 @@ from qdialect.opt.pass_spec import NestedSpec, PassSpec
 from qdialect.opt.registry import ToolContext, make_pass, make_target
 from qdialect.opt.tool_error import ToolError
 from qdialect.opt.verifier import ModuleVerifier
-from qdialect.support.garbage import paused_collection
-from qdialect.support.memory_budget import MemoryLimitError, memory_budget
+from qdialect.support.memory import MemoryLimitError, memory_budget, paused_collection
 from qdialect.text.op_forms import PrintedForm
 from qdialect.text.parser import LocatingParser
 from qdialect.text.printer import MLIRPrinter

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from qdialect.opt.tool_error import ToolError, abridged, printable, reason_of
-from qdialect.support.memory_budget import MemoryLimitError
+from qdialect.support.memory import MemoryLimitError
 
 RECURSION_LIMIT = 4000
 """Enough for about 400 nested regions; the stack of a process has room for many more."""

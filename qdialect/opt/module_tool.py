@@ -14,7 +14,7 @@ from qdialect.opt.diagnostics import DiagnosticHandler
 from qdialect.opt.files import read_text
 from qdialect.opt.outputs import standard_output
 from qdialect.opt.tool_error import ToolError, did_you_mean
-from qdialect.support.memory_budget import DEFAULT_MAX_MEMORY
+from qdialect.support.memory import DEFAULT_MAX_MEMORY
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite

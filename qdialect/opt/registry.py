@@ -19,12 +19,12 @@ from xdsl.utils.hints import type_repr
 
 from qdialect import universe
 from qdialect.folding.report_listener import FoldReportListener, WarningListener
-from qdialect.ir.blobs import fresh_builtin
 from qdialect.ir.errors import describe, first_line
+from qdialect.ir.resources import fresh_builtin
 from qdialect.ir.xdsl_private import is_registered, rebuilt
 from qdialect.opt.pass_spec import NestedSpec
 from qdialect.opt.tool_error import TOOL, ToolError, did_you_mean
-from qdialect.support.bounded_cache import registered_cache
+from qdialect.support.memory import registered_cache
 from qdialect.text.hints import CommandLineContext
 
 if TYPE_CHECKING:

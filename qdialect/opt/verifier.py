@@ -19,11 +19,16 @@ from xdsl.irdl import IRDLOperation
 from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator, OpTrait, SymbolTable
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.ir.errors import message_of
-from qdialect.ir.op_verifiers import VerifiedByAttributes, VerifiedPart, verify_alone, verify_call
+from qdialect.ir.errors import (
+    VerifiedByAttributes,
+    VerifiedPart,
+    message_of,
+    verify_alone,
+    verify_call,
+)
 from qdialect.ir.xdsl_private import own_verifier_of
 from qdialect.opt.diagnostics import DiagnosticHandler, Location
-from qdialect.support.bounded_cache import registered_cache
+from qdialect.support.memory import registered_cache
 
 
 class ModuleVerifier:

@@ -23,7 +23,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from qdialect.dialects.quant.casts import is_rounding
 from qdialect.folding.report_listener import warn_of_roundings
-from qdialect.ir.ordering import on_circles
+from qdialect.ir.rewriting import on_circles
 
 NO_LIMIT = -1
 

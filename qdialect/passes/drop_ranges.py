@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from qdialect.ir.replacements import Replacements
+from qdialect.ir.rewriting import Replacements
 from qdialect.ops.statistics import is_statistics
 
 

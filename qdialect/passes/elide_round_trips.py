@@ -24,8 +24,7 @@ from qdialect.dialects.quant.shape_ops import PadOp, ShapeOp
 from qdialect.dialects.quant.types import UniformQuantizedType, uniform_tensor
 from qdialect.folding.report import Outcome, PassRecord, PassReport
 from qdialect.folding.report_listener import FoldReportListener
-from qdialect.ir.ordering import operands_first
-from qdialect.ir.replacements import Replacements
+from qdialect.ir.rewriting import Replacements, operands_first
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.interface import RefusalCode, keeping_attribute_of
 from qdialect.ops.unused_ops import erase_with_unused

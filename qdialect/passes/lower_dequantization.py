@@ -12,14 +12,13 @@ from xdsl.passes import ModulePass
 from qdialect.dialects.quant.casts import DequantizeCastOp
 from qdialect.folding.report import Outcome, PassRecord, PassReport
 from qdialect.folding.report_listener import FoldReportListener
-from qdialect.ir.replacements import Replacements
 from qdialect.ir.resources import ResourceBlobs
+from qdialect.ir.rewriting import Replacements
 from qdialect.lowering.dequantization import DequantizationLowering, Form
 from qdialect.ops.interface import Refusal, models_of
 from qdialect.ops.reading import Constants
 from qdialect.ops.unused_ops import erase_with_unused
-from qdialect.support.garbage import paused_collection
-from qdialect.support.memory_budget import memory_budget
+from qdialect.support.memory import memory_budget, paused_collection
 
 
 def lower_dequantization(module: ModuleOp, context: Context, form: Form) -> PassReport:

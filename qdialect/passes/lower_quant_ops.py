@@ -11,12 +11,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from qdialect.dialects.quant.biases import DequantizeBiasOp
-from qdialect.dialects.quant.casts import CastOp, is_rounding
+from qdialect.dialects.quant.casts import CastOp, DequantizeBiasOp, is_rounding
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.folding.report_listener import warn_of_roundings
 from qdialect.ir.errors import OpErrors
-from qdialect.ir.replacements import Replacements
+from qdialect.ir.rewriting import Replacements
 from qdialect.lowering.biases import bias_bytes, lower_bias, unknown_bias
 from qdialect.lowering.cast_arithmetic import (
     ArithmeticCast,
@@ -32,8 +31,8 @@ from qdialect.lowering.dialect_conversion import (
     functions_in,
     reserve_for,
 )
-from qdialect.support.memory_budget import memory_budget
-from qdialect.support.rounding import Rounding
+from qdialect.support.float_format import Rounding
+from qdialect.support.memory import memory_budget
 
 
 def lower_casts(

@@ -25,8 +25,7 @@ from qdialect.dialects.quant.shape_ops import ShapeOp
 from qdialect.dialects.quant.types import uniform_tensor
 from qdialect.ir.elements import MAX_REPEATED_ELEMENTS, element_dtype, signless_elements
 from qdialect.ir.errors import OpErrors
-from qdialect.ir.ordering import operands_first
-from qdialect.ir.replacements import Replacements, insert_after
+from qdialect.ir.rewriting import Replacements, insert_after, operands_first
 from qdialect.lowering.dialect_conversion import reserve_for
 from qdialect.lowering.storage_ops import (
     STORAGE_OPS,
@@ -36,7 +35,7 @@ from qdialect.lowering.storage_ops import (
     unknown_length,
     unreadable_storage,
 )
-from qdialect.support.memory_budget import memory_budget
+from qdialect.support.memory import memory_budget
 
 ExtensionOp: TypeAlias = ConstantOp | ShapeOp
 

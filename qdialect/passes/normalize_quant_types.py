@@ -13,7 +13,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from qdialect.dialects.quant.casts import CastOp
-from qdialect.dialects.quant.slot_arrays import Granularity, Slots
+from qdialect.dialects.quant.slots import Granularity, Slots
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.folding.report_listener import warn_of_roundings
 from qdialect.ir.errors import OpErrors

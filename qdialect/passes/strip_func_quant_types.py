@@ -17,7 +17,7 @@ from qdialect.dialects.quant.casts import CastOp, StorageCastOp
 from qdialect.dialects.quant.storage import QuantizedType, StoredType
 from qdialect.folding.report_listener import warn_of_roundings
 from qdialect.ir.errors import OpErrors
-from qdialect.ir.replacements import insert_after
+from qdialect.ir.rewriting import insert_after
 from qdialect.ir.value_types import element_type_or_self, with_element_type
 from qdialect.lowering.dialect_conversion import (
     TypeConversion,

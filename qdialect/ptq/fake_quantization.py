@@ -18,15 +18,14 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.algebra.splat import as_view
+from qdialect.algebra.views import as_view
 from qdialect.check.interpreters.reference.registry import find_run
 from qdialect.dialects.quant.casts import DequantizeCastOp, QuantizeCastOp
 from qdialect.dialects.quant.storage import QuantizedType
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.folding.report import Outcome, PassRecord, PassReport
 from qdialect.ir.elements import dense_elements, element_dtype
-from qdialect.ir.errors import first_line
-from qdialect.ir.op_verifiers import verify_alone
+from qdialect.ir.errors import first_line, verify_alone
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, shape_of, with_element_type
 from qdialect.ir.xdsl_private import set_type

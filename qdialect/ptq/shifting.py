@@ -30,8 +30,8 @@ from xdsl.ir import Attribute, Operation, ParametrizedAttribute, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qdialect.algebra.parameters import IntArray, StorageFormat
-from qdialect.algebra.splat import Splat, Values
-from qdialect.dialects.quant.slot_arrays import Slots
+from qdialect.algebra.views import Splat, Values
+from qdialect.dialects.quant.slots import Slots
 from qdialect.dialects.quant.storage import Storage, StoredType, element_type_of
 from qdialect.dialects.quant.types import AnyQuantizedType, UniformQuantizedType
 from qdialect.folding.report import Outcome, PassRecord, PassReport

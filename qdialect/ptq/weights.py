@@ -28,7 +28,7 @@ from xdsl.utils.exceptions import VerifyException
 from qdialect.algebra.movement import BroadcastInDim, Shape, Slice
 from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
 from qdialect.algebra.run_map import TooManySlotsError
-from qdialect.algebra.splat import Splat, Values, as_view
+from qdialect.algebra.views import Splat, Values, as_view
 from qdialect.dialects.quant import (
     ConstantOp,
     DequantizeCastOp,
@@ -36,7 +36,7 @@ from qdialect.dialects.quant import (
     Storage,
     UniformQuantizedType,
 )
-from qdialect.dialects.quant.slot_arrays import Slots
+from qdialect.dialects.quant.slots import Slots
 from qdialect.dialects.quant.storage import element_type_of
 from qdialect.folding.graph import FoldGraph
 from qdialect.folding.inlining import inline_calls
@@ -70,11 +70,9 @@ from qdialect.ptq.value_reports import (
     Stored,
     ValueReport,
 )
-from qdialect.support.bounded_cache import registered_cache
 from qdialect.support.float_format import FLOAT_FORMATS
-from qdialect.support.garbage import paused_collection
 from qdialect.support.lazy_numpy import np
-from qdialect.support.memory_budget import MemoryBudget, memory_budget
+from qdialect.support.memory import MemoryBudget, memory_budget, paused_collection, registered_cache
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

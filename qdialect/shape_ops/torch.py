@@ -84,8 +84,8 @@ from qdialect.ops.terms import (
     SmallOperand,
     Term,
 )
-from qdialect.support.bounded_cache import registered_cache
 from qdialect.support.lazy_numpy import np
+from qdialect.support.memory import registered_cache
 
 # Types
 

@@ -13,12 +13,12 @@ from qdialect.algebra.movement import DYNAMIC, Movement, Shape, pulled_back
 from qdialect.algebra.padding import Pad, StorageRange, ZeroPoints
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.dialects.quant.casts import CastOp, RequantizeOp, StorageCastOp
-from qdialect.dialects.quant.slot_arrays import Granularity
+from qdialect.dialects.quant.slots import Granularity
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.folding.policy import FoldPolicy, spell
 from qdialect.ops.interface import Refusal, RefusalCode
 from qdialect.sinking.moving_ops import Form, MovingOp, Scalar
-from qdialect.support.bounded_cache import BoundedCache
+from qdialect.support.memory import BoundedCache
 
 
 @dataclass(frozen=True, eq=False)

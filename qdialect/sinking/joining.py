@@ -9,7 +9,7 @@ from xdsl.ir import Attribute, SSAValue
 from qdialect.algebra.movement import DYNAMIC
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.dialects.quant.casts import CastOp
-from qdialect.dialects.quant.slot_arrays import Granularity
+from qdialect.dialects.quant.slots import Granularity
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.folding.policy import FoldPolicy, spell
 from qdialect.ir.value_types import tensor_element_type

@@ -20,17 +20,16 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.algebra.array_view import MAX_RANK
 from qdialect.algebra.movement import DYNAMIC, Chain, Movement, MovementError, Shape, Transpose
 from qdialect.algebra.padding import Pad, PadWith
-from qdialect.algebra.splat import as_view
+from qdialect.algebra.views import MAX_RANK, as_view
 from qdialect.dialects.quant.dialect import Quant
 from qdialect.dialects.quant.shape_ops import ShapeOp
-from qdialect.dialects.quant.slot_arrays import Granularity
+from qdialect.dialects.quant.slots import Granularity
 from qdialect.dialects.quant.storage import QuantizedType
 from qdialect.dialects.quant.types import QuantizedTensor, UniformQuantizedType
 from qdialect.dialects.quant.verification import verify_movement
-from qdialect.ir.op_verifiers import verify_alone
+from qdialect.ir.errors import verify_alone
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.lowering.storage_ops import (
     STORAGE_OPS,

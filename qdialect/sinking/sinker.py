@@ -15,9 +15,8 @@ from qdialect.dialects.quant.casts import CastOp
 from qdialect.dialects.quant.storage import QuantizedType
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.folding.report import Outcome, PassRecord, PassReport
-from qdialect.ir.ordering import operands_first
-from qdialect.ir.replacements import Replacements
 from qdialect.ir.resources import ResourceBlobs
+from qdialect.ir.rewriting import Replacements, operands_first
 from qdialect.ir.value_types import tensor_element_type
 from qdialect.lowering.storage_ops import StorageBuilder
 from qdialect.ops.interface import Refusal, RefusalCode, model_of, models_of, name_of

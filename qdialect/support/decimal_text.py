@@ -11,7 +11,6 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from qdialect.support.bounded_cache import registered_cache
 from qdialect.support.float_format import (
     MAX_PADDING,
     SHORT_DIGITS,
@@ -20,6 +19,7 @@ from qdialect.support.float_format import (
     ten_powers_in_bits,
 )
 from qdialect.support.lazy_numpy import np
+from qdialect.support.memory import registered_cache
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

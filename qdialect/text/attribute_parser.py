@@ -33,8 +33,8 @@ from xdsl.utils.hints import isa
 from xdsl.utils.lexer import Input
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
-from qdialect.ir.blobs import Blob, BlobStorage
-from qdialect.ir.dense_attributes import dense_of_bytes
+from qdialect.ir.elements import dense_of_bytes
+from qdialect.ir.resources import Blob, BlobStorage
 from qdialect.text.mlir_errors import (
     TextError,
     balanced_end,
@@ -353,7 +353,7 @@ class AttributeParser(SymbolParser):
                 return dense_of_bytes(listed_type, data)
             self.resume_from(start)
         # Deferred: plain lists of numbers do not need it, and importing movements takes 50 ms.
-        from qdialect.algebra.splat import Splat
+        from qdialect.algebra.views import Splat
         from qdialect.ir.elements import element_bytes
         from qdialect.text.dense import DenseLiteral
 

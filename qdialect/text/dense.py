@@ -29,9 +29,8 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.mlir_lexer import StringLiteral
 
-from qdialect.algebra.array_view import MAX_RANK
 from qdialect.algebra.movement import DYNAMIC
-from qdialect.algebra.splat import Elements, Splat
+from qdialect.algebra.views import MAX_RANK, Elements, Splat
 from qdialect.ir.elements import (
     UnsupportedElementTypeError,
     element_dtype,
@@ -43,9 +42,9 @@ from qdialect.ir.elements import (
     unpack_elements,
 )
 from qdialect.ir.xdsl_private import resume_from
-from qdialect.support.bounded_cache import registered_cache
 from qdialect.support.float_format import FLOAT_FORMATS, FloatFormat, Specials
 from qdialect.support.lazy_numpy import np
+from qdialect.support.memory import registered_cache
 from qdialect.text.mlir_errors import TextError, string_end
 from qdialect.text.plain_lists import MAX_LISTED_ELEMENTS, nested_list
 from qdialect.text.source import AbridgedInput

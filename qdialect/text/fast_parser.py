@@ -24,7 +24,7 @@ from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRToken, MLIRTokenKind, PunctuationSpelling
 
 from qdialect.ir.xdsl_private import OpenParser
-from qdialect.support.bounded_cache import registered_cache
+from qdialect.support.memory import registered_cache
 from qdialect.text.lexer import FastLexer, PlainLexer, TextToken
 from qdialect.text.op_forms import (
     ListedElements,

@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, Operation, TypeAttribute
 from xdsl.irdl import IRDLOperation
 from xdsl.parser import Parser, Position, UnresolvedOperand
 
-from qdialect.support.bounded_cache import registered_cache
+from qdialect.support.memory import registered_cache
 from qdialect.text.op_forms import KnowsItsForms
 
 

@@ -56,7 +56,7 @@ from xdsl.parser import Parser, Position, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.traits import IsTerminator
 
-from qdialect.support.bounded_cache import registered_cache
+from qdialect.support.memory import registered_cache
 from qdialect.text.foreign_ops import with_later_properties
 from qdialect.text.form_text import FormMismatchError, FormText, integers_of
 from qdialect.text.op_format_properties import (

@@ -21,7 +21,7 @@ from xdsl.printer import Printer
 from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
-from qdialect.ir.dense_attributes import dense_of_bytes
+from qdialect.ir.elements import dense_of_bytes
 from qdialect.text.lexer import TextToken
 from qdialect.text.plain_lists import bytes_of_plain_list
 

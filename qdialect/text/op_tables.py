@@ -17,7 +17,7 @@ from xdsl.ir import Dialect, Operation
 from xdsl.irdl import IRDLOperation, traits_def
 from xdsl.traits import IsTerminator
 
-from qdialect.support.bounded_cache import registered_cache
+from qdialect.support.memory import registered_cache
 from qdialect.text.branch_syntax import ConditionalBranchSyntax
 from qdialect.text.function_syntax import FunctionLibraryOp, ProgramFuncOp, ShapeFuncOp, SubgraphOp
 from qdialect.text.masked_syntax import MaskOp

@@ -24,11 +24,10 @@ from xdsl.utils.exceptions import MultipleSpansParseError, ParseError, VerifyExc
 from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
-from qdialect.ir.blobs import BlobStorage
-from qdialect.ir.value_names import NumberedName, kept_name
+from qdialect.ir.names import NumberedName, kept_name
+from qdialect.ir.resources import BlobStorage
 from qdialect.ir.xdsl_private import forget_operation, forget_resource
-from qdialect.support.garbage import paused_collection
-from qdialect.support.memory_budget import memory_budget
+from qdialect.support.memory import memory_budget, paused_collection
 from qdialect.text import hints
 from qdialect.text.attribute_parser import AttributeParser
 from qdialect.text.mlir_errors import reading_message_of

@@ -25,8 +25,8 @@ from xdsl.dialects.builtin import (
 from xdsl.parser import Parser
 
 from qdialect.ir.xdsl_private import resume_from
-from qdialect.support.bounded_cache import registered_cache
 from qdialect.support.float_format import FLOAT_FORMATS
+from qdialect.support.memory import registered_cache
 
 MAX_LISTED_ELEMENTS = 100
 """The maximum number of elements written as a list; MLIR writes more in hexadecimal."""

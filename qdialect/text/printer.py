@@ -25,11 +25,11 @@ from xdsl.ir import Attribute, Dialect, Operation, ParametrizedAttribute, SSAVal
 from xdsl.irdl import IRDLOperation
 from xdsl.printer import Printer
 
-from qdialect.ir.blobs import Blob, BlobStorage
-from qdialect.ir.value_names import names_in, numbered_name
+from qdialect.ir.names import names_in, numbered_name
+from qdialect.ir.resources import Blob, BlobStorage
 from qdialect.ir.xdsl_private import OpenPrinter
-from qdialect.support.memory_budget import MemoryLimitError
-from qdialect.support.text_buffer import LONG_TEXT, TextBuffer
+from qdialect.support.memory import MemoryLimitError
+from qdialect.support.text import LONG_TEXT, TextBuffer
 from qdialect.text.locations import fused_in_parts
 from qdialect.text.op_forms import KnowsItsForms, OwnForm, PrintedForm
 from qdialect.text.opaque_attributes import aliases_named_by

@@ -39,7 +39,7 @@ from qdialect.algebra.joins import Concat
 from qdialect.algebra.movement import DYNAMIC, BroadcastInDim, Movement, Reshape, Shape
 from qdialect.algebra.padding import Pad
 from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
-from qdialect.algebra.splat import Splat
+from qdialect.algebra.views import Splat
 from qdialect.dialects.quant import (
     ConstantOp,
     Quant,

@@ -15,7 +15,7 @@ from qdialect.opt.diagnostics import DiagnosticPrinter
 from qdialect.opt.registry import ToolContext
 from qdialect.opt.verifier import ModuleVerifier
 from qdialect.passes import FoldQuantShapesPass, LowerQuantOpsPass, SinkQuantShapesPass
-from qdialect.support.bounded_cache import BoundedCache, registered_caches
+from qdialect.support.memory import BoundedCache, registered_caches
 from qdialect.text.parser import LocatingParser
 from qdialect.text.printer import MLIRPrinter
 

@@ -11,7 +11,7 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Input
 
-from qdialect.dialects.quant.slot_lists import read_slot_list
+from qdialect.dialects.quant.slots import read_slot_list
 from qdialect.opt.expected_diagnostics import DiagnosticVerifier
 from qdialect.opt.opt import main
 from qdialect.opt.registry import ToolContext

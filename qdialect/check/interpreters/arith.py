@@ -42,7 +42,7 @@ from qdialect.check.interpreters.values import (
 )
 from qdialect.ir.elements import integer_range
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.support.rounding import rounded_half_away
+from qdialect.support.float_format import rounded_half_away
 
 _Numbers = NDArray[Any]
 _Function = Callable[..., Any]

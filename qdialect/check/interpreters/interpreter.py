@@ -36,8 +36,8 @@ from qdialect.check.interpreters.tensor import TensorFunctions
 from qdialect.check.interpreters.values import TypedArray, value_of
 from qdialect.check.interpreters.work import ELEMENTS_PER_STEP, PRODUCTS_PER_STEP, work_spent_by
 from qdialect.ir.errors import describe
+from qdialect.ir.names import symbols_of
 from qdialect.ir.resources import ResourceBlobs
-from qdialect.ir.symbols import symbols_of
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ir.xdsl_private import InterpreterHooks, implementations_of, scope_of, set_scope
 from qdialect.ops.interface import (
@@ -49,7 +49,7 @@ from qdialect.ops.interface import (
     name_of,
 )
 from qdialect.ops.model import Bits, bits_of, model_named
-from qdialect.support.memory_budget import MemoryLimitError, memory_budget
+from qdialect.support.memory import MemoryLimitError, memory_budget
 
 
 class OpInterpretationError(InterpretationError):
@@ -271,7 +271,7 @@ def run_function(
 
     `context` is the one that the module was parsed in; it is needed if constants refer to
     resources. A run takes at most `max_steps` steps (see `DEFAULT_MAX_STEPS`), and its values
-    count toward `qdialect.support.memory_budget`. Raises InterpretationError if there is no such
+    count toward `qdialect.support.memory`. Raises InterpretationError if there is no such
     function or the arguments do not match its type, and OpInterpretationError for an op that
     cannot be run.
     """

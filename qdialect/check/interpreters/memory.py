@@ -1,7 +1,7 @@
 """
 Allocating arrays within the memory budget, and applying functions to large arrays in pieces.
 
-The bytes of an array are reserved in `qdialect.support.memory_budget` before it is allocated,
+The bytes of an array are reserved in `qdialect.support.memory` before it is allocated,
 and released when it is freed.
 """
 
@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.utils.exceptions import InterpretationError
 
-from qdialect.algebra.array_view import MAX_RANK
 from qdialect.algebra.movement import Shape
+from qdialect.algebra.views import MAX_RANK
 from qdialect.check.interpreters.work import spend_elements
-from qdialect.support.memory_budget import MemoryBudget, memory_budget
+from qdialect.support.memory import MemoryBudget, memory_budget
 
 MIN_COUNTED: Final = 1 << 12
 """

@@ -27,7 +27,6 @@ from xdsl.interpreter import Interpreter
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import InterpretationError
 
-from qdialect.algebra.array_view import ArrayView
 from qdialect.algebra.movement import (
     DYNAMIC,
     BroadcastInDim,
@@ -50,7 +49,7 @@ from qdialect.algebra.padding import (
     padding_of_codes,
 )
 from qdialect.algebra.parameters import QuantizationParameters
-from qdialect.algebra.splat import Splat
+from qdialect.algebra.views import ArrayView, Splat
 from qdialect.check.interpreters.memory import (
     MIN_COUNTED,
     allocated,
@@ -69,8 +68,7 @@ from qdialect.check.interpreters.values import (
     unsigned,
     value_of,
 )
-from qdialect.dialects.quant.biases import DequantizeBiasOp
-from qdialect.dialects.quant.casts import rounding_of
+from qdialect.dialects.quant.casts import DequantizeBiasOp, rounding_of
 from qdialect.dialects.quant.shape_ops import ShapeOp
 from qdialect.dialects.quant.storage import StoredType
 from qdialect.dialects.quant.types import UniformQuantizedType, uniform_tensor

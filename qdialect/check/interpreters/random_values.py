@@ -44,7 +44,7 @@ from qdialect.ir.elements import integer_range
 from qdialect.ir.value_types import element_type_or_self, tensor_parts
 from qdialect.ops.interface import RefusalCode
 from qdialect.support.float_format import FloatFormat
-from qdialect.support.memory_budget import MemoryLimitError
+from qdialect.support.memory import MemoryLimitError
 
 _MAX_LENGTH: Final = 4
 """The maximum length chosen for a dynamic axis."""

@@ -43,7 +43,7 @@ from qdialect.check.interpreters.values import (
     operands_of,
     value_of,
 )
-from qdialect.dialects.quant.slot_arrays import Granularity
+from qdialect.dialects.quant.slots import Granularity
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ops.interface import model_of
 from qdialect.ops.models import ShapeOpModel

@@ -26,7 +26,7 @@ from xdsl.utils.exceptions import InterpretationError, VerifyException
 
 from qdialect.algebra.movement import DYNAMIC, Shape
 from qdialect.algebra.parameters import FloatArray, QuantizationParameters, StorageFormat
-from qdialect.algebra.splat import Elements, Splat
+from qdialect.algebra.views import Elements, Splat
 from qdialect.check.interpreters.memory import (
     Slices,
     elementwise,
@@ -43,8 +43,7 @@ from qdialect.ir.elements import (
     resized,
 )
 from qdialect.ir.value_types import element_type_or_self, shape_of, tensor_parts
-from qdialect.support.float_format import FLOAT_FORMATS, FloatFormat
-from qdialect.support.rounding import Rounding
+from qdialect.support.float_format import FLOAT_FORMATS, FloatFormat, Rounding
 from qdialect.text.dense import print_dense
 from qdialect.text.printer import MLIRPrinter
 

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 from qdialect.support.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from qdialect.dialects.quant.biases import DequantizeBiasOp
     from qdialect.dialects.quant.casts import (
         CastOp,
+        DequantizeBiasOp,
         DequantizeCastOp,
         QuantizeCastOp,
         RequantizeOp,
+        StatisticsOp,
         StorageCastOp,
     )
     from qdialect.dialects.quant.constants import ConstantOp
@@ -34,8 +35,7 @@ if TYPE_CHECKING:
         UnaryShapeOp,
         infer_result_type,
     )
-    from qdialect.dialects.quant.slot_arrays import Granularity
-    from qdialect.dialects.quant.statistics import StatisticsOp
+    from qdialect.dialects.quant.slots import Granularity
     from qdialect.dialects.quant.storage import QuantizedType, Storage, StoredType
     from qdialect.dialects.quant.types import (
         AnyQuantizedType,
@@ -84,10 +84,10 @@ __getattr__ = lazy_exports(
         "CastOp": "casts",
         "ConcatOp": "shape_ops",
         "ConstantOp": "constants",
-        "DequantizeBiasOp": "biases",
+        "DequantizeBiasOp": "casts",
         "DequantizeCastOp": "casts",
         "GatherOp": "shape_ops",
-        "Granularity": "slot_arrays",
+        "Granularity": "slots",
         "PadOp": "shape_ops",
         "Quant": "dialect",
         "QuantizeCastOp": "casts",
@@ -98,7 +98,7 @@ __getattr__ = lazy_exports(
         "ReverseOp": "shape_ops",
         "ShapeOp": "shape_ops",
         "SliceOp": "shape_ops",
-        "StatisticsOp": "statistics",
+        "StatisticsOp": "casts",
         "Storage": "storage",
         "StorageCastOp": "casts",
         "StoredType": "storage",

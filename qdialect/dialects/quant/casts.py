@@ -8,24 +8,32 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Sequence
-from typing import ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, Final, cast
 
 from typing_extensions import override
 from xdsl.dialects.builtin import (
+    I64,
     AnyFloat,
+    Float80Type,
+    Float128Type,
+    IntegerAttr,
     IntegerType,
     Signedness,
     StringAttr,
     TensorType,
     UnrankedTensorType,
+    i64,
 )
 from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
+    AnyAttr,
     ParsePropInAttrDict,
+    VarConstraint,
     irdl_op_definition,
     operand_def,
     opt_prop_def,
+    prop_def,
     result_def,
     traits_def,
 )
@@ -34,7 +42,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from qdialect.dialects.quant import builder_arguments
 from qdialect.dialects.quant.round_trips import UnprovableError, first_change
-from qdialect.dialects.quant.slot_arrays import Granularity
+from qdialect.dialects.quant.slots import Granularity
 from qdialect.dialects.quant.storage import QuantizedType, StoredType
 from qdialect.dialects.quant.types import (
     AnyQuantizedType,
@@ -42,10 +50,18 @@ from qdialect.dialects.quant.types import (
     UniformQuantizedType,
 )
 from qdialect.dialects.quant.verification import verified_parts
-from qdialect.ir.op_verifiers import VerifiedByAttributes, VerifiedPart
+from qdialect.ir.elements import DenseElementsAttr, floats_attribute
+from qdialect.ir.errors import VerifiedByAttributes, VerifiedPart
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.ops.interface import keeping_attribute_of
-from qdialect.support.rounding import Rounding
+from qdialect.ops.biases import BiasScales, bias_scales_of
+from qdialect.ops.interface import Refusal, keeping_attribute_of
+from qdialect.ops.statistics import statistics_of
+from qdialect.support.arguments import number_array
+from qdialect.support.float_format import Rounding
+
+if TYPE_CHECKING:
+    pass
+
 
 _FLOATS = "floating-point"
 _QUANTIZED = "quantized type"
@@ -307,3 +323,165 @@ def rounding_of(op: Operation) -> Rounding:
     """
     rounding = op.rounding if isinstance(op, RequantizeOp) else None
     return Rounding.NEAREST_EVEN if rounding is None else Rounding(rounding.data)
+
+
+_WIDTHS: Final = range(33, 65)
+
+
+@irdl_op_definition
+class DequantizeBiasOp(VerifiedByAttributes):
+    """
+    Dequantize a bias of 33 to 64 bits: `x = stored * scale`.
+
+    With 16-bit activations, the product of scales is so small that a 32-bit bias may overflow, and
+    quantized types store at most 32 bits. `scales` holds one scale, or one for each position of
+    `axis`. The product is computed in f64, and rounded to the result's type.
+    """
+
+    name = "quant.dequantize_bias"
+
+    input = operand_def()
+    result = result_def()
+
+    scales = prop_def(DenseElementsAttr)
+    axis = opt_prop_def(IntegerAttr[I64])
+
+    traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
+
+    assembly_format = "$input attr-dict `:` type($input) `to` type($result)"
+
+    INTEGERS: ClassVar = "ranked tensor of signless integers of 33 to 64 bits"
+
+    def __init__(
+        self,
+        input: SSAValue | Operation,
+        result_type: Attribute,
+        scales: object,
+        axis: int | None = None,
+    ):
+        """
+        Dequantize integers: by one scale, or by one for each position of `axis`.
+
+        Raises TypeError and ValueError for arguments of another kind.
+        """
+        super().__init__(
+            operands=[builder_arguments.operand(input)],
+            result_types=[builder_arguments.result_type(result_type)],
+            properties={
+                "scales": floats_attribute(number_array("scales", scales).reshape(-1)),
+                "axis": None if axis is None else IntegerAttr(axis, i64),
+            },
+        )
+
+    @property
+    def scales_of_elements(self) -> BiasScales:
+        """The scales as numbers. Raises Refusal if they are invalid."""
+        return bias_scales_of(self, cast("TensorType[Attribute]", self.input.type).get_shape())
+
+    @override
+    def verify_(self) -> None:
+        input, result = self.input.type, self.result.type
+        elements = element_type_or_self(input), element_type_or_self(result)
+        if not isinstance(input, TensorType) or not _is_wide(elements[0]):
+            raise VerifyException(
+                f"'{self.name}' op operand #0 must be {self.INTEGERS}, but got '{input}'"
+            )
+        if not isinstance(result, TensorType) or not _is_computed(elements[1]):
+            raise VerifyException(
+                f"'{self.name}' op result #0 must be ranked tensor of floats of at most 64 bits, "
+                f"but got '{result}'"
+            )
+        if input.get_shape() != result.get_shape():
+            raise VerifyException(
+                f"'{self.name}' op failed to verify that operand and result have the same shape"
+            )
+        try:
+            _ = self.scales_of_elements
+        except Refusal as error:
+            raise VerifyException(f"'{self.name}' op {error}") from None
+
+
+def _is_wide(type: Attribute) -> bool:
+    if not isinstance(type, IntegerType):
+        return False
+    integer = cast(IntegerType, type)
+    return integer.signedness.data is Signedness.SIGNLESS and integer.bitwidth in _WIDTHS
+
+
+def _is_computed(type: Attribute) -> bool:
+    return isinstance(type, AnyFloat) and not isinstance(type, Float80Type | Float128Type)
+
+
+@irdl_op_definition
+class StatisticsOp(VerifiedByAttributes):
+    """
+    Return a tensor of floats, with its recorded ranges.
+
+    `layerStats` holds the minimum and the maximum, as a dense tensor of shape [2]. `axisStats`, of
+    shape [N, 2], holds one range for each of the N positions of `axis`. `key` names the record, and
+    `count` is the number of records in it. A minimum may equal its maximum. The op is not pure, so
+    that no pass drops it unasked.
+
+    The first three attributes are those of TensorFlow's op,
+    https://github.com/tensorflow/tensorflow, `ptq/schemes/common/ir/QuantOps.td`.
+    """
+
+    name = "quant.stats"
+
+    T: ClassVar = VarConstraint("T", AnyAttr())
+
+    input = operand_def(T)
+    result = result_def(T)
+
+    layer_stats = prop_def(DenseElementsAttr, prop_name="layerStats")
+    axis_stats = opt_prop_def(DenseElementsAttr, prop_name="axisStats")
+    axis = opt_prop_def(IntegerAttr[I64])
+    key = opt_prop_def(StringAttr)
+    count = opt_prop_def(IntegerAttr[I64])
+
+    irdl_options = (ParsePropInAttrDict(),)
+
+    assembly_format = "$input attr-dict `:` type($input)"
+
+    def __init__(
+        self,
+        input: SSAValue | Operation,
+        layer_stats: DenseElementsAttr,
+        axis_stats: DenseElementsAttr | None = None,
+        axis: int | None = None,
+        *,
+        key: str | None = None,
+        count: int | None = None,
+    ):
+        """The ranges of one value. Raises TypeError for an operand of another kind."""
+        value = builder_arguments.operand(input)
+        super().__init__(
+            operands=[value],
+            result_types=[value.type],
+            properties={
+                "layerStats": layer_stats,
+                "axisStats": axis_stats,
+                "axis": None if axis is None else IntegerAttr(axis, i64),
+                "key": None if key is None else StringAttr(key),
+                "count": None if count is None else IntegerAttr(count, i64),
+            },
+        )
+
+    @override
+    def verify_(self) -> None:
+        type = self.input.type
+        if type == (of := element_type_or_self(type)) or not isinstance(of, AnyFloat):
+            raise VerifyException(
+                f"'{self.name}' op operand #0 must be tensor of floating-point values, "
+                f"but got '{type}'"
+            )
+        shape = type.get_shape() if isinstance(type, TensorType) else None
+        try:
+            statistics_of(self, shape)
+        except Refusal as error:
+            raise VerifyException(f"'{self.name}' op {error}") from None
+        if self.key is not None and not self.key.data:
+            raise VerifyException(f"'{self.name}' op 'key' must not be empty")
+        if self.count is not None and self.count.value.data < 1:
+            raise VerifyException(f"'{self.name}' op 'count' must be at least 1")

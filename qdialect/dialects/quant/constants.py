@@ -30,27 +30,25 @@ from xdsl.printer import Printer
 from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.algebra.array_view import ArrayView
-from qdialect.algebra.concat_view import Joined
-from qdialect.algebra.splat import Elements, Splat, Values, as_view
+from qdialect.algebra.views import ArrayView, Elements, Joined, Splat, Values, as_view
 from qdialect.dialects.quant import builder_arguments
 from qdialect.dialects.quant.storage import StoredType, element_type_of
 from qdialect.dialects.quant.types import QuantizedTensor, UniformQuantizedType, uniform_tensor
 from qdialect.dialects.quant.verification import verified_parts, verify_fits
-from qdialect.ir.dense_attributes import dense_of_bytes
 from qdialect.ir.elements import (
     DenseElementsAttr,
     dense_elements,
+    dense_of_bytes,
     element_dtype,
     elements_of,
     integer_range,
 )
-from qdialect.ir.op_verifiers import VerifiedByAttributes, VerifiedPart
+from qdialect.ir.errors import VerifiedByAttributes, VerifiedPart
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ir.xdsl_private import parse_resource_key, resume_from
 from qdialect.support.arguments import array_of
-from qdialect.support.bounded_cache import BoundedCache, registered_cache
 from qdialect.support.lazy_numpy import np
+from qdialect.support.memory import BoundedCache, registered_cache
 from qdialect.text.dense import DenseLiteral, print_dense
 from qdialect.text.op_forms import ListsElements
 from qdialect.text.plain_lists import (

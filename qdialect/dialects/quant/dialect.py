@@ -2,11 +2,12 @@
 
 from xdsl.ir import Dialect
 
-from qdialect.dialects.quant.biases import DequantizeBiasOp
 from qdialect.dialects.quant.casts import (
+    DequantizeBiasOp,
     DequantizeCastOp,
     QuantizeCastOp,
     RequantizeOp,
+    StatisticsOp,
     StorageCastOp,
 )
 from qdialect.dialects.quant.constants import (
@@ -22,7 +23,6 @@ from qdialect.dialects.quant.shape_ops import (
     SliceOp,
     TransposeOp,
 )
-from qdialect.dialects.quant.statistics import StatisticsOp
 from qdialect.dialects.quant.types import (
     AnyQuantizedType,
     CalibratedQuantizedType,

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 from qdialect.algebra.parameters import QuantizationParameters, Slot
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.elements import integer_range
-from qdialect.support.bounded_cache import BoundedCache
+from qdialect.support.float_format import Rounding
 from qdialect.support.lazy_numpy import np
-from qdialect.support.rounding import Rounding
+from qdialect.support.memory import BoundedCache
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -53,12 +53,12 @@ from qdialect.algebra.padding import Pad
 from qdialect.dialects.quant import builder_arguments
 from qdialect.dialects.quant.types import QuantizedTensor, uniform_tensor
 from qdialect.dialects.quant.verification import verify_fits, verify_result, verify_same_values
-from qdialect.ir.op_verifiers import VerifiedByAttributes
+from qdialect.ir.errors import VerifiedByAttributes
 from qdialect.ops.attributes import integers_of_array
 from qdialect.ops.identities import unmoved_operand
 from qdialect.ops.models import Movements, ShapeOpInterface
 from qdialect.support.arguments import check_instance, integer, integers
-from qdialect.support.bounded_cache import BoundedCache, registered_cache
+from qdialect.support.memory import BoundedCache, registered_cache
 
 
 def infer_result_type(

@@ -14,7 +14,7 @@ from qdialect.algebra.parameters import StorageFormat
 from qdialect.dialects.quant.type_parser import MAX_STORAGE_WIDTH
 from qdialect.ir.elements import integer_range
 from qdialect.support.arguments import check_instance, integer
-from qdialect.support.bounded_cache import registered_cache
+from qdialect.support.memory import registered_cache
 
 
 class Storage(NamedTuple):

@@ -18,12 +18,12 @@ from xdsl.parser import AttrParser, Position
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.parameters import FloatArray, IntArray, StorageFormat
-from qdialect.dialects.quant.slot_arrays import (
+from qdialect.dialects.quant.slots import (
     Slots,
     illegal_scales,
+    read_slot_list,
     scale_message,
 )
-from qdialect.dialects.quant.slot_lists import read_slot_list
 from qdialect.ir.elements import integer_range
 from qdialect.ir.xdsl_private import resume_from
 from qdialect.support.float_format import FloatFormat

@@ -34,7 +34,7 @@ from qdialect.algebra.parameters import (
     Slot,
     StorageFormat,
 )
-from qdialect.dialects.quant.slot_arrays import (
+from qdialect.dialects.quant.slots import (
     Granularity,
     Slots,
     illegal_scales,
@@ -61,9 +61,9 @@ from qdialect.support.arguments import (
     number_array,
     shown,
 )
-from qdialect.support.bounded_cache import BoundedCache
 from qdialect.support.float_format import FLOAT_FORMATS, FloatFormat
 from qdialect.support.lazy_numpy import np
+from qdialect.support.memory import BoundedCache
 
 
 @irdl_attr_definition

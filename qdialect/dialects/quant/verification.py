@@ -15,14 +15,14 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.algebra.array_view import MAX_RANK
 from qdialect.algebra.movement import DYNAMIC, Movement, MovementError, Shape
 from qdialect.algebra.parameters import QuantizationParameters
 from qdialect.algebra.run_map import TooManySlotsError
-from qdialect.dialects.quant.slot_arrays import Granularity
+from qdialect.algebra.views import MAX_RANK
+from qdialect.dialects.quant.slots import Granularity
 from qdialect.dialects.quant.types import QuantizedTensor, UniformQuantizedType
-from qdialect.ir.op_verifiers import VerifiedPart
-from qdialect.support.bounded_cache import BoundedCache
+from qdialect.ir.errors import VerifiedPart
+from qdialect.support.memory import BoundedCache
 
 _MAX_TYPE_TEXT: Final = 200
 """The maximum length of a type's text in a message."""

@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 from xdsl.dialects.builtin import DenseArrayBase, DenseIntOrFPElementsAttr
 from xdsl.ir import Operation
 
-from qdialect.algebra.granularity import Granularity
+from qdialect.algebra.parameters import Granularity
 from qdialect.dialects.stablehlo import movements, rules
 from qdialect.ops import positions
 from qdialect.ops.attributes import attribute_of, integer_of, integers_of, shape_in, shape_of
@@ -33,8 +33,8 @@ from qdialect.ops.products import (
 )
 from qdialect.ops.rules import conversion, fixed, own, shared, whole_number
 from qdialect.ops.terms import Arithmetic
-from qdialect.support.bounded_cache import registered_cache
 from qdialect.support.lazy_numpy import np
+from qdialect.support.memory import registered_cache
 
 
 def _dot(op: Operation) -> Contraction:

@@ -45,7 +45,7 @@ from qdialect.ops.interface import (
 from qdialect.ops.models import Movements, Operands
 from qdialect.ops.terms import Arithmetic, Elementwise, ElementwiseModel, SmallOperand
 from qdialect.support.lazy_numpy import np
-from qdialect.support.repetition import repeated
+from qdialect.support.text import repeated
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

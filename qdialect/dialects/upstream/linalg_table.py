@@ -57,7 +57,7 @@ from xdsl.traits import EffectInstance, HasParent, MemoryEffect, MemoryEffectKin
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.ir.value_types import element_type_or_self, shape_of
-from qdialect.support.bounded_cache import registered_cache
+from qdialect.support.memory import registered_cache
 from qdialect.text.linalg_syntax import parse_operands, parse_result_types
 from qdialect.text.op_forms import KnowsItsForms
 

@@ -49,7 +49,7 @@ from xdsl.printer import Printer
 from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.dialects.quant.slot_arrays import Granularity
+from qdialect.dialects.quant.slots import Granularity
 from qdialect.dialects.quant.storage import StoredType, element_type_of
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.dialects.upstream.tosa_syntax import KEYWORD_ATTRIBUTES, TosaSyntax

@@ -20,7 +20,7 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.algebra.granularity import Granularity
+from qdialect.algebra.parameters import Granularity
 from qdialect.ir.errors import OpErrors
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.interface import Refusal, RefusalCode

@@ -19,7 +19,7 @@ from qdialect.ptq.assignment.precision import (
     granularity_of,
     precision_of,
 )
-from qdialect.support.file_errors import (
+from qdialect.support.files import (
     line_and_column,
     offset_in_json,
     read_text,

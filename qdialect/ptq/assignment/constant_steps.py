@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from xdsl.dialects.builtin import AnyFloat, IntegerType
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.algebra.granularity import Granularity
 from qdialect.algebra.movement import (
     Shape,
 )
+from qdialect.algebra.parameters import Granularity
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.dialects.quant import Storage
 from qdialect.ir.value_types import element_type_or_self, shape_of
@@ -39,8 +39,8 @@ from qdialect.ptq.weights import (
     type_of_choice,
     type_of_slots,
 )
-from qdialect.support.bounded_cache import registered_cache
 from qdialect.support.lazy_numpy import np
+from qdialect.support.memory import registered_cache
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.algebra.granularity import Granularity
+from qdialect.algebra.parameters import Granularity
 from qdialect.dialects.quant import UniformQuantizedType
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.ops.interface import Refusal, RefusalCode

@@ -16,7 +16,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.movement import Shape
 from qdialect.algebra.run_map import TooManySlotsError
-from qdialect.algebra.splat import Splat
+from qdialect.algebra.views import Splat
 from qdialect.dialects.quant import (
     ConstantOp,
     DequantizeCastOp,
@@ -31,7 +31,7 @@ from qdialect.ops.unused_ops import erase_unused
 from qdialect.ptq.calibration.keys import is_recordable
 from qdialect.ptq.float_graph.flow_graph import FlowGraph
 from qdialect.support.lazy_numpy import np
-from qdialect.support.memory_budget import MemoryLimitError
+from qdialect.support.memory import MemoryLimitError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

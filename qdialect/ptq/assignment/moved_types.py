@@ -12,7 +12,6 @@ from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.algebra.granularity import Granularity
 from qdialect.algebra.joins import Concat
 from qdialect.algebra.movement import (
     DYNAMIC,
@@ -23,16 +22,16 @@ from qdialect.algebra.movement import (
     ValueSet,
     pulled_back,
 )
-from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
+from qdialect.algebra.parameters import Granularity, QuantizationParameters, StorageFormat
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.dialects.quant import UniformQuantizedType
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.ops.rules import RuleKind
 from qdialect.ptq.float_graph.flow_graph import Node
 from qdialect.ptq.weights import type_of_slots
-from qdialect.support.bounded_cache import registered_cache
 from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import np
+from qdialect.support.memory import registered_cache
 
 if TYPE_CHECKING:
     pass

@@ -19,11 +19,10 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.algebra.granularity import Granularity
 from qdialect.algebra.joins import Concat
 from qdialect.algebra.movement import DYNAMIC, Chain, Movement, Shape
-from qdialect.algebra.parameters import StorageFormat
-from qdialect.algebra.splat import Splat, as_view
+from qdialect.algebra.parameters import Granularity, StorageFormat
+from qdialect.algebra.views import Splat, as_view
 from qdialect.dialects.quant import (
     ConstantOp,
     DequantizeBiasOp,
@@ -45,7 +44,7 @@ from qdialect.ptq.float_graph.flow_graph import FlowGraph, Node, Use, is_quantiz
 from qdialect.ptq.float_graph.flow_reading import flow_graph
 from qdialect.ptq.value_reports import zero_points_of
 from qdialect.support.lazy_numpy import np
-from qdialect.support.memory_budget import memory_budget
+from qdialect.support.memory import memory_budget
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -14,9 +14,9 @@ from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from qdialect.algebra.granularity import Granularity
 from qdialect.algebra.movement import Shape
-from qdialect.algebra.splat import Splat, Values, as_view
+from qdialect.algebra.parameters import Granularity
+from qdialect.algebra.views import Splat, Values, as_view
 from qdialect.dialects.quant import (
     ConstantOp,
     DequantizeBiasOp,
@@ -27,7 +27,7 @@ from qdialect.dialects.quant import (
     UniformQuantizedType,
 )
 from qdialect.ir.elements import dense_elements
-from qdialect.ir.replacements import insert_after
+from qdialect.ir.rewriting import insert_after
 from qdialect.ir.value_types import element_type_or_self, with_element_type
 from qdialect.ops.interface import elements_attribute_of, model_of, read_movements
 from qdialect.ops.rules import RuleKind

@@ -24,7 +24,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.algebra.splat import Splat, as_view
+from qdialect.algebra.views import Splat, as_view
 from qdialect.dialects.quant import (
     DequantizeCastOp,
     QuantizeCastOp,

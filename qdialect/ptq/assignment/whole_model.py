@@ -39,8 +39,7 @@ from qdialect.ptq.float_graph.flow_graph import (
 from qdialect.ptq.float_graph.flow_reading import flow_graph
 from qdialect.ptq.schemes.profile import Profile
 from qdialect.ptq.value_reports import QuantizationReport
-from qdialect.support.garbage import paused_collection
-from qdialect.support.memory_budget import memory_budget
+from qdialect.support.memory import memory_budget, paused_collection
 
 
 def quantize_model(

@@ -15,8 +15,8 @@ from xdsl.rewriter import Rewriter
 from qdialect.dialects.quant import StatisticsOp
 from qdialect.folding.report import Outcome, PassRecord, PassReport
 from qdialect.ir.elements import floats_attribute
-from qdialect.ir.replacements import insert_after
 from qdialect.ir.resources import ResourceBlobs
+from qdialect.ir.rewriting import insert_after
 from qdialect.ir.value_types import shape_of
 from qdialect.ops.interface import RefusalCode, elements_attribute_of, name_of
 from qdialect.ops.statistics import is_statistics

@@ -36,8 +36,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue, Use
 
 from qdialect.algebra.movement import ValueSet
+from qdialect.ir.names import names_in, stem_of
 from qdialect.ir.resources import ResourceBlobs
-from qdialect.ir.value_names import names_in, stem_of
 from qdialect.ir.value_types import element_type_or_self, is_tensor
 from qdialect.ops.identities import unmoved_operand
 from qdialect.ops.interface import (
@@ -50,7 +50,7 @@ from qdialect.ops.interface import (
 )
 from qdialect.ops.reading import ConstantOperands, Constants
 from qdialect.ops.statistics import is_statistics
-from qdialect.support.bounded_cache import registered_cache
+from qdialect.support.memory import registered_cache
 
 KEY_ATTRIBUTE: Final = "quant.key"
 """The attribute of an op, or of an argument of a function, that names a value."""

@@ -47,7 +47,7 @@ from qdialect.check.interpreters.values import dtype_of, held_type
 from qdialect.dialects.quant.constants import verify_in_range
 from qdialect.dialects.quant.storage import StoredType
 from qdialect.ir.value_types import element_type_or_self, shape_of
-from qdialect.support.memory_budget import MemoryBudget, current_budget
+from qdialect.support.memory import MemoryBudget, current_budget
 
 _UNREADABLE = (
     OSError,

@@ -44,7 +44,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from qdialect.algebra.movement import DYNAMIC
 from qdialect.check.interpreters import TypedArray, find_function
 from qdialect.check.interpreters.values import held_type
-from qdialect.ir.symbols import symbols_of
+from qdialect.ir.names import symbols_of
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.attributes import shape_of
 from qdialect.ptq.calibration.keys import keys_of

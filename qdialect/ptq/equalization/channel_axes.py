@@ -24,7 +24,7 @@ from qdialect.ptq.equalization.raised_weights import raised_copy
 from qdialect.ptq.float_graph.flow_graph import FlowGraph, Node
 from qdialect.ptq.float_graph.flow_reading import flow_graph
 from qdialect.support.lazy_numpy import np
-from qdialect.support.memory_budget import memory_budget
+from qdialect.support.memory import memory_budget
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -22,12 +22,12 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.run_map import TooManySlotsError
-from qdialect.algebra.splat import as_view
+from qdialect.algebra.views import as_view
 from qdialect.check.index_maps import NotCertifiableError
 from qdialect.dialects.quant import StatisticsOp, UniformQuantizedType
 from qdialect.folding.writing import constant_like, write_constant
 from qdialect.ir.elements import dense_elements, element_dtype, floats_attribute
-from qdialect.ir.replacements import insert_after
+from qdialect.ir.rewriting import insert_after
 from qdialect.ir.value_types import element_type_or_self, shape_of, with_element_type
 from qdialect.lowering.multiplication import multiplied
 from qdialect.ops.interface import (

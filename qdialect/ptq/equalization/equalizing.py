@@ -32,8 +32,7 @@ from qdialect.ptq.equalization.layer_weights import keys_of_node, layer_nodes
 from qdialect.ptq.equalization.raised_weights import Raised, Verdict, raise_weights
 from qdialect.ptq.float_graph.flow_graph import Node
 from qdialect.ptq.float_graph.flow_reading import flow_graph
-from qdialect.support.garbage import paused_collection
-from qdialect.support.memory_budget import memory_budget
+from qdialect.support.memory import memory_budget, paused_collection
 
 Choose = Callable[[Sequence[Sequence[str]]], "Chosen"]
 """Chooses layers, each given by its keys."""

@@ -34,7 +34,7 @@ from qdialect.ops.rules import RuleKind, function_of, rule_of
 from qdialect.ptq.equalization.factors import Factors, Places, common, places_of
 from qdialect.ptq.float_graph.flow_graph import FlowGraph, Node, Use, number_of
 from qdialect.support.lazy_numpy import np
-from qdialect.support.memory_budget import MemoryLimitError
+from qdialect.support.memory import MemoryLimitError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import SSAValue
 
-from qdialect.algebra.splat import as_view
+from qdialect.algebra.views import as_view
 from qdialect.folding.moved_constant import MovedConstant
 from qdialect.ir.value_types import shape_of
 from qdialect.ops.interface import Refusal, RefusalCode, cast_reads

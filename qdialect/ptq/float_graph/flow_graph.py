@@ -24,7 +24,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from qdialect.algebra.movement import Movement
-from qdialect.algebra.splat import Splat, Values, as_view
+from qdialect.algebra.views import Splat, Values, as_view
 from qdialect.dialects.quant import QuantizeCastOp, UniformQuantizedType
 from qdialect.folding.graph import FoldGraph
 from qdialect.folding.moved_constant import MovedConstant

@@ -60,7 +60,7 @@ from qdialect.ptq.float_graph.flow_graph import (
 from qdialect.ptq.float_graph.masks import is_mask, is_softmax_mask, range_of
 from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import np
-from qdialect.support.memory_budget import MemoryBudget
+from qdialect.support.memory import MemoryBudget
 
 
 def flow_graph(

@@ -23,7 +23,7 @@ from qdialect.dialects.quant import (
 from qdialect.folding.report import Outcome, PassRecord, PassReport
 from qdialect.folding.report_listener import FoldReportListener
 from qdialect.ir.elements import floats_attribute
-from qdialect.ir.replacements import Replacements
+from qdialect.ir.rewriting import Replacements
 from qdialect.ir.value_types import element_type_or_self, is_tensor, shape_of, with_element_type
 from qdialect.ir.xdsl_private import NAME_OF_UNREGISTERED
 from qdialect.ops.interface import Refusal, RefusalCode, name_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from qdialect.algebra.granularity import Granularity
+from qdialect.algebra.parameters import Granularity
 from qdialect.support.arguments import integer, integers
 
 

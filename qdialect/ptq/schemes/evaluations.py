@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final, cast
 
-from qdialect.support.file_errors import FileError, read_text
+from qdialect.support.files import FileError, read_text
 
 _FORMAT: Final = "qdialect-evaluation"
 _REMEDY: Final = "write it with 'qdialect-evaluate --json'"

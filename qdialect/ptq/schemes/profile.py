@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 from qdialect.ptq.schemes.histograms import FloatHistogram
 from qdialect.ptq.schemes.ranges import WHOLE, Reduction, ReductionKind, Statistics, merged
-from qdialect.support.file_errors import FileError, read_text
+from qdialect.support.files import FileError, read_text
 from qdialect.support.lazy_numpy import np
 
 if TYPE_CHECKING:

@@ -46,7 +46,7 @@ from qdialect.ptq.tools.recorded_models import (
     chosen_function,
 )
 from qdialect.ptq.tools.recording import Recording, Seen, prepare, record_all
-from qdialect.support.memory_budget import memory_budget
+from qdialect.support.memory import memory_budget
 
 TOOL: Final = "qdialect-calibrate"
 """The name that the tool's own errors begin with."""

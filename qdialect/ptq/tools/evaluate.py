@@ -37,7 +37,7 @@ from qdialect.ptq.tools.recorded_models import (
     chosen_function,
 )
 from qdialect.ptq.tools.recording import PreparedFunction, prepare, record_all, record_errors
-from qdialect.support.memory_budget import memory_budget
+from qdialect.support.memory import memory_budget
 
 TOOL: Final = "qdialect-evaluate"
 """The name that the tool's own errors begin with."""

@@ -16,7 +16,7 @@ from qdialect.ptq.calibration.compared_functions import (
     NotCompared,
 )
 from qdialect.ptq.schemes.noise import Answers, Noise
-from qdialect.support.numbers_in_json import number_to_json
+from qdialect.support.files import number_to_json
 
 _NAMED: Final = 10
 """The number of values of only one module that are listed by name."""

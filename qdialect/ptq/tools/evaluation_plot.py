@@ -11,7 +11,7 @@ from qdialect.opt.outputs import Output
 from qdialect.opt.tool_error import ToolError, reason_of
 from qdialect.ptq.tools.evaluation import Row
 from qdialect.support.extras import MissingLibraryError, library
-from qdialect.support.numbers_in_json import number_from_json
+from qdialect.support.files import number_from_json
 
 _ENDINGS: Final = (".png", ".svg", ".pdf")
 

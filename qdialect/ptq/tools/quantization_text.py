@@ -17,7 +17,7 @@ from qdialect.ptq.value_reports import (
     ValueReport,
     zero_points_of,
 )
-from qdialect.support.numbers_in_json import number_to_json
+from qdialect.support.files import number_to_json
 
 
 class QuantizationReportFile:

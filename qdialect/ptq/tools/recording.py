@@ -42,7 +42,7 @@ from qdialect.ptq.calibration.recorded_function import (
 )
 from qdialect.ptq.schemes.ranges import Statistics
 from qdialect.support.extras import MissingLibraryError
-from qdialect.support.memory_budget import MemoryLimitError, memory_budget
+from qdialect.support.memory import MemoryLimitError, memory_budget
 from qdialect.text import write_module
 from qdialect.text.source import abridge
 

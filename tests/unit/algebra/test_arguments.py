@@ -22,7 +22,7 @@ from qdialect.algebra.movement import (
 )
 from qdialect.algebra.padding import Pad, PadWith, Real, Stored, ZeroPoint
 from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
-from qdialect.algebra.splat import Splat
+from qdialect.algebra.views import Splat
 from qdialect.support.float_format import FLOAT_FORMATS
 
 F32 = FLOAT_FORMATS["f32"]

@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from qdialect.support.bounded_cache import (
+from qdialect.support.memory import (
     BoundedCache,
     clear_caches,
     registered_cache,

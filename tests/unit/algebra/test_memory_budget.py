@@ -2,7 +2,7 @@
 
 import pytest
 
-from qdialect.support.memory_budget import (
+from qdialect.support.memory import (
     DEFAULT_MAX_MEMORY,
     MemoryBudget,
     MemoryLimitError,

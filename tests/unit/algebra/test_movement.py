@@ -24,7 +24,7 @@ from qdialect.algebra.movement import (
     Transpose,
 )
 from qdialect.algebra.padding import Pad
-from qdialect.algebra.splat import Splat, as_view
+from qdialect.algebra.views import Splat, as_view
 
 
 @given(shapes(), st.data())

@@ -20,12 +20,11 @@ from random_tensors import (
     unary_movements,
 )
 
-from qdialect.algebra.array_view import ArrayView
 from qdialect.algebra.joins import InsertSlice
 from qdialect.algebra.movement import DYNAMIC, Chain, Movement, MovementError, Shape, Slice
 from qdialect.algebra.padding import Pad, Padding, PaddingError, PadWith, Real, Stored, ZeroPoint
 from qdialect.algebra.parameters import QuantizationParameters
-from qdialect.algebra.splat import Splat
+from qdialect.algebra.views import ArrayView, Splat
 
 
 @st.composite

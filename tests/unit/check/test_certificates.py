@@ -33,7 +33,7 @@ from qdialect.ir.errors import OpErrors
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.opt.opt import main
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
-from qdialect.support.bounded_cache import BoundedCache
+from qdialect.support.memory import BoundedCache
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 

@@ -25,7 +25,7 @@ from xdsl.utils.exceptions import VerifyException
 from qdialect import MovementError, Splat, Transpose
 from qdialect.dialects import quant
 from qdialect.dialects.quant import Storage, UniformQuantizedType, constants
-from qdialect.dialects.quant.slot_arrays import Slots
+from qdialect.dialects.quant.slots import Slots
 from qdialect.folding import FoldPolicy, fold_shapes
 from qdialect.text import parse_module
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qdialect.dialects.quant.slot_lists import read_slot_list, slot_list_text
+from qdialect.dialects.quant.slots import read_slot_list, slot_list_text
 from qdialect.support.float_format import FLOAT_FORMATS
 
 
@@ -19,8 +19,8 @@ def test_lists(
     scales = format.round(np.exp(generator.uniform(-9, 3, shape)))
     zero_points = generator.integers(-100, 100, shape) * (generator.random(shape) < share)
     short = slot_list_text(scales, zero_points, ", ", format)
-    monkeypatch.setattr("qdialect.dialects.quant.slot_lists._MAX_SINGLE_SLOTS", 0)
-    monkeypatch.setattr("qdialect.dialects.quant.slot_lists._CHUNK", 5)
+    monkeypatch.setattr("qdialect.dialects.quant.slots._MAX_SINGLE_SLOTS", 0)
+    monkeypatch.setattr("qdialect.dialects.quant.slots._CHUNK", 5)
     assert slot_list_text(scales, zero_points, ", ", format) == short
     read = read_slot_list(short)
     assert read is not None

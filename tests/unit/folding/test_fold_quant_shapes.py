@@ -42,7 +42,7 @@ from qdialect.algebra.joins import Concat
 from qdialect.algebra.movement import Movement
 from qdialect.algebra.padding import Pad
 from qdialect.algebra.parameters import StorageFormat
-from qdialect.algebra.splat import Splat, Values, as_view
+from qdialect.algebra.views import Splat, Values, as_view
 from qdialect.dialects.quant import (
     BroadcastInDimOp,
     ConcatOp,

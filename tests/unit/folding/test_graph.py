@@ -12,7 +12,7 @@ from qdialect.folding.graph import FoldGraph
 from qdialect.folding.plan import decide
 from qdialect.folding.policy import FoldPolicy
 from qdialect.opt.registry import ToolContext
-from qdialect.support.memory_budget import memory_budget
+from qdialect.support.memory import memory_budget
 from qdialect.text.parser import LocatingParser
 
 MODULE = """

@@ -6,7 +6,7 @@ from xdsl.dialects import test
 from xdsl.dialects.builtin import ModuleOp, i32
 from xdsl.ir import Block, Operation, Region
 
-from qdialect.ir.ordering import on_circles
+from qdialect.ir.rewriting import on_circles
 
 
 def reached(edges: dict[Operation, set[Operation]], start: Operation) -> set[Operation]:

@@ -39,7 +39,7 @@ from xdsl.utils.exceptions import ParseError
 from qdialect.algebra.joins import Concat
 from qdialect.algebra.movement import Reshape, Reverse, Take, Transpose
 from qdialect.algebra.padding import PadWith, Stored
-from qdialect.algebra.splat import Elements, Splat, as_view
+from qdialect.algebra.views import Elements, Splat, as_view
 from qdialect.ir.elements import (
     MAX_REPEATED_BYTES,
     UnsupportedElementTypeError,

@@ -6,7 +6,7 @@ from threading import Event, Thread
 
 import pytest
 
-from qdialect.support.garbage import paused_collection
+from qdialect.support.memory import paused_collection
 
 
 def collects_in_child() -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import qdialect
-from qdialect.support.repetition import repeated
+from qdialect.support.text import repeated
 
 ITEM = r",\s*+[0-9]++;"
 

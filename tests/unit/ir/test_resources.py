@@ -36,7 +36,7 @@ from xdsl.dialects.builtin import (
 )
 
 from qdialect.algebra.movement import Transpose
-from qdialect.algebra.splat import Elements, Splat, as_view
+from qdialect.algebra.views import Elements, Splat, as_view
 from qdialect.ir.elements import DenseElementsAttr, dense_elements, element_dtype, elements_of
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.opt.registry import ToolContext

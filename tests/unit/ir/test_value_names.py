@@ -14,7 +14,7 @@ from xdsl.dialects.cf import BranchOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Region
 
-from qdialect.ir.value_names import NumberedName, kept_name, stem_of
+from qdialect.ir.names import NumberedName, kept_name, stem_of
 from qdialect.opt.registry import ToolContext
 from qdialect.text import parse_module, write_module
 

@@ -10,7 +10,7 @@ import pytest
 from folded_modules import fold, op_of, owner, parse, returned, stored
 from xdsl.dialects.builtin import IntegerType, Signedness, i1, i8
 
-from qdialect.algebra.splat import Splat
+from qdialect.algebra.views import Splat
 from qdialect.check.interpreters import run_function
 from qdialect.ops.attributes import integers_in
 from qdialect.ops.interface import Refusal, RefusalCode

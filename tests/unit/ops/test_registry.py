@@ -26,7 +26,7 @@ from xdsl.ir import Attribute, Dialect, Operation
 from xdsl.parser import Parser
 
 from qdialect import Reshape, Transpose
-from qdialect.algebra.granularity import Granularity
+from qdialect.algebra.parameters import Granularity
 from qdialect.check.interpreters import TypedArray, run_function
 from qdialect.dialects.quant import Quant
 from qdialect.folding import FoldPolicy, fold_shapes

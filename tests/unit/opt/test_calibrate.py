@@ -35,7 +35,7 @@ from qdialect.ptq.schemes.histograms import FloatHistogram
 from qdialect.ptq.schemes.profile import Profile
 from qdialect.ptq.schemes.ranges import Reduction, ReductionKind, Statistics
 from qdialect.ptq.tools.calibrate import main
-from qdialect.support.memory_budget import memory_budget
+from qdialect.support.memory import memory_budget
 from qdialect.text import write_module
 
 ENGINES = ["reference", pytest.param("iree", marks=[pytest.mark.iree, pytest.mark.without_xdsl])]

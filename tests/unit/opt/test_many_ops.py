@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 from xdsl.context import Context
 from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr, ModuleOp
 
-from qdialect.algebra import concat_view as joined
+from qdialect.algebra import views as joined
 from qdialect.dialects.quant.constants import ConstantOp
 from qdialect.folding import apply
 from qdialect.folding.writing import WrittenConstant, write_constant
 from qdialect.opt.registry import ToolContext
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
-from qdialect.support.bounded_cache import clear_caches
+from qdialect.support.memory import clear_caches
 
 BENCHMARK = Path(__file__).parents[3] / "benchmarks" / "many_ops.py"
 

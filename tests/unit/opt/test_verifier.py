@@ -21,7 +21,7 @@ from qdialect.dialects.quant import (
     TransposeOp,
     UniformQuantizedType,
 )
-from qdialect.ir.op_verifiers import VerifiedByAttributes
+from qdialect.ir.errors import VerifiedByAttributes
 from qdialect.ir.value_types import with_element_type
 from qdialect.opt.diagnostics import Diagnostic, DiagnosticHandler
 from qdialect.opt.registry import ToolContext

@@ -15,7 +15,7 @@ from qdialect.folding.report import Outcome
 from qdialect.ops.interface import RefusalCode
 from qdialect.opt.registry import ToolContext
 from qdialect.passes.inline import InlinePass
-from qdialect.support.memory_budget import memory_budget
+from qdialect.support.memory import memory_budget
 from qdialect.text.parser import LocatingParser
 from qdialect.text.printer import MLIRPrinter
 

@@ -32,8 +32,7 @@ from qdialect.ir.errors import OpErrors
 from qdialect.opt.opt import main
 from qdialect.opt.registry import ToolContext
 from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
-from qdialect.support.float_format import FLOAT_FORMATS, FloatFormat
-from qdialect.support.rounding import Rounding
+from qdialect.support.float_format import FLOAT_FORMATS, FloatFormat, Rounding
 
 ANYTHING = ["--allow-unregistered-dialect"]
 GENERIC = [MLIR_OPT, *ANYTHING, "--mlir-print-op-generic"]

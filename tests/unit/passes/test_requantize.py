@@ -44,8 +44,7 @@ from qdialect.passes.canonicalize import CanonicalizePass
 from qdialect.passes.elide_round_trips import ElideRoundTripsPass
 from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
 from qdialect.passes.sink_quant_shapes import SinkQuantShapesPass
-from qdialect.support.float_format import FLOAT_FORMATS
-from qdialect.support.rounding import Rounding
+from qdialect.support.float_format import FLOAT_FORMATS, Rounding
 from qdialect.text.parser import LocatingParser
 from qdialect.text.printer import MLIRPrinter
 

@@ -11,7 +11,7 @@ from moved_texts import MOVES
 from random_tensors import expanded
 from xdsl.ir import Operation
 
-from qdialect.algebra.splat import Splat, as_view
+from qdialect.algebra.views import Splat, as_view
 from qdialect.dialects.quant import ConstantOp
 from qdialect.dialects.quant.types import uniform_tensor
 from qdialect.ir.resources import ResourceBlobs

@@ -13,7 +13,7 @@ from xdsl.parser import Parser
 
 from qdialect.dialects.quant import types
 from qdialect.opt.registry import ToolContext
-from qdialect.support.bounded_cache import clear_caches
+from qdialect.support.memory import clear_caches
 from qdialect.text.parser import LocatingParser
 
 COUNT = 100

@@ -21,7 +21,7 @@ from xdsl.utils.exceptions import MultipleSpansParseError, ParseError
 
 from qdialect.ir.elements import MAX_REPEATED_BYTES, DenseElementsAttr
 from qdialect.opt.registry import ToolContext
-from qdialect.support.memory_budget import MemoryLimitError, memory_budget
+from qdialect.support.memory import MemoryLimitError, memory_budget
 from qdialect.text.parser import LocatingParser
 from qdialect.text.printer import MLIRPrinter
 

@@ -49,7 +49,7 @@ from qdialect.check.interpreters.values import TypedArray, at_all_positions, val
 from qdialect.ops.attributes import attribute_of, integers_of
 from qdialect.ops.interface import find_attribute, name_of
 from qdialect.ops.products import positive
-from qdialect.support.rounding import rounded_half_away
+from qdialect.support.float_format import rounded_half_away
 
 _ROUNDED: Final[dict[str, Function]] = {
     "erf": erf,

@@ -22,7 +22,7 @@ from qdialect.dialects.quant.storage import StoredType
 from qdialect.ir.dialect_files import import_dialect_file
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.model import Bits, OnElements, add_to_models, model_named
-from qdialect.support.bounded_cache import registered_cache
+from qdialect.support.memory import registered_cache
 
 NamedRun = Callable[[Interpreter, Operation, Sequence[TypedArray]], Sequence[TypedArray]]
 """Computes the results of an op. Raises InterpretationError and Refusal."""

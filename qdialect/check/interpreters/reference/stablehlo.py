@@ -72,8 +72,7 @@ from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.ops.attributes import attribute_of, integer_of, integers_of
 from qdialect.ops.interface import find_attribute, name_of
 from qdialect.ops.products import per_window, positive
-from qdialect.support.float_format import FloatFormat
-from qdialect.support.rounding import rounded_half_away
+from qdialect.support.float_format import FloatFormat, rounded_half_away
 
 _ROUNDED: Final[dict[str, Function]] = {
     "cbrt": np.cbrt,

@@ -19,7 +19,7 @@ from qdialect.check.interpreters import (
 from qdialect.check.interpreters.memory import Slices, allocated, elementwise, repeated_axes
 from qdialect.check.run_tool import parse_values
 from qdialect.opt.registry import ToolContext
-from qdialect.support.memory_budget import MemoryLimitError, memory_budget
+from qdialect.support.memory import MemoryLimitError, memory_budget
 from qdialect.text.parser import LocatingParser
 
 Array = NDArray[Any]

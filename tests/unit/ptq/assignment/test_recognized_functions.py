@@ -18,7 +18,7 @@ from xdsl.ir import SSAValue
 from qdialect.dialects.quant import QuantizeCastOp, StatisticsOp
 from qdialect.folding.report import Outcome
 from qdialect.frontends import from_jax, from_torch
-from qdialect.ir.replacements import insert_after
+from qdialect.ir.rewriting import insert_after
 from qdialect.ops.interface import elements_attribute_of
 from qdialect.opt.registry import ToolContext
 from qdialect.passes.inline import InlinePass

@@ -16,7 +16,7 @@ from dequantizing_arithmetic import Array, Module
 from random_tensors import expanded
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 
-from qdialect.algebra.splat import as_view
+from qdialect.algebra.views import as_view
 from qdialect.dialects.quant import ConstantOp, StatisticsOp
 from qdialect.dialects.quant.types import uniform_tensor
 from qdialect.ir.resources import ResourceBlobs

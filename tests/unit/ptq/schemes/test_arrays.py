@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays as random_arrays
 
-from qdialect.algebra.granularity import Granularity
-from qdialect.algebra.parameters import StorageFormat
+from qdialect.algebra.parameters import Granularity, StorageFormat
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.ptq.schemes import arrays
 from qdialect.ptq.schemes.arrays import array_range, quantize_array, quantize_values

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from qdialect.ptq.schemes.profile import Fingerprint, Profile, merged_profiles
 from qdialect.ptq.schemes.ranges import Statistics
-from qdialect.support.file_errors import FileError
+from qdialect.support.files import FileError
 
 MODULE = Fingerprint(
     {"@main": "sha256:12", "arguments of @main": "tensor<1x4xf32>"},

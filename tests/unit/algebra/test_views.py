@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from random_tensors import numpy_moves, shapes, unary_movements
 
-from qdialect.algebra.array_view import ArrayView
 from qdialect.algebra.blocked_copy import SMALL_SIZE, write
 from qdialect.algebra.joins import Concat
 from qdialect.algebra.movement import BroadcastInDim
 from qdialect.algebra.padding import Pad
+from qdialect.algebra.views import ArrayView
 
 
 @given(shapes(), st.data())
@@ -57,7 +57,7 @@ def test_elements_are_copied_once(monkeypatch: pytest.MonkeyPatch):
         copied.append(source.size)
         write(source, target)
 
-    for module in ("blocked_copy", "array_view"):
+    for module in ("blocked_copy", "views"):
         monkeypatch.setattr(f"qdialect.algebra.{module}.write", counted)
     # More than what numpy copies alone.
     array = np.arange(40 * 60 * 100).reshape(40, 60, 100)

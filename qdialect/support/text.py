@@ -1,4 +1,4 @@
-"""A buffer that writes text to a stream in large pieces."""
+"""Text: repetition in regular expressions, and a buffer that writes in large pieces."""
 
 from __future__ import annotations
 
@@ -6,6 +6,18 @@ import io
 from typing import IO
 
 from typing_extensions import override
+
+
+def repeated(pattern: str) -> str:
+    """
+    A regular expression for zero or more of `pattern`, without backtracking.
+
+    It replaces a possessive quantifier of a group, which is wrong in Python before 3.11.5: if the
+    group fails midway, the rest is matched from there. An atomic group stores each repetition until
+    it ends, so it is matched in steps of a thousand, which bounds its memory.
+    """
+    return rf"(?>(?>(?:{pattern}){{1,1000}})*)"
+
 
 LONG_TEXT = 1 << 16
 """Longer pieces bypass the buffer."""

@@ -1,4 +1,4 @@
-"""Array views on which most movements, including reshapes, do not copy."""
+"""Elements as they are moved: an array, a splat, or a view that is copied later."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any, Final, SupportsIndex, cast
+from typing import TYPE_CHECKING, Any, Final, SupportsIndex, TypeAlias, Union, cast
 
 from typing_extensions import override
 
 from qdialect.algebra.blocked_copy import contiguous, contiguous_bytes, write
 from qdialect.algebra.regrouping import regroup
-from qdialect.support.lazy_numpy import np
-from qdialect.support.numpy_protocol import ArrayFunctions
+from qdialect.support.arguments import integer, integers, shown
+from qdialect.support.lazy_numpy import ArrayFunctions, np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
 
 MAX_RANK: Final = 64
 """The maximum rank of a numpy array."""
@@ -182,3 +183,150 @@ def _is_one_axis(steps: Sequence[tuple[int, int]]) -> bool:
     """
     moving = [step for step in steps if step[0] != 1]
     return all(outer == length * inner for (_, outer), (length, inner) in pairwise(moving))
+
+
+class Joined:
+    """
+    A concatenation of arrays along an axis, copied when its elements are first needed.
+
+    A concatenation built in many steps is copied only once.
+    """
+
+    def __init__(self, parts: Sequence[ArrayView | Joined], axis: int) -> None:
+        first, length = parts[0], sum(part.shape[axis] for part in parts)
+        self.axis = axis
+        self.shape: tuple[int, ...] = (*first.shape[:axis], length, *first.shape[axis + 1 :])
+        self.dtype: np.dtype[Any] = (first if isinstance(first, Joined) else first.factors).dtype
+        self._parts = [self._own(part) for part in parts]
+        self._is_part = False
+        self._view: ArrayView | None = None
+
+    def _own(self, part: ArrayView | Joined) -> ArrayView | Joined:
+        """
+        `part` itself, or its array if it already belongs to another concatenation.
+
+        Otherwise `x = concat(x, x)`, n times, would expand to 2**n parts.
+        """
+        if isinstance(part, Joined):
+            if part._is_part or part.axis != self.axis:
+                return part.view()
+            part._is_part = True
+        return part
+
+    def view(self) -> ArrayView:
+        """The elements; the first call copies them."""
+        if self._view is None:
+            arrays = [part.array() for part in self._flat_parts()]
+            self._view = ArrayView.of(np.concatenate(arrays, axis=self.axis))
+            self._parts.clear()
+        return self._view
+
+    def _flat_parts(self) -> list[ArrayView]:
+        flat: list[ArrayView] = []
+        pending = self._parts[::-1]
+        while pending:
+            part = pending.pop()
+            if isinstance(part, ArrayView):
+                flat.append(part)
+            elif part._view is not None:
+                flat.append(part._view)
+            else:
+                pending += part._parts[::-1]
+        return flat
+
+
+@dataclass(frozen=True)
+class Splat(ArrayFunctions):
+    """
+    A tensor of `shape` whose elements all equal `value`; it takes no memory.
+
+    It moves as an array does. Concatenation and padding return a splat without comparing
+    values: the caller checks that they are equal, see `Movement.keeps_splats`.
+    """
+
+    value: Any
+    """A numpy scalar. Floats and complex numbers are held as bits: an integer, or void."""
+
+    shape: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        """Normalize the fields. Raises TypeError, and ValueError for a negative length."""
+        value = self.value
+        if not isinstance(value, np.generic):
+            object.__setattr__(self, "value", _scalar(value))
+        elif (value := cast("np.generic[Any]", value)).dtype.kind not in "iuV":
+            raise TypeError(
+                f"the value of a splat must be an integer, but is {shown(value)}; a float "
+                "is given as its bits, an unsigned integer"
+            )
+        object.__setattr__(self, "shape", integers("shape", self.shape))
+        if any(length < 0 for length in self.shape):
+            raise ValueError(f"{list(self.shape)} is not a shape: a length is negative")
+
+    def transpose(self, axes: Sequence[int], /) -> Splat:
+        """Axis `i` of the result is axis `axes[i]`."""
+        return Splat(self.value, tuple(self.shape[axis] for axis in axes))
+
+    def reshape(self, shape: Sequence[int], /) -> Splat:
+        """The same elements as a tensor of `shape`."""
+        return Splat(self.value, tuple(shape))
+
+    def take(self, indices: NDArray[np.int64], axis: int) -> Splat:
+        """The positions `indices` of `axis`."""
+        before, after = self.shape[:axis], self.shape[axis + 1 :]
+        return Splat(self.value, (*before, len(indices), *after))
+
+    def __getitem__(self, slices: tuple[slice, ...], /) -> Splat:
+        """The elements in `slices`, one per axis."""
+        lengths = zip(slices, self.shape, strict=True)
+        return Splat(self.value, tuple(len(range(n)[positions]) for positions, n in lengths))
+
+    @classmethod
+    @override
+    def _concatenate(cls, parts: Sequence[Splat], axis: SupportsIndex = 0) -> Splat:
+        first, axis = parts[0], int(axis)
+        length = sum(part.shape[axis] for part in parts)
+        return Splat(first.value, (*first.shape[:axis], length, *first.shape[axis + 1 :]))
+
+    @override
+    def _broadcast_to(self, shape: Sequence[int]) -> Splat:
+        return Splat(self.value, tuple(shape))
+
+    @override
+    def _pad(self, pad_width: Sequence[tuple[int, int]], mode: str = "constant") -> Splat:
+        lengths = zip(self.shape, pad_width, strict=True)
+        return Splat(self.value, tuple(low + n + high for n, (low, high) in lengths))
+
+
+def _scalar(value: object) -> np.integer[Any]:
+    number = integer("the value of a splat", value)
+    try:
+        return np.int64(number) if number < 1 << 63 else np.uint64(number)
+    except OverflowError:
+        raise ValueError(f"the value of a splat must fit 64 bits, but is {number}") from None
+
+
+Elements: TypeAlias = Union["NDArray[Any]", Splat]
+"""The elements of a constant, in the form in which constants hold them."""
+
+
+Values: TypeAlias = Elements | ArrayView | Joined
+"""Elements after movements, possibly not copied yet."""
+
+
+def as_view(values: Values) -> ArrayView:
+    """`values` as a view of an array; a splat becomes a view of one element."""
+    if isinstance(values, ArrayView):
+        return values
+    if isinstance(values, Joined):
+        return values.view()
+    if isinstance(values, Splat):
+        values = np.broadcast_to(np.asarray(values.value), values.shape)
+    return ArrayView.of(values)
+
+
+def values_dtype(values: Values) -> np.dtype[Any]:
+    """The dtype of the elements."""
+    if isinstance(values, Splat):
+        return values.value.dtype
+    return (values.factors if isinstance(values, ArrayView) else values).dtype
