@@ -616,8 +616,8 @@ def pulled_back(
     """
     if 0 in (*operand, *moved.shape):
         return None
-    found = movement.undo(moved, operand)
-    return found if movement(found).first_difference(moved) is None else None
+    pulled = movement.undo(moved, operand)
+    return pulled if movement(pulled).first_difference(moved) is None else None
 
 
 def _inverse(permutation: Sequence[int]) -> tuple[int, ...]:

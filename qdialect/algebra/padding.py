@@ -286,7 +286,7 @@ class PadWith(Pad):
 
 def padding_of_codes(
     code: np.generic,
-    of: QuantizationParameters,
+    parameters: QuantizationParameters,
     wanted: QuantizationParameters,
     *,
     is_same_storage: bool,
@@ -294,17 +294,17 @@ def padding_of_codes(
     """
     The padding value given by one quantized element, for new positions that read `wanted`.
 
-    The element is stored as `code` and reads `of`. The result is that integer if storage, scale
+    The element is stored as `code` and reads `parameters`. The result is that integer if storage, scale
     and zero point are the same, and otherwise the number that the element dequantizes to.
     Raises PaddingError if that number is not known.
     """
-    if of.size != 1:
+    if parameters.size != 1:
         raise PaddingError("the padding is not one element")
-    if is_same_storage and wanted.size == 1 and _slot(of) == _slot(wanted):
+    if is_same_storage and wanted.size == 1 and _slot(parameters) == _slot(wanted):
         return Stored(code)
-    if of.expressed.precision > sys.float_info.mant_dig:
-        raise PaddingError(f"{of.expressed.name} has more digits than float64")
-    return Real(of.read(cast(IntArray, np.asarray(code))).item())
+    if parameters.expressed.precision > sys.float_info.mant_dig:
+        raise PaddingError(f"{parameters.expressed.name} has more digits than float64")
+    return Real(parameters.read(cast(IntArray, np.asarray(code))).item())
 
 
 def _slot(parameters: QuantizationParameters) -> Slot:
@@ -364,8 +364,8 @@ class ZeroPoints(NamedTuple):
     def bits(self) -> int | None:
         """The common bits of the zero points as a signed integer; None if they differ."""
         signed = StorageFormat(self.parameters.storage.width, signed=True)
-        found = np.unique(signed.wrap(self.parameters.expand()[1]))
-        return int(found[0]) if len(found) == 1 else None
+        distinct = np.unique(signed.wrap(self.parameters.expand()[1]))
+        return int(distinct[0]) if len(distinct) == 1 else None
 
     def are_read_as_zero(self) -> bool:
         """

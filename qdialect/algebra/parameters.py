@@ -213,11 +213,11 @@ class QuantizationParameters(SlotMap):
         """
         codes = integer_array("codes", codes)
         scales, zero_points = self.expand()
-        of = self.expressed.round
+        rounded = self.expressed.round
         with np.errstate(all="ignore"):
             stored = self.storage.wrap(codes).astype(np.float64)
-            difference = of(of(stored) - of(zero_points.astype(np.float64)))
-            return of(difference * scales)
+            difference = rounded(rounded(stored) - rounded(zero_points.astype(np.float64)))
+            return rounded(difference * scales)
 
     def store(
         self,
@@ -237,9 +237,9 @@ class QuantizationParameters(SlotMap):
         """
         numbers = number_array("numbers", numbers)
         scales, zero_points = self.expand()
-        of = self.expressed.round
+        rounded = self.expressed.round
         with np.errstate(all="ignore"):
-            shifted = of(of(numbers / scales) + of(zero_points.astype(np.float64)))
+            shifted = rounded(rounded(numbers / scales) + rounded(zero_points.astype(np.float64)))
         bounded = np.clip(rounding.round(shifted), minimum, maximum)
         return np.where(np.isnan(bounded), minimum, bounded).astype(np.int64)
 

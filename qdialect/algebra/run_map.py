@@ -220,12 +220,12 @@ class SlotMap(ArrayFunctions, ABC):
 
         Raises TooManySlotsError if there are too many of them.
         """
-        columns = zip(*(each.ends for each in maps), strict=True)
+        columns = zip(*(slot_map.ends for slot_map in maps), strict=True)
         ends = [np.unique(np.concatenate(column)) for column in columns]
-        check_slots(math.prod(map(len, ends)), sum([each.size for each in maps]))
+        check_slots(math.prod(map(len, ends)), sum([slot_map.size for slot_map in maps]))
         refined = list(maps)
         for axis, of_axis in enumerate(ends):
-            refined = [each._refine(axis, of_axis) for each in refined]
+            refined = [slot_map._refine(axis, of_axis) for slot_map in refined]
         return refined
 
     @property

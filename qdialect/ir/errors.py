@@ -74,14 +74,14 @@ def op_messages(error: BaseException) -> Sequence[tuple[Operation, str]]:
     xDSL stores neither in the exception that it raises, only in a note, as printed text of the
     module. If an error was caught and emitted again, the first op and message count.
     """
-    found: Diagnostic | None = None
+    diagnostic: Diagnostic | None = None
     step = error.__traceback__
     while step is not None:
         if step.tb_frame.f_code is Diagnostic.raise_exception.__code__:
             emitted = step.tb_frame.f_locals.get("self")
-            found = emitted if isinstance(emitted, Diagnostic) else found
+            diagnostic = emitted if isinstance(emitted, Diagnostic) else diagnostic
         step = step.tb_next
-    messages = {} if found is None else found.op_messages
+    messages = {} if diagnostic is None else diagnostic.op_messages
     return [(op, message) for op, of_op in messages.items() for message in of_op]
 
 
@@ -152,7 +152,7 @@ def verify_call(op: Operation, callee: Operation | None) -> None:
 def _without_symbols(cls: type[IRDLOperation]) -> OpDef:
     """The definition of a class of ops, without the verification of the symbols that they use."""
     definition = cls.get_irdl_definition()
-    traits = tuple(each for each in cls.traits if not isinstance(each, SymbolUserOpInterface))
+    traits = tuple(trait for trait in cls.traits if not isinstance(trait, SymbolUserOpInterface))
     return replace(definition, traits=OpTraits(lambda: traits))
 
 
@@ -184,5 +184,6 @@ def _takes_verify_nested_ops(cls: type[Operation]) -> bool | None:
         return None
     parameters = signature(cls.verify).parameters.values()
     return any(
-        each.name == "verify_nested_ops" or each.kind is each.VAR_KEYWORD for each in parameters
+        parameter.name == "verify_nested_ops" or parameter.kind is parameter.VAR_KEYWORD
+        for parameter in parameters
     )

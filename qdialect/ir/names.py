@@ -68,7 +68,7 @@ def names_in(top: Operation) -> Iterator[str]:
         named += op.results
         for block in (block for region in op.regions for block in region.blocks):
             named += (block, *block.args)
-    return (name for each in named if (name := each.name_hint) is not None)
+    return (name for owner in named if (name := owner.name_hint) is not None)
 
 
 _SYMBOLS: Final = re.compile(r'@(?:"([^"]*)"|([\w$.-]+))')
@@ -110,13 +110,13 @@ def symbols_used_by(op: Operation) -> Iterator[str]:
 
 def symbols_of(module: ModuleOp) -> dict[str, Operation]:
     """The ops at the top level of a module that define symbols, by name."""
-    found: dict[str, Operation] = {}
+    symbols: dict[str, Operation] = {}
     for op in module.ops:
         interface = op.get_trait(SymbolOpInterface)
         name = None if interface is None else interface.get_sym_attr_name(op)
         if name is not None:
-            found.setdefault(name.data, op)
-    return found
+            symbols.setdefault(name.data, op)
+    return symbols
 
 
 def rename_as_identifiers(module: ModuleOp) -> None:
@@ -133,7 +133,7 @@ def rename_as_identifiers(module: ModuleOp) -> None:
             stem = re.sub("[^A-Za-z0-9_]+", "_", name).strip("_") or "main"
             stem = f"_{stem}" if stem[0].isdigit() else stem
             numbered = chain([stem], map(f"{stem}_{{}}".format, count(1)))
-            names[name] = next(each for each in numbered if each not in taken)
+            names[name] = next(candidate for candidate in numbered if candidate not in taken)
             taken.add(names[name])
     if not names:
         return

@@ -125,8 +125,8 @@ class BlobStorage(OpAsmDialectInterface):
 
         A malformed blob is given as its text.
         """
-        found = ((key, self.find(key) or self.lookup(key)) for key in keys)
-        return {key: resource for key, resource in found if resource}
+        resources = ((key, self.find(key) or self.lookup(key)) for key in keys)
+        return {key: resource for key, resource in resources if resource}
 
     @override
     def build_resources(self, keys: Iterable[str]) -> dict[str, str]:
@@ -286,8 +286,8 @@ def take_in_resources(
     Raises ValueError for a resource that cannot be read.
     """
     for op in module.walk():
-        for held in (op.properties, op.attributes):
-            for key, attribute in held.items():
+        for attributes in (op.properties, op.attributes):
+            for key, attribute in attributes.items():
                 if not isinstance(attribute, DenseResourceAttr):
                     continue
                 type = cast(Attribute, attribute.type)
@@ -301,4 +301,4 @@ def take_in_resources(
                         f"{attribute} cannot become a dense elements attribute: {reason}; pass a "
                         "context to keep it as a resource"
                     )
-                held[key] = dense_elements(values, cast(AnyDenseElement, element_type))
+                attributes[key] = dense_elements(values, cast(AnyDenseElement, element_type))

@@ -53,7 +53,7 @@ def offset_in_json(text: str, path: Sequence[str | int]) -> int:
     decode = json.JSONDecoder().raw_decode
     offset = inner = _skipped(text, 0)
     for step in path:
-        found: tuple[int, int] | None = None
+        member: tuple[int, int] | None = None
         position, is_object, at = 0, text[inner] == "{", _skipped(text, inner + 1)
         while text[at] not in "]}":
             name: Any = position
@@ -62,14 +62,14 @@ def offset_in_json(text: str, path: Sequence[str | int]) -> int:
                 name, at = decode(text, at)
                 at = _skipped(text, _skipped(text, at) + len(":"))
             if name == step:
-                found = start, at
+                member = start, at
             at = _skipped(text, decode(text, at)[1])
             position += 1
             if text[at] == ",":
                 at = _skipped(text, at + 1)
-        if found is None:
+        if member is None:
             break
-        offset, inner = found
+        offset, inner = member
         if text[inner] not in "{[":
             break
     return offset

@@ -23,7 +23,7 @@ def operand(given: object) -> SSAValue:
 def operands(given: object) -> list[SSAValue]:
     """A sequence of values or ops as values: see `operand`. Raises TypeError."""
     if isinstance(given, Sequence) and not isinstance(given, str):
-        return [operand(each) for each in cast("Sequence[object]", given)]
+        return [operand(value) for value in cast("Sequence[object]", given)]
     raise TypeError(f"operands must be a sequence of values, not {shown(cast(object, given))}")
 
 

@@ -471,7 +471,9 @@ class StatisticsOp(VerifiedByAttributes):
     @override
     def verify_(self) -> None:
         type = self.input.type
-        if type == (of := element_type_or_self(type)) or not isinstance(of, AnyFloat):
+        if type == (element_type := element_type_or_self(type)) or not isinstance(
+            element_type, AnyFloat
+        ):
             raise VerifyException(
                 f"'{self.name}' op operand #0 must be tensor of floating-point values, "
                 f"but got '{type}'"

@@ -45,21 +45,25 @@ def composed(
     if keeping_attribute_of(op) is not None:
         return None
     if not isinstance(op, ConcatOp):
-        found = _compose(op, operands, known, may_pass)
+        composition = _compose(op, operands, known, may_pass)
     elif _is_inlined(op):
         # The concat that uses it inlines all operands at once; doing so step by step is quadratic.
         return None
     else:
-        found = Composition(op.movement, _inline_concats(op, operands, may_pass))
-    if found is None or list(found.operands) == list(operands) or op.result in found.operands:
+        composition = Composition(op.movement, _inline_concats(op, operands, may_pass))
+    if (
+        composition is None
+        or list(composition.operands) == list(operands)
+        or op.result in composition.operands
+    ):
         return None
-    return found if _is_valid(op, found) else None
+    return composition if _is_valid(op, composition) else None
 
 
 def simplified(op: ShapeOp, operands: Sequence[SSAValue]) -> ShapeOp | None:
     """The op that replaces `op` by its composition; None if there is none."""
-    found = composed(op, operands, {})
-    return None if found is None else found.op_for(op, found.operands)
+    composition = composed(op, operands, {})
+    return None if composition is None else composition.op_for(op, composition.operands)
 
 
 def _compose(
@@ -78,16 +82,16 @@ def _compose(
     return None if both is None else Composition(both, inputs)
 
 
-def _is_valid(op: ShapeOp, found: Composition) -> bool:
+def _is_valid(op: ShapeOp, composition: Composition) -> bool:
     """
     Whether the composed op verifies: dynamic lengths between two ops may hide that it does not.
     """
-    *types, result = [uniform_tensor(value.type) for value in (*found.operands, op.result)]
+    *types, result = [uniform_tensor(value.type) for value in (*composition.operands, op.result)]
     between = [uniform_tensor(operand.type) for operand in op.operands]
     if all(type.has_static_shape() for type in (*types, *between, result)):
         return True
     try:
-        verify_movement(found.movement, types, result)
+        verify_movement(composition.movement, types, result)
     except VerifyException:
         return False
     return True

@@ -67,8 +67,8 @@ def _held_type(type: QuantizedTensor) -> TensorType[IntegerType]:
     """The type of the attribute that a constant of `type` holds."""
     if (known := _KNOWN_HELD_TYPES.get(type)) is not None:
         return known
-    held = TensorType(element_type_of(type.element_type), type.get_shape())
-    return _KNOWN_HELD_TYPES.add(type, held, type.element_type.scales.size)
+    attribute_type = TensorType(element_type_of(type.element_type), type.get_shape())
+    return _KNOWN_HELD_TYPES.add(type, attribute_type, type.element_type.scales.size)
 
 
 def verify_in_range(elements: Elements, type: StoredType) -> None:
@@ -180,11 +180,11 @@ class ConstantOp(VerifiedByAttributes, HasFolderInterface, ListsElements):
         elements.
         """
         value = self.properties.get("value")
-        held = repr(value)
+        text = repr(value)
         if isinstance(value, DenseIntOrFPElementsAttr):
-            held = f"<{len(value.data.data)} bytes of {value.get_element_type()}>"
+            text = f"<{len(value.data.data)} bytes of {value.get_element_type()}>"
         return (
-            f"<{type(self).__name__} {id(self)}(value={held}, result_types={self.result_types!r}, "
+            f"<{type(self).__name__} {id(self)}(value={text}, result_types={self.result_types!r}, "
             f"attributes={self.attributes!r})>"
         )
 
@@ -240,7 +240,7 @@ class ConstantOp(VerifiedByAttributes, HasFolderInterface, ListsElements):
         if not isinstance(element_type, StoredType) or not _allows_all(element_type):
             return None
         # The storage range is that of the type, so no element needs a check.
-        others = (held for name, held in self.properties.items() if name != "value")
+        others = (attribute for name, attribute in self.properties.items() if name != "value")
         return *verified_parts(types[0]), cast(DenseElementsAttr, value).type, *others
 
     @classmethod
@@ -248,7 +248,7 @@ class ConstantOp(VerifiedByAttributes, HasFolderInterface, ListsElements):
     def parse(cls, parser: Parser) -> ConstantOp:
         attributes = parser.parse_optional_attr_dict()
         start = parser.pos
-        held = (
+        literal = (
             parse_optional_plain_list(parser)
             or _parse_optional_resource(parser)
             or DenseLiteral.parse(parser)
@@ -262,7 +262,7 @@ class ConstantOp(VerifiedByAttributes, HasFolderInterface, ListsElements):
             parser.raise_error(f"result {error}", position)
         if DYNAMIC_INDEX in type.get_shape():
             parser.raise_error("a constant must have a static shape", position)
-        value = _value_of(held, type, parser, start)
+        value = _value_of(literal, type, parser, start)
         return cls.create(result_types=[type], properties={"value": value}, attributes=attributes)
 
     @override
@@ -313,7 +313,10 @@ def _integers_of_sign(width: int, is_signed: bool) -> IntegerType:
 
 
 def _value_of(
-    held: re.Match[str] | str | DenseLiteral, type: QuantizedTensor, parser: Parser, start: Position
+    literal: re.Match[str] | str | DenseLiteral,
+    type: QuantizedTensor,
+    parser: Parser,
+    start: Position,
 ) -> DenseElementsAttr | DenseResourceAttr:
     """
     The attribute of a constant of `type`, from the literal `held` that was parsed at `start`.
@@ -322,17 +325,17 @@ def _value_of(
     """
     held_type = _held_type(type)
     storage = held_type.element_type
-    if isinstance(held, str):
-        return DenseResourceAttr.from_params(held, held_type)
-    if isinstance(held, re.Match):
-        data = bytes_of_plain_list(held[1], _listed_type(type), type.get_shape())
+    if isinstance(literal, str):
+        return DenseResourceAttr.from_params(literal, held_type)
+    if isinstance(literal, re.Match):
+        data = bytes_of_plain_list(literal[1], _listed_type(type), type.get_shape())
         if data is not None:
             return dense_of_bytes(held_type, data)
         end = parser.pos
         resume_from(parser, start)
-        held = DenseLiteral.parse(parser)
+        literal = DenseLiteral.parse(parser)
         resume_from(parser, end)
-    return dense_elements(held.to_values(parser, storage, type.get_shape()), storage)
+    return dense_elements(literal.to_values(parser, storage, type.get_shape()), storage)
 
 
 def _parse_optional_resource(parser: Parser) -> str | None:

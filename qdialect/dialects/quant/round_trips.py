@@ -57,8 +57,8 @@ def first_change(
     """
     key = type, rounding, is_in_range
     if (known := _KNOWN_CHANGES.get(key)) is None:
-        found = _first_change(type, rounding, is_in_range=is_in_range)
-        known = _KNOWN_CHANGES.add(key, (found,), type.scales.size)
+        change = _first_change(type, rounding, is_in_range=is_in_range)
+        known = _KNOWN_CHANGES.add(key, (change,), type.scales.size)
     return known[0]
 
 

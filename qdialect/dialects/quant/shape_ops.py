@@ -195,15 +195,15 @@ class ShapeOp(
     def movement_to(self, shape: Shape) -> Movement:
         """The movement of this op with the result shape `shape`. Raises MovementError."""
         names = _properties_of(self.MOVEMENT)
-        held = [self.properties[name] for name in names]
-        key = (self.MOVEMENT, shape, *map(id, held))
+        attributes = [self.properties[name] for name in names]
+        key = (self.MOVEMENT, shape, *map(id, attributes))
         if (known := _KNOWN_MOVEMENTS.get(key)) is not None:
             return known[0]
-        values: dict[str, Any] = dict(zip(names, map(_from_property, held), strict=True))
+        values: dict[str, Any] = dict(zip(names, map(_from_property, attributes), strict=True))
         if len(names) < len(_fields_of(self.MOVEMENT)):
             values["shape"] = shape
         movement = self.MOVEMENT(**values)
-        return _KNOWN_MOVEMENTS.add(key, (movement, held), movement.size)[0]
+        return _KNOWN_MOVEMENTS.add(key, (movement, attributes), movement.size)[0]
 
     @property
     def movement(self) -> Movement:

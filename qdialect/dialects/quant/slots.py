@@ -134,8 +134,8 @@ class Slots:
     def __repr__(self) -> str:
         """The text of the slots, or only their number if there are many."""
         count = math.prod(self.shape)
-        held = self.text if count <= _MAX_SHOWN_SLOTS else f"{count} slots of shape {self.shape}"
-        return f"Slots({self.granularity.value}{self.axes_text}, {held})"
+        text = self.text if count <= _MAX_SHOWN_SLOTS else f"{count} slots of shape {self.shape}"
+        return f"Slots({self.granularity.value}{self.axes_text}, {text})"
 
     @cached_property
     def scales(self) -> FloatArray:
@@ -321,7 +321,9 @@ def _scale_texts(scales: FloatArray, format: FloatFormat) -> NDArray[np.uint8]:
 def _zero_point_texts(zero_points: IntArray) -> NDArray[np.uint8]:
     """As `:3`, and nothing for zero; each is a row of characters, where a zero byte is none."""
     distinct, places = np.unique(zero_points, return_inverse=True)
-    return _bytes_table([f":{each}" if each else "" for each in distinct.tolist()])[places]
+    return _bytes_table(
+        [f":{zero_point}" if zero_point else "" for zero_point in distinct.tolist()]
+    )[places]
 
 
 def _bytes_table(texts: list[str]) -> NDArray[np.uint8]:

@@ -277,14 +277,14 @@ class UniformQuantizedType(StoredType):
         blocks = [
             (axis, block) for axis, block in enumerate(coarse.block_sizes) if scales.shape[axis] > 1
         ]
-        of = self.storage, self.expressed_type
+        storage_and_expressed = self.storage, self.expressed_type
         if not blocks:
             slots = Slots.per_tensor(scales.item(), zero_points.item())
         elif len(blocks) == 1 and blocks[0][1] == 1:
             slots = Slots.per_axis(blocks[0][0], scales, zero_points)
         else:
-            slots = self._sub_channel_slots(*of, blocks, scales, zero_points)
-        return self.of_slots(*of, slots)
+            slots = self._sub_channel_slots(*storage_and_expressed, blocks, scales, zero_points)
+        return self.of_slots(*storage_and_expressed, slots)
 
     def with_repeated_parameters(
         self, parameters: QuantizationParameters, axis: int

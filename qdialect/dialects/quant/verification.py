@@ -110,8 +110,8 @@ def verify_fits(tensor: QuantizedTensor, end: str) -> None:
         message = f"{end} type does not fit its shape: {error}"
         if type.granularity is Granularity.PER_AXIS:
             (axis,) = type.quantized_dimensions
-            of = f"length {shape[axis]}" if axis < len(shape) else f"rank {len(shape)}"
-            message += f" (axis {axis} of {of}, {type.scales.size} scales)"
+            length = f"length {shape[axis]}" if axis < len(shape) else f"rank {len(shape)}"
+            message += f" (axis {axis} of {length}, {type.scales.size} scales)"
         raise VerifyException(message) from None
 
 
