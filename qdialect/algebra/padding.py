@@ -294,8 +294,8 @@ def padding_of_codes(
     """
     The padding value given by one quantized element, for new positions that read `wanted`.
 
-    The element is stored as `code` and reads `parameters`. The result is that integer if storage, scale
-    and zero point are the same, and otherwise the number that the element dequantizes to.
+    The element is stored as `code` and reads `parameters`. The result is that integer if storage,
+    scale and zero point are the same, and otherwise the number that the element dequantizes to.
     Raises PaddingError if that number is not known.
     """
     if parameters.size != 1:
