@@ -21,6 +21,7 @@ from qdialect.ops.attributes import (
     integers_of,
     lists_of,
     padded,
+    reshaped,
     shape_in,
     shape_of,
     static_shape_of,
@@ -36,11 +37,6 @@ _SLICE_LISTS = ("static_offsets", "static_sizes", "static_strides")
 _PAD_LISTS = ("static_low", "static_high")
 
 
-def _reshape(op: Operation, operands: Operands) -> Movements:
-    # If the result is static, the shape operand is redundant.
-    return Movements(op.operands[:1], [Reshape(shape_of(op.results[0]))])
-
-
 def _expand_shape(op: Operation, operands: Operands) -> Movements:
     # Older texts do not have it.
     if find_attribute(op, "static_output_shape") is not None:
@@ -49,7 +45,7 @@ def _expand_shape(op: Operation, operands: Operands) -> Movements:
             n not in (own, DYNAMIC) for n, own in zip(stated, shape_of(op.results[0]), strict=True)
         ):
             raise Refusal(RefusalCode.UNKNOWN_OP, "its output_shape is not the shape of its type")
-    return _reshape(op, operands)
+    return reshaped(op, operands)
 
 
 def _reshape_again(op: Operation, operand: SSAValue, type: Attribute) -> list[Operation]:
@@ -109,7 +105,7 @@ _SCALARS = "it reads or makes scalars, not only tensors"
 MODELS = OpModels(
     "tensor",
     {
-        "reshape": _exact(movement=_reshape, run_time_shape=shape_in(1), rule=shared(0)),
+        "reshape": _exact(movement=reshaped, run_time_shape=shape_in(1), rule=shared(0)),
         "expand_shape": _exact(
             movement=_expand_shape,
             run_time_shape=lambda operands: operands.lists["static_output_shape"],
@@ -117,7 +113,7 @@ MODELS = OpModels(
             write_reshape=_reshape_again,
             rule=shared(0),
         ),
-        "collapse_shape": _exact(movement=_reshape, write_reshape=_reshape_again, rule=shared(0)),
+        "collapse_shape": _exact(movement=reshaped, write_reshape=_reshape_again, rule=shared(0)),
         "extract_slice": _exact(
             movement=_extract_slice,
             run_time_shape=lambda operands: operands.lists["static_sizes"],

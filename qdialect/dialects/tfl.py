@@ -12,8 +12,6 @@ from xdsl.ir import Operation
 
 from qdialect.algebra.joins import Concat
 from qdialect.algebra.movement import (
-    BroadcastInDim,
-    Reshape,
     Reverse,
     Slice,
     Transpose,
@@ -22,7 +20,9 @@ from qdialect.algebra.padding import Pad
 from qdialect.ops.attributes import (
     attribute_of,
     axis_of,
+    broadcast_trailing,
     integer_of,
+    reshaped,
     shape_of,
     static_shape_of,
     taken,
@@ -44,11 +44,6 @@ def _transpose(op: Operation, operands: Operands) -> Movements:
     return Movements(op.operands[:1], [Transpose(_list(operands.integers(op.operands[1])))])
 
 
-def _reshape(op: Operation, operands: Operands) -> Movements:
-    # If the result is static, the operand with its shape is redundant.
-    return Movements(op.operands[:1], [Reshape(shape_of(op.results[0]))])
-
-
 def _slice(op: Operation, operands: Operands) -> Movements:
     offsets, sizes = _list(operands.integers(op.operands[1])), static_shape_of(op.results[0])
     return Movements(op.operands[:1], [Slice(offsets, sizes, (1,) * len(sizes))])
@@ -63,11 +58,6 @@ def _concatenation(op: Operation, operands: Operands) -> Movements:
 
 def _reverse(op: Operation, operands: Operands) -> Movements:
     return Movements(op.operands[:1], [Reverse(_axes(op, operands))])
-
-
-def _broadcast_to(op: Operation, operands: Operands) -> Movements:
-    movement = BroadcastInDim.trailing(shape_of(op.operands[0]), shape_of(op.results[0]))
-    return Movements(op.operands[:1], [movement])
 
 
 def _gather(op: Operation, operands: Operands) -> Movements:
@@ -101,11 +91,11 @@ MODELS = OpModels(
         "quantize": OpModel(cast=CastReads.CODES),
         "dequantize": OpModel(cast=CastReads.NUMBERS),
         "transpose": OpModel(movement=_transpose),
-        "reshape expand_dims squeeze": OpModel(movement=_reshape),
+        "reshape expand_dims squeeze": OpModel(movement=reshaped),
         "slice": OpModel(movement=_slice),
         "concatenation": OpModel(movement=_concatenation),
         "reverse_v2": OpModel(movement=_reverse),
-        "broadcast_to": OpModel(movement=_broadcast_to),
+        "broadcast_to": OpModel(movement=broadcast_trailing),
         "gather": OpModel(movement=_gather),
         "pad": OpModel(movement=_pad),
     },

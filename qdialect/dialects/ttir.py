@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
-from qdialect.algebra.movement import Reshape, Reverse, Slice, Transpose
-from qdialect.ops.attributes import integer_of, integers_of, shape_of
+from qdialect.algebra.movement import Reverse, Slice, Transpose
+from qdialect.ops.attributes import integer_of, integers_of, reshaped, shape_of
 from qdialect.ops.model import OpModel, OpModels
 from qdialect.ops.models import CastReads, Movements, Operands
 
@@ -23,10 +23,6 @@ def _transpose(op: Operation, operands: Operands) -> Movements:
     one, other = integer_of(op, "dim0"), integer_of(op, "dim1")
     order[one], order[other] = order[other], order[one]
     return Movements(op.operands[:1], [Transpose(tuple(order))])
-
-
-def _reshape(op: Operation, operands: Operands) -> Movements:
-    return Movements(op.operands[:1], [Reshape(shape_of(op.results[0]))])
 
 
 def _reverse(op: Operation, operands: Operands) -> Movements:
@@ -46,7 +42,7 @@ MODELS = OpModels(
         "dequantize": OpModel(cast=CastReads.NUMBERS),
         "permute": OpModel(movement=_permute),
         "transpose": OpModel(movement=_transpose),
-        "reshape squeeze unsqueeze": OpModel(movement=_reshape),
+        "reshape squeeze unsqueeze": OpModel(movement=reshaped),
         "reverse": OpModel(movement=_reverse),
         "slice_static": OpModel(movement=_slice),
     },

@@ -41,6 +41,7 @@ from xdsl.rewriter import InsertPoint
 
 from qdialect.algebra.movement import DYNAMIC, Shape
 from qdialect.algebra.views import Splat, Values, as_view
+from qdialect.dialects.iree_linalg_ext import DEQUANTIZE_AFFINE, indexing_maps
 from qdialect.dialects.quant.casts import DequantizeCastOp, StorageCastOp
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.dialects.upstream.arith import SIToFPOp, UIToFPOp
@@ -56,7 +57,6 @@ from qdialect.ops.interface import (
     find_attribute,
 )
 from qdialect.ops.reading import Constants
-from qdialect.shape_ops.iree_linalg_ext import DEQUANTIZE_AFFINE, indexing_maps
 from qdialect.support.lazy_numpy import np
 from qdialect.support.memory import MemoryBudget, MemoryLimitError
 

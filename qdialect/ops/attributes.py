@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from xdsl.dialects.builtin import (
@@ -38,7 +38,7 @@ from qdialect.ir.elements import (
     has_signedness,
 )
 from qdialect.ir.value_types import tensor_parts
-from qdialect.ops.models import Operands, RunTimeShape
+from qdialect.ops.models import Movements, Operands, RunTimeShape, ShapeOpModel
 from qdialect.ops.refusals import Refusal, RefusalCode
 from qdialect.support.lazy_numpy import np
 from qdialect.support.memory import BoundedCache
@@ -253,6 +253,22 @@ def shape_in(number: int) -> RunTimeShape:
         DYNAMIC if length < 0 else length
         for length in operands.integers(number).reshape(-1).tolist()
     ]
+
+
+def moves(read: Callable[[Any], Movement]) -> ShapeOpModel:
+    """All operands are moved by one movement, which attributes of the op say."""
+    return lambda op, operands: Movements(op.operands, [read(op)])
+
+
+def reshaped(op: Operation, operands: Operands) -> Movements:
+    """The first operand gets the shape of the result; another operand with that is redundant."""
+    return Movements(op.operands[:1], [Reshape(shape_of(op.results[0]))])
+
+
+def broadcast_trailing(op: Operation, operands: Operands) -> Movements:
+    """The first operand is broadcast to the shape of the result as in numpy."""
+    source, result = shape_of(op.operands[0]), shape_of(op.results[0])
+    return Movements(op.operands[:1], [BroadcastInDim.trailing(source, result)])
 
 
 def padded(

@@ -1,8 +1,7 @@
 """
 Integers that a module computes from constants, such as the positions that a gather takes.
 
-Exporters add the length of an axis to negative positions, or multiply an iota by a step. A function
-is registered for the name of an op, in the file of its dialect.
+Exporters add the length of an axis to negative positions, or multiply an iota by a step.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from qdialect.ops.interface import (
     name_of,
     read_movements,
 )
-from qdialect.ops.model import add_to_models, model_named
+from qdialect.ops.model import OnElements, imported, model_named
 from qdialect.ops.models import Operands
 from qdialect.support.lazy_numpy import np
 
@@ -49,16 +48,6 @@ _MOST_ELEMENTS: Final = 1 << 16
 """Positions are few; what takes longer to compute is left to the run."""
 
 
-def integer_function(*names: str) -> Callable[[IntegerFunction], IntegerFunction]:
-    """Register the function of ops of these names, which have no side effects and one result."""
-
-    def register(function: IntegerFunction) -> IntegerFunction:
-        add_to_models(*names, integers=function)
-        return function
-
-    return register
-
-
 def nonzero_as_true(op: Operation, numbers: Integers) -> Integers:
     """What an op makes of numbers: if its results are truth values, all but 0 are true."""
     type = element_type_or_self(op.results[0].type)
@@ -76,10 +65,23 @@ def integers_from(op: Operation, start: int, limit: int, step: int) -> Integers:
 
 def integers_of_op(op: Operation, operands: Sequence[Integers]) -> Integers:
     """The integers that an op computes from its operands. Raises Refusal."""
-    function = model_named(name_of(op)).integers
-    if function is None:
+    if not computes_integers(op):
         raise Refusal(RefusalCode.DYNAMIC_SHAPE, f"'{name_of(op)}' computes them")
-    return _wrapped(function(op, operands), element_type_or_self(op.results[0].type))
+    return _wrapped(_computed(op, operands), element_type_or_self(op.results[0].type))
+
+
+def _computed(op: Operation, operands: Sequence[Integers]) -> NDArray[Any]:
+    model = model_named(name_of(op))
+    function = model.integers
+    if function is True:
+        function = cast(OnElements, model.run).integers
+    if not isinstance(function, str):
+        return cast(IntegerFunction, function)(op, operands)
+    on_elements = imported(function)
+    # Functions of numpy write to further operands.
+    if len(operands) != getattr(on_elements, "nin", len(operands)):
+        raise Refusal(RefusalCode.UNKNOWN_OP, f"it has {len(operands)} operands")
+    return on_elements(*operands)
 
 
 def computes_integers(op: Operation) -> bool:
@@ -105,9 +107,10 @@ def computed_integers(value: SSAValue, operands: Operands) -> Integers:
         if np.prod(static_shape_of(each), dtype=object) > _MOST_ELEMENTS:
             raise Refusal(RefusalCode.DYNAMIC_SHAPE, "an operand that must be constant is large")
         try:
-            of = [known[operand] for operand in op.operands]
-            function = model_named(name_of(op)).integers
-            found = _moved(op, known, operands) if function is None else function(op, of)
+            if computes_integers(op):
+                found = _computed(op, [known[operand] for operand in op.operands])
+            else:
+                found = _moved(op, known, operands)
             if found.shape != static_shape_of(each):
                 raise Refusal(
                     RefusalCode.UNKNOWN_OP, "its result does not have the shape of its type"

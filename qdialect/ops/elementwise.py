@@ -3,14 +3,13 @@ Element-wise ops: the operands that each element of the result is computed from.
 
 Exporters dequantize by arithmetic: an integer weight is converted, a zero point subtracted, and a
 scale multiplied, each by an op of its own or in the body of one. A movement commutes with every
-element-wise op, so the arithmetic is known here as a term, whatever dialect it is written in. A
-reader is registered for the name of an op, as a shape op's model is.
+element-wise op, so the arithmetic is known here as a term, whatever dialect it is written in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar, cast
+from collections.abc import Mapping, Sequence
+from typing import cast
 
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -32,43 +31,24 @@ from qdialect.ops.interface import (
     name_of,
     op_model,
 )
-from qdialect.ops.model import add_to_models, model_named
+from qdialect.ops.model import model_named
 from qdialect.ops.models import Operands
 from qdialect.ops.terms import (
     Apply,
     Arithmetic,
-    BroadcastWriter,
     Elementwise,
     ElementwiseModel,
     ElementwiseReader,
-    ElementwiseWriter,
     Input,
-    ReshapeWriter,
     Scalar,
     SmallOperand,
     Term,
 )
 
-ReaderT = TypeVar("ReaderT", bound=ElementwiseReader)
 
-
-def elementwise_op(
-    *names: str,
-    write: ElementwiseWriter,
-    keeps_rank: bool = False,
-    aligns: bool = False,
-    has_axis: bool = False,
-) -> Callable[[ReaderT], ReaderT]:
-    """Register a function as the reader of the element-wise ops of these names."""
-
-    def register(read: ReaderT) -> ReaderT:
-        for name in names:
-            broadcasts = write is not write_like
-            model = ElementwiseModel(read, write, keeps_rank, aligns, has_axis, broadcasts)
-            add_to_models(name, term=model)
-        return read
-
-    return register
+def unbroadcast(read: ElementwiseReader) -> ElementwiseModel:
+    """The model of ops of operands that have the shape of the result."""
+    return ElementwiseModel(read, write_like, broadcasts=False)
 
 
 def elementwise_model_of(op: Operation) -> ElementwiseModel | None:
@@ -106,32 +86,6 @@ def read_elementwise(op: Operation, operands: Operands) -> Elementwise:
     if not read.operands:
         raise Refusal(RefusalCode.ARITHMETIC, "it reads no tensor")
     return read
-
-
-BroadcastWriterT = TypeVar("BroadcastWriterT", bound=BroadcastWriter)
-
-
-def broadcast_writer(*names: str) -> Callable[[BroadcastWriterT], BroadcastWriterT]:
-    """Register a function that writes broadcasts of these names again."""
-
-    def register(write: BroadcastWriterT) -> BroadcastWriterT:
-        add_to_models(*names, write_broadcast=write)
-        return write
-
-    return register
-
-
-ReshapeWriterT = TypeVar("ReshapeWriterT", bound=ReshapeWriter)
-
-
-def reshape_writer(*names: str) -> Callable[[ReshapeWriterT], ReshapeWriterT]:
-    """Register a function that writes reshapes of these names again."""
-
-    def register(write: ReshapeWriterT) -> ReshapeWriterT:
-        add_to_models(*names, write_reshape=write)
-        return write
-
-    return register
 
 
 def is_reshape(op: Operation) -> bool:
@@ -267,7 +221,7 @@ def axes_from_last(values: Sequence[SSAValue], shape: Shape) -> tuple[tuple[int 
     return tuple(axes)
 
 
-def converted(op: Operation) -> Elementwise:
+def converted(op: Operation, operands: Operands) -> Elementwise:
     """An op that converts each element of its operand. Raises Refusal if that is not known."""
     types = [element_type_or_self(value.type) for value in (*op.operands, *op.results)]
     arithmetic = conversion(*types)

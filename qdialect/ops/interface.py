@@ -4,16 +4,15 @@ How passes read ops: shape ops as movements, constants, and casts.
 Ops of other dialects have external models, as MLIR calls them: functions that read the ops of one
 name. The dialect of an op need not be registered.
 
-The models that come with qdialect are tables in `qdialect.dialects`, and in files of this package
-named after dialects. `qdialect.ops.model` registers those of a compiler.
+The models that come with qdialect are tables in `qdialect.dialects`. `qdialect.ops.model` registers
+those of a compiler.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
-from typing import Final, NamedTuple, cast
+from typing import Final, cast
 
 from xdsl.dialects.builtin import (
     IntegerAttr,
@@ -28,9 +27,8 @@ from qdialect.ir.errors import message_of
 from qdialect.ir.value_types import register_tensor_type as register_tensor_type
 from qdialect.ops.model import (
     NOTHING,
+    Carrier,
     OpModel,
-    add_to_models,
-    import_models,
     model_named,
     models_for_all,
     models_in_use,
@@ -43,28 +41,13 @@ from qdialect.ops.models import (
     DialectTraits,
     Movements,
     Operands,
-    RunTimeShape,
     ShapeOpInterface,
     ShapeOpModel,
-    ShapeOpModelT,
 )
 from qdialect.ops.refusals import NoSuchMovementError as NoSuchMovementError
 from qdialect.ops.refusals import Refusal as Refusal
 from qdialect.ops.refusals import RefusalCode as RefusalCode
 from qdialect.support.memory import registered_cache
-
-
-class Carrier(NamedTuple):
-    """How ops of one name, such as `torch.operator`, stand for ops that an attribute names."""
-
-    attribute: str
-    """The attribute with the name of the op that it stands for."""
-
-    prefixes: Mapping[str, str]
-    """For each dialect of such ops, the prefix of the names of their attributes."""
-
-
-_CARRIERS: Final[dict[str, Carrier]] = {}
 
 _KEEPING_ATTRIBUTES: Final = frozenset(
     {
@@ -75,47 +58,6 @@ _KEEPING_ATTRIBUTES: Final = frozenset(
         "sdy.sharding",
     }
 )
-
-
-def shape_op(
-    name: str,
-    *,
-    run_time_shape: RunTimeShape | None = None,
-    static_lists: Sequence[str] = (),
-) -> Callable[[ShapeOpModelT], ShapeOpModelT]:
-    """
-    Register a function as the model of the ops of that name, in place of any before it.
-
-    For ops with lengths that are only known at run time, `run_time_shape` returns the shape of the
-    result, and `static_lists` are the attributes whose dynamic entries are operands.
-    """
-
-    def register(model: ShapeOpModelT) -> ShapeOpModelT:
-        lists = tuple(static_lists)
-        add_to_models(name, movement=model, run_time_shape=run_time_shape, static_lists=lists)
-        return model
-
-    return register
-
-
-def register_constant(name: str, elements: str) -> None:
-    """Register an op without operands whose result has the elements of an attribute."""
-    add_to_models(name, constant=elements)
-
-
-def register_list(name: str) -> None:
-    """Register an op whose result is the list of its operands, which are integers."""
-    add_to_models(name, is_list=True)
-
-
-def register_carrier(name: str, attribute: str, prefixes: Mapping[str, str]) -> None:
-    """
-    Have ops of one name be read as those that an attribute names.
-
-    `prefixes` are the dialects of these, and the prefixes of the names of their attributes.
-    """
-    _CARRIERS[name] = Carrier(attribute, prefixes)
-    _carrier.cache_clear()
 
 
 def keeping_attribute_of(op: Operation) -> str | None:
@@ -240,14 +182,6 @@ def _of_class(cls: type[Operation], model: OpModel) -> OpModel:
     return replace(model, movement=_own_movements) if issubclass(cls, ShapeOpInterface) else model
 
 
-@registered_cache
-@cache
-def _carrier(name: str) -> Carrier | None:
-    """How unregistered ops of that name stand for others, if they do."""
-    import_models(name.partition(".")[0])
-    return _CARRIERS.get(name)
-
-
 def _carried(op: Operation, name: str, carrier: Carrier) -> tuple[str, str]:
     """The name that an op of `name` is read by, and the prefix of those of its attributes."""
     held = op.properties.get(carrier.attribute, op.attributes.get(carrier.attribute))
@@ -263,7 +197,7 @@ def _attribute_key(op: Operation, name: str) -> str:
     if op.name != UnregisteredOp.name:
         return name
     own = cast(UnregisteredOp, op).op_name.data
-    if (carrier := _carrier(own)) is None:
+    if (carrier := model_named(own).carrier) is None:
         return name
     prefix = _carried(op, own, carrier)[1]
     return name if name.startswith(prefix) else prefix + name
@@ -279,7 +213,9 @@ def name_of(op: Operation) -> str:
     if op.name != UnregisteredOp.name:
         return op.name
     name = cast(UnregisteredOp, op).op_name.data
-    return name if (carrier := _carrier(name)) is None else _carried(op, name, carrier)[0]
+    return (
+        name if (carrier := model_named(name).carrier) is None else _carried(op, name, carrier)[0]
+    )
 
 
 def find_attribute(op: Operation, name: str) -> Attribute | None:

@@ -22,8 +22,6 @@ from xdsl.context import Context
 from xdsl.dialect_interfaces import DialectInterface
 from xdsl.ir import Operation
 
-from qdialect.ir.dialect_files import import_dialect_file
-
 if TYPE_CHECKING:
     # A fold needs few of these modules.
     from qdialect.check.interpreters.reference.registry import NamedRun
@@ -72,6 +70,22 @@ class OnElements(NamedTuple):
     """Whether operands may have axes of length 1 in the place of longer ones."""
 
 
+class Carrier(NamedTuple):
+    """How ops of one name, such as `torch.operator`, stand for ops that an attribute names."""
+
+    attribute: str
+    """The attribute with the name of the op that it stands for."""
+
+    prefixes: Mapping[str, str]
+    """For each dialect of such ops, the prefix of the names of their attributes."""
+
+
+def imported(path: str) -> Any:
+    """What `module:name` names."""
+    module, _, name = path.partition(":")
+    return getattr(import_module(module), name)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OpModel:
     """What is known of the ops of one name."""
@@ -116,8 +130,15 @@ class OpModel:
     write_broadcast: BroadcastWriter | None = None
     """Writes a reshape, or a broadcast, like the op."""
 
-    integers: IntegerFunction | None = None
-    """Computes the result from int64 operands, such as positions, without side effects."""
+    integers: IntegerFunction | str | bool | None = None
+    """
+    Computes the result from int64 operands, such as positions, without side effects.
+
+    A text is `module:function`, which takes the operands alone; True is that of `run`.
+    """
+
+    carrier: Carrier | None = None
+    """How the op stands for another one, which is then read."""
 
     # Read by the quantizer and by equalization
 
@@ -303,5 +324,4 @@ def import_models(dialect: str) -> None:
             spec = find_spec(place)
         if spec is not None:
             _add(import_module(place).MODELS)
-        import_dialect_file("qdialect.shape_ops", dialect)
         _IMPORTED.add(dialect)

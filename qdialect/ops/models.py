@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Flag, auto
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from xdsl.ir import SSAValue
 
@@ -55,9 +55,6 @@ class ShapeOpInterface(ABC):
 
 ShapeOpModel = Callable[[Any, Operands], Movements]
 """Reads an op of one name. Raises Refusal."""
-
-
-ShapeOpModelT = TypeVar("ShapeOpModelT", bound=ShapeOpModel)
 
 
 class RunTimeOperands(Protocol):

@@ -144,7 +144,7 @@ class ElementwiseModel(NamedTuple):
     read: ElementwiseReader
     write: ElementwiseWriter
 
-    keeps_rank: bool
+    keeps_rank: bool = False
     """Whether operands have the rank of the result, with axes of length 1 for a broadcast."""
 
     aligns: bool = False

@@ -43,8 +43,8 @@ from qdialect.ops.interface import (
     elements_attribute_of,
     is_known_dialect,
     model_of,
-    shape_op,
 )
+from qdialect.ops.model import OpModel, OpModels, register_models
 from qdialect.ops.models import CastReads, Movements, Operands
 from qdialect.ops.refusals import RefusalCode
 from qdialect.opt.command_line import Options, help_text
@@ -128,11 +128,12 @@ class TestMovement:
     def test_it_is_folded_certified_and_run(self, cls: type[Movement]) -> None:
         """As an op that nothing else knows: all that a movement needs is the movement."""
         movement, operands = EXAMPLES[cls]
-        name = f"complete.{cls.__name__.lower()}"
+        name = cls.__name__.lower()
 
-        @shape_op(name)
-        def _(op: Operation, operands: Operands) -> Movements:
+        def moved(op: Operation, operands: Operands) -> Movements:
             return Movements(op.operands, [movement])
+
+        register_models(OpModels("complete", {name: OpModel(movement=moved)}))
 
         def tensor(shape: Shape, element: str) -> str:
             return f"tensor<{''.join(f'{length}x' for length in shape)}{element}>"
@@ -152,7 +153,7 @@ class TestMovement:
         text = f"""
         func.func @f() -> {result} {{
           {constants}
-          %r = "{name}"({names}) : ({types}) -> {result}
+          %r = "complete.{name}"({names}) : ({types}) -> {result}
           return %r : {result}
         }}
         """

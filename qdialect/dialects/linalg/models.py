@@ -16,10 +16,12 @@ from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr
 from xdsl.ir import Attribute, Operation
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
-from qdialect.dialects.linalg import rules
+from qdialect.algebra.movement import Shape
+from qdialect.dialects.linalg import generic
 from qdialect.ops.attributes import attribute_of
 from qdialect.ops.interface import Refusal, RefusalCode, find_attribute, name_of
 from qdialect.ops.model import Bits, OpModel, OpModels
+from qdialect.ops.models import RunTimeOperands
 from qdialect.ops.products import (
     Contraction,
     Window,
@@ -35,6 +37,7 @@ from qdialect.ops.rules import (
     shared,
     whole_number,
 )
+from qdialect.ops.terms import ElementwiseModel
 
 _NAMED: Final = {
     "matmul": "mk,kn->mn",
@@ -170,6 +173,11 @@ def _pool(kind: str, axes: tuple[int, ...]) -> QuantizationRule:
     return homogeneous(RuleKind.SHARED, *axes)
 
 
+def _shape_of_last(operands: RunTimeOperands) -> Shape:
+    """The shape of the tensor that the result is written to."""
+    return operands.shape(-1)
+
+
 _exact = partial(OpModel, bits=Bits.EXACT)
 
 MODELS = OpModels(
@@ -182,21 +190,33 @@ MODELS = OpModels(
         " ".join([*_NAMED, "contract"]): OpModel(product=_with_maps, windows=_windows),
         "generic": OpModel(
             maps_elements=True,
+            movement=generic.moved,
+            run_time_shape=_shape_of_last,
+            term=ElementwiseModel(generic.term, generic.write_generic),
+            integers=generic.integers,
             product=_generic,
             windows=_windows,
             bits=_bits_of_generic,
-            rule=rules.with_body,
+            rule=generic.with_body,
         ),
-        "elementwise": OpModel(rule=rules.elementwise),
-        "map": _exact(maps_elements=True, rule=rules.with_body),
-        "reduce": OpModel(rule=rules.with_body),
+        "elementwise": OpModel(rule=generic.elementwise),
+        "map": _exact(maps_elements=True, rule=generic.with_body),
+        "reduce": OpModel(rule=generic.with_body),
         **{
             f"pooling_{layout}_{kind}": OpModel(rule=_pool(kind, axes))
             for layout, (axes, kinds) in _POOLS.items()
             for kind in kinds.split()
         },
-        "broadcast": _exact(repeats=True, rule=shared(0)),
-        "transpose": _exact(rule=shared(0)),
+        "broadcast": _exact(
+            movement=generic.broadcast,
+            run_time_shape=_shape_of_last,
+            write_broadcast=generic.broadcast_again,
+            repeats=True,
+            rule=shared(0),
+        ),
+        "transpose": _exact(
+            movement=generic.transpose, run_time_shape=_shape_of_last, rule=shared(0)
+        ),
         "pack unpack": OpModel(rule=shared(0)),
         "copy": _exact(
             rule=QuantizationRule(RuleKind.SHARED, (0,), is_homogeneous=True, keeps_places=True)

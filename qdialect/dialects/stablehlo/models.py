@@ -33,7 +33,6 @@ from qdialect.ops.products import (
 )
 from qdialect.ops.rules import conversion, fixed, own, shared, whole_number
 from qdialect.ops.terms import Arithmetic
-from qdialect.support.lazy_numpy import np
 from qdialect.support.memory import registered_cache
 
 
@@ -247,23 +246,23 @@ MODELS = OpModels(
         "atan2": OpModel(rule=own(0, 1)),
         "divide": _undefined_on_integers(rule=own(0, 1, function="div")),
         "maximum": _exact(
-            integers=lambda op, values: np.maximum(values[0], values[1]),
+            integers="numpy:maximum",
             rule=own(0, 1, function="max"),
         ),
         "minimum": _exact(
-            integers=lambda op, values: np.minimum(values[0], values[1]),
+            integers="numpy:minimum",
             rule=own(0, 1, function="min"),
         ),
         "multiply": _exact(
             term=movements.arithmetic(Arithmetic.MULTIPLY),
-            integers=lambda op, values: values[0] * values[1],
+            integers="numpy:multiply",
             rule=own(0, 1, function="mul"),
         ),
         "power": OpModel(rule=own(0, 1, function="pow")),
         "remainder": _undefined_on_integers(rule=own(0, 1, function="rem")),
         "subtract": _exact(
             term=movements.arithmetic(Arithmetic.SUBTRACT),
-            integers=lambda op, values: values[0] - values[1],
+            integers="numpy:subtract",
             rule=own(0, 1, function="sub"),
         ),
         "clamp": _exact(rule=rules.clamp),
@@ -277,7 +276,7 @@ MODELS = OpModels(
         "uniform_dequantize": OpModel(cast=CastReads.NUMBERS),
         "map": OpModel(maps_elements=True, rule=rules.map_of_body),
         "select": _exact(
-            integers=lambda op, values: np.where(values[0] != 0, values[1], values[2]),
+            integers="numpy:where",
             rule=shared(1, 2, keeps_places=True),
         ),
         "constant": _exact(constant="value"),

@@ -34,7 +34,7 @@ from qdialect.ops.elementwise import (
     converted,
     recreated,
     same_shape,
-    write_like,
+    unbroadcast,
 )
 from qdialect.ops.interface import (
     Refusal,
@@ -284,14 +284,10 @@ def arithmetic(kind: Arithmetic) -> ElementwiseModel:
     def read(op: Operation, operands: Operands) -> Elementwise:
         return same_shape(op, kind, op.operands)
 
-    return ElementwiseModel(read, write_like, keeps_rank=False, broadcasts=False)
+    return unbroadcast(read)
 
 
-def _convert(op: Operation, operands: Operands) -> Elementwise:
-    return converted(op)
-
-
-CONVERSION: Final = ElementwiseModel(_convert, write_like, keeps_rank=False, broadcasts=False)
+CONVERSION: Final = unbroadcast(converted)
 
 
 def iota(op: Operation, values: Sequence[Integers]) -> NDArray[Any]:

@@ -26,7 +26,9 @@ from qdialect.ops import positions
 from qdialect.ops.attributes import (
     integer_of,
     integers_of,
+    moves,
     padded,
+    reshaped,
     shape_in,
     shape_of,
     static_shape_of,
@@ -48,7 +50,6 @@ from qdialect.ops.models import (
     Movements,
     Operands,
     RunTimeOperands,
-    ShapeOpModel,
 )
 from qdialect.ops.products import (
     Contraction,
@@ -75,11 +76,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # Movements
-
-
-def _moves(read: Callable[[Any], Movement]) -> ShapeOpModel:
-    """All operands are moved by one movement, which the attributes say."""
-    return lambda op, operands: Movements(op.operands, [read(op)])
 
 
 def _slice(op: Operation, operands: Operands) -> Movements:
@@ -185,7 +181,7 @@ def _reshape_again(op: Operation, operand: SSAValue, type: Attribute) -> list[Op
 def _cast(op: Operation, operands: Operands) -> Elementwise:
     if reads_unsigned(op):
         raise Refusal(RefusalCode.ARITHMETIC, "its operand is read as unsigned")
-    return converted(op)
+    return converted(op, operands)
 
 
 def _cast_integers(op: Operation, values: Sequence[Integers]) -> NDArray[Any]:
@@ -300,22 +296,19 @@ MODELS = OpModels(
             rule=QuantizationRule(RuleKind.SHARED, (0,), is_homogeneous=True, keeps_places=True),
         ),
         "transpose": _exact(
-            movement=_moves(lambda op: Transpose(integers_of(op, "perms"))), rule=shared(0)
+            movement=moves(lambda op: Transpose(integers_of(op, "perms"))), rule=shared(0)
         ),
         "reshape": _exact(
-            # If the result is static, the shape operand is redundant.
-            movement=lambda op, operands: Movements(
-                op.operands[:1], [Reshape(shape_of(op.results[0]))]
-            ),
+            movement=reshaped,
             run_time_shape=shape_in(1),
             write_reshape=_reshape_again,
             rule=shared(0),
         ),
         "slice": _exact(movement=_slice, run_time_shape=shape_in(2), rule=shared(0)),
-        "concat": _exact(movement=_moves(lambda op: Concat(integer_of(op, "axis"))), rule=shared()),
+        "concat": _exact(movement=moves(lambda op: Concat(integer_of(op, "axis"))), rule=shared()),
         "pad": _exact(movement=_pad, rule=shared(0, 2)),
         "reverse": _exact(
-            movement=_moves(lambda op: Reverse((integer_of(op, "axis"),))), rule=shared(0)
+            movement=moves(lambda op: Reverse((integer_of(op, "axis"),))), rule=shared(0)
         ),
         "tile": _exact(movement=_tile, run_time_shape=_tiled_shape, rule=shared(0)),
         "gather": _exact(
@@ -347,13 +340,13 @@ MODELS = OpModels(
         # Functions of two elements, or of three
         "add": _exact(
             term=_arithmetic(Arithmetic.ADD),
-            integers=lambda op, values: values[0] + values[1],
+            integers=True,
             rule=own(0, 1),
             run=_pair("numpy:add", "numpy:add"),
         ),
         "sub": _exact(
             term=_arithmetic(Arithmetic.SUBTRACT),
-            integers=lambda op, values: values[0] - values[1],
+            integers=True,
             rule=own(0, 1),
             run=_pair("numpy:subtract", "numpy:subtract"),
         ),
@@ -365,33 +358,33 @@ MODELS = OpModels(
             run=_run("mul"),
         ),
         "maximum": _exact(
-            integers=lambda op, values: np.maximum(values[0], values[1]),
+            integers="numpy:maximum",
             rule=own(0, 1, function="max"),
             run=_run("extreme"),
         ),
         "minimum": _exact(
-            integers=lambda op, values: np.minimum(values[0], values[1]),
+            integers="numpy:minimum",
             rule=own(0, 1, function="min"),
             run=_run("extreme"),
         ),
         "pow": _rounded(rule=own(0, 1), run=_pair("numpy:power")),
         "equal": _exact(
-            integers=lambda op, values: values[0] == values[1],
+            integers=True,
             rule=own(0, 1),
             run=_pair("numpy:equal", "numpy:equal"),
         ),
         "greater": _exact(
-            integers=lambda op, values: values[0] > values[1],
+            integers=True,
             rule=own(0, 1),
             run=_pair("numpy:greater", "numpy:greater"),
         ),
         "greater_equal": _exact(
-            integers=lambda op, values: values[0] >= values[1],
+            integers=True,
             rule=own(0, 1),
             run=_pair("numpy:greater_equal", "numpy:greater_equal"),
         ),
         "select": _exact(
-            integers=lambda op, values: np.where(values[0] != 0, values[1], values[2]),
+            integers=True,
             rule=shared(1, 2, keeps_places=True),
             run=_pair("numpy:where", "numpy:where", "numpy:where", arity=3),
         ),

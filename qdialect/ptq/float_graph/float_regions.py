@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from xdsl.dialects.builtin import FloatAttr, i1
 from xdsl.ir import Operation, SSAValue
 
-from qdialect.dialects.linalg.rules import gathering_op
+from qdialect.dialects.linalg.generic import gathering_op
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.interface import (
     Refusal,

@@ -22,7 +22,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.traits import IsolatedFromAbove, SymbolTable
 
 from qdialect.algebra.movement import DYNAMIC, Reshape, Shape
-from qdialect.dialects.linalg.rules import gathering_op
+from qdialect.dialects.linalg.generic import gathering_op
 from qdialect.dialects.quant import DequantizeCastOp, QuantizeCastOp, UniformQuantizedType
 from qdialect.folding.graph import FoldGraph
 from qdialect.ir.value_types import element_type_or_self, shape_of

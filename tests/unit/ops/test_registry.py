@@ -32,17 +32,14 @@ from qdialect.dialects.quant import Quant
 from qdialect.folding import FoldPolicy, fold_shapes
 from qdialect.ir.value_types import TensorParts
 from qdialect.ops.attributes import integers_of, shape_in, shape_of
-from qdialect.ops.elementwise import converted, write_like
+from qdialect.ops.elementwise import converted, unbroadcast
 from qdialect.ops.interface import (
     RefusalCode,
     name_of,
-    register_constant,
     register_tensor_type,
-    shape_op,
 )
 from qdialect.ops.model import OpModel, OpModels, register_models
 from qdialect.ops.models import CastReads, DialectTraits, Movements, Operands
-from qdialect.ops.terms import Elementwise, ElementwiseModel
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 
@@ -50,19 +47,20 @@ pytestmark = pytest.mark.usefixtures("without_plugins")
 @pytest.fixture(scope="module", autouse=True)
 def models() -> None:
     """What the tests of this file read."""
-    register_constant("vpu.weights", "data")
-    casts = {
+
+    def reshape(op: Operation, operands: Operands) -> Movements:
+        return Movements(op.operands[:1], [Reshape(shape_of(op.results[0]))])
+
+    models = {
+        "weights": OpModel(constant="data"),
+        "reshape": OpModel(movement=reshape, run_time_shape=shape_in(1)),
         "to_float": OpModel(cast=CastReads.NUMBERS),
         "view": OpModel(cast=CastReads.BITS),
         "unsaid": OpModel(cast=CastReads.UNKNOWN),
     }
     traits = DialectTraits(finest=Granularity.PER_AXIS, has_empty_tensors=False)
-    register_models(OpModels("vpu", casts, traits))
-    register_constant("own.weights", "data")
-
-    @shape_op("vpu.reshape", run_time_shape=shape_in(1))
-    def _(op: Operation, operands: Operands) -> Movements:
-        return Movements(op.operands[:1], [Reshape(shape_of(op.results[0]))])
+    register_models(OpModels("vpu", models, traits))
+    register_models(OpModels("own", {"weights": OpModel(constant="data")}))
 
 
 def padded_behind(casts: str, element: str, value: str) -> str:
@@ -171,11 +169,12 @@ def make_tensor(type: Attribute, shape: tuple[int, ...], element: Attribute) -> 
 
 def test_tensors_of_another_type_can_be_taught() -> None:
     register_tensor_type("mine.tensor", read_tensor, make_tensor)
-    register_constant("mine.literal", "value")
 
-    @shape_op("mine.permute")
-    def _(op: Operation, operands: Operands) -> Movements:
+    def permute(op: Operation, operands: Operands) -> Movements:
         return Movements(op.operands, [Transpose(integers_of(op, "dims"))])
+
+    models = {"literal": OpModel(constant="value"), "permute": OpModel(movement=permute)}
+    register_models(OpModels("mine", models))
 
     text = """
     func.func @f() -> (!mine.tensor<[3,2],si8>, !mine.tensor<[2,3],si8>) {
@@ -238,11 +237,7 @@ func.func @f() -> tensor<3x2xf32> {
 
 
 def test_models_of_arithmetic_may_belong_to_a_context() -> None:
-    def read(op: Operation, operands: Operands) -> Elementwise:
-        return converted(op)
-
-    term = ElementwiseModel(read, write_like, keeps_rank=False)
-    ops = OpModels("own", {"convert": OpModel(term=term)})
+    ops = OpModels("own", {"convert": OpModel(term=unbroadcast(converted))})
 
     def names(*dialects: Dialect) -> list[str]:
         context = context_with(*dialects)

@@ -10,13 +10,18 @@ from xdsl.ir import Operation
 
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.attributes import shape_of
-from qdialect.ops.elementwise import elementwise_op, write_like
+from qdialect.ops.elementwise import unbroadcast
+from qdialect.ops.model import OpModel, OpModels
 from qdialect.ops.models import Operands
 from qdialect.ops.terms import Elementwise, Input
 
 
-@elementwise_op("torch_c.to_builtin_tensor", "torch_c.from_builtin_tensor", write=write_like)
 def _convert(op: Operation, operands: Operands) -> Elementwise:
     (operand,) = op.operands
     axes = tuple(range(len(shape_of(operand))))
     return Elementwise((operand,), (axes,), Input(0, element_type_or_self(operand.type)))
+
+
+MODELS = OpModels(
+    "torch_c", {"to_builtin_tensor from_builtin_tensor": OpModel(term=unbroadcast(_convert))}
+)

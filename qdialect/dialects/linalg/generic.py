@@ -1,17 +1,20 @@
 """
-The ops of the linalg dialect that only move elements.
+The ops of linalg that move elements, or compute them in a body: `linalg.generic` and similar ops.
 
-https://mlir.llvm.org/docs/Dialects/Linalg/.
+They write to their last operand. https://mlir.llvm.org/docs/Dialects/Linalg/.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import (
     AffineMapAttr,
+    AnyFloat,
     ArrayAttr,
     DenseArrayBase,
     FloatAttr,
@@ -21,10 +24,12 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.dialects.tensor import EmptyOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
 from qdialect.algebra.movement import BroadcastInDim, Transpose
+from qdialect.dialects.arith.models import term_of
+from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.attributes import (
     attribute_of,
     integer_of,
@@ -32,48 +37,39 @@ from qdialect.ops.attributes import (
     shape_of,
     static_shape_of,
 )
-from qdialect.ops.computed_integers import Integers, integer_function, integers_of_op
-from qdialect.ops.elementwise import (
-    broadcast_writer,
-    elementwise_op,
-    recreated,
-    shape_of_type,
-)
+from qdialect.ops.computed_integers import Integers, integers_of_op
+from qdialect.ops.elementwise import recreated, shape_of_type
 from qdialect.ops.interface import (
     Refusal,
     RefusalCode,
     find_attribute,
     name_of,
     set_attribute,
-    shape_op,
 )
 from qdialect.ops.models import Movements, Operands
+from qdialect.ops.rules import QuantizationRule, RuleKind, function_of, rule_of
 from qdialect.ops.terms import Elementwise, Input, Scalar, SmallOperand, Term, movements_along
-from qdialect.shape_ops.arith import term_of
 from qdialect.support.lazy_numpy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# These write to their last operand.
+# Movements
 
 
-@shape_op("linalg.transpose", run_time_shape=lambda operands: operands.shape(-1))
-def _transpose(op: Operation, operands: Operands) -> Movements:
+def transpose(op: Operation, operands: Operands) -> Movements:
     _require_moved(op)
     return Movements(op.operands[:1], [Transpose(integers_of(op, "permutation"))])
 
 
-@shape_op("linalg.broadcast", run_time_shape=lambda operands: operands.shape(-1))
-def _broadcast(op: Operation, operands: Operands) -> Movements:
+def broadcast(op: Operation, operands: Operands) -> Movements:
     _require_moved(op)
     new, shape = integers_of(op, "dimensions"), shape_of(op.results[0])
     dims = tuple(axis for axis in range(len(shape)) if axis not in new)
     return Movements(op.operands[:1], [BroadcastInDim(dims, shape)])
 
 
-@shape_op("linalg.generic", run_time_shape=lambda operands: operands.shape(-1))
-def _generic(op: Operation, operands: Operands) -> Movements:
+def moved(op: Operation, operands: Operands) -> Movements:
     """A `linalg.generic` that yields its input, with axes permuted or broadcast."""
     _require_moved(op)
     maps = attribute_of(op, "indexing_maps")
@@ -114,8 +110,7 @@ def _axes_of(map: Attribute) -> list[int | None]:
     return axes
 
 
-@broadcast_writer("linalg.broadcast")
-def _broadcast_again(op: Operation, operand: SmallOperand, type: Attribute) -> list[Operation]:
+def broadcast_again(op: Operation, operand: SmallOperand, type: Attribute) -> list[Operation]:
     empty = EmptyOp([], type)
     new = recreated(op, [operand.value, empty.tensor], type)
     added = [axis for axis in range(len(shape_of_type(type))) if axis not in operand.axes]
@@ -124,7 +119,10 @@ def _broadcast_again(op: Operation, operand: SmallOperand, type: Attribute) -> l
     return [empty, new]
 
 
-def _write_generic(
+# Terms
+
+
+def write_generic(
     op: Operation, operands: Sequence[SmallOperand], type: Attribute
 ) -> list[Operation]:
     """Write the same body, with maps that read each operand along its axes of the result."""
@@ -140,8 +138,7 @@ def _write_generic(
     return [empty, new]
 
 
-@elementwise_op("linalg.generic", write=_write_generic)
-def _compute(op: Operation, operands: Operands) -> Elementwise:
+def term(op: Operation, operands: Operands) -> Elementwise:
     """A `linalg.generic` with parallel loops, whose body is arithmetic on its inputs."""
     axes = _loops(op).inputs
     return Elementwise(tuple(op.operands[: len(axes)]), axes, _term_of_body(op))
@@ -201,14 +198,13 @@ def _term(value: SSAValue, terms: Mapping[SSAValue, Term]) -> Term:
     raise Refusal(RefusalCode.ARITHMETIC, "its body reads values that are not constants")
 
 
-@integer_function("linalg.generic")
-def _compute_integers(op: Operation, of: Sequence[Integers]) -> NDArray[Any]:
+def integers(op: Operation, values: Sequence[Integers]) -> NDArray[Any]:
     """A `linalg.generic` with parallel loops, whose body computes integers."""
     read = _loops(op)
     shape, block = static_shape_of(op.results[0]), op.regions[0].block
     known: dict[SSAValue, Integers] = {
         arg: _along(axes, numbers, len(shape))
-        for arg, axes, numbers in zip(block.args, read.inputs, of, strict=False)
+        for arg, axes, numbers in zip(block.args, read.inputs, values, strict=False)
     }
     for inner in block.ops:
         if inner is block.last_op:
@@ -236,3 +232,184 @@ def _along(axes: Sequence[int | None], numbers: Integers, rank: int) -> Integers
     for axis, length in zip(kept, lengths, strict=True):
         shape[axis] = length
     return numbers.reshape(lengths).transpose(np.argsort(kept)).reshape(shape)
+
+
+# Rules of ops with a body: the inputs are quantized, and the initial value of the result is not
+
+_LOGISTIC: Final = ["arith.negf", "math.exp", "arith.addf", "arith.divf"]
+"""How torch-mlir writes `1 / (1 + exp(-x))`."""
+
+_YIELD: Final = "linalg.yield"
+_INDEX: Final = "linalg.index"
+_CONVERSIONS: Final = ("arith.extf", "arith.truncf")
+_CONSTANT: Final = "arith.constant"
+
+_FUNCTIONS: Final = {"max_signed": "max", "min_signed": "min", "negf": "neg", "powf": "pow"}
+"""The functions of kinds of `linalg.elementwise` with another name."""
+
+
+def elementwise(op: Operation) -> QuantizationRule | None:
+    """The rule of the function in the attribute `kind`."""
+    kind = str(attribute_of(op, "kind")).rpartition("<")[2].rstrip(">")
+    function = _FUNCTIONS.get(kind, kind)
+    inputs = tuple(range(len(op.operands) - len(op.results)))
+    match function:
+        case "select":
+            return QuantizationRule(RuleKind.SHARED, (1, 2), frozenset({function}))
+        case "tanh":
+            return QuantizationRule(RuleKind.FIXED, inputs, frozenset({function}), fixed="tanh")
+        case "ceil" | "floor" | "round":
+            return QuantizationRule(RuleKind.WHOLE_NUMBER, inputs, frozenset({function}))
+        case _:
+            return QuantizationRule(RuleKind.OWN, inputs, frozenset({function}))
+
+
+def with_body(op: Operation) -> QuantizationRule | None:
+    """An op that computes each element of its result by ops of arith and math."""
+    body = op.regions[0].block
+    ops = [inner for inner in body.ops if name_of(inner) not in (_YIELD, _CONSTANT)]
+    if len(ops) > 1:
+        # Conversions before and after the function are part of it.
+        ops = [inner for inner in ops if name_of(inner) not in _CONVERSIONS] or ops
+    names = [name_of(inner) for inner in ops]
+    if any(not _is_function(inner) for inner in ops):
+        return None
+    inputs = _inputs(op, body)
+    if inputs is None:
+        return None
+    functions = frozenset[str]().union(*map(_functions_of, ops))
+    if (extreme := _extreme(ops)) is not None:
+        functions = frozenset({extreme})
+    if name_of(op) == "linalg.reduce" or _has_reduction(op):
+        return QuantizationRule(RuleKind.OWN, inputs, functions | {"reduce"})
+    if names == _LOGISTIC and _is_logistic(ops):
+        return QuantizationRule(RuleKind.FIXED, inputs, functions, fixed="logistic")
+    if len(ops) == 1 and (only := rule_of(ops[0])) is not None:
+        functions, chosen = (
+            functions if only.functions else frozenset[str](),
+            _chosen(op, ops[0], only),
+        )
+        count = len(ops[0].operands if only.operands is None else only.operands)
+        # A scalar operand adds elements that no tensor operand has.
+        is_own = only.kind is RuleKind.SHARED and len(chosen) < count
+        return QuantizationRule(
+            RuleKind.OWN if is_own else only.kind, chosen, functions, only.fixed
+        )
+    if not ops:
+        return QuantizationRule(RuleKind.SHARED, inputs[:1] if len(inputs) == 1 else inputs)
+    return QuantizationRule(RuleKind.OWN, inputs, functions)
+
+
+def gathering_op(op: Operation) -> Operation | None:
+    """
+    The `tensor.extract` that produces the result of a `linalg.generic`.
+
+    None unless all other ops of its body compute integers.
+    """
+    if name_of(op) != "linalg.generic" or len(op.results) != 1 or _has_reduction(op):
+        return None
+    body = op.regions[0].block
+    found = [inner for inner in body.ops if name_of(inner) == "tensor.extract"]
+    if len(found) != 1 or (end := body.last_op) is None:
+        return None
+    (gather,) = found
+    if list(end.operands) != list(gather.results) or not _is_of_floats(gather.operands[0]):
+        return None
+    others = [inner for inner in body.ops if inner not in (gather, end)]
+    is_of_integers = all(
+        name_of(inner) == "cf.assert" or (_is_function(inner) and not _has_float(inner))
+        for inner in others
+    )
+    return gather if is_of_integers else None
+
+
+def _has_float(op: Operation) -> bool:
+    return any(map(_is_of_floats, (*op.operands, *op.results)))
+
+
+def _is_of_floats(value: SSAValue) -> bool:
+    return isinstance(element_type_or_self(value.type), AnyFloat)
+
+
+def _functions_of(op: Operation) -> frozenset[str]:
+    read = rule_of(op)
+    return (read and read.functions) or frozenset({function_of(name_of(op))})
+
+
+def _extreme(ops: list[Operation]) -> str | None:
+    """`max` or `min`, if a compare and a select compute it; else None."""
+    if [name_of(op) for op in ops] != ["arith.cmpf", "arith.select"]:
+        return None
+    compare, select = ops
+    found = re.search("[0-9]+", str(attribute_of(compare, "predicate")))
+    if (
+        found is None
+        or int(found[0]) not in _ORDERS
+        or select.operands[0] is not compare.results[0]
+    ):
+        return None
+    order, ends = _ORDERS[int(found[0])], list(compare.operands)
+    if ends == [select.operands[1], select.operands[2]]:
+        return order
+    if ends == [select.operands[2], select.operands[1]]:
+        return "min" if order == "max" else "max"
+    return None
+
+
+_ORDERS: Final = {
+    **dict.fromkeys((2, 3, 9, 10), "max"),
+    **dict.fromkeys((4, 5, 11, 12), "min"),
+}
+"""The function of `select(cmpf(a, b), a, b)`, by the number of the predicate of `cmpf`."""
+
+
+def _is_function(op: Operation) -> bool:
+    name = name_of(op)
+    return (name.partition(".")[0] in ("arith", "math") or name == _INDEX) and not op.regions
+
+
+def _inputs(op: Operation, body: Block) -> tuple[int, ...] | None:
+    """The operand numbers of the inputs that the body reads."""
+    count = len(op.operands) - len(op.results)
+    if count < 0:
+        return None
+    return tuple(at for at in range(count) if body.args[at].first_use is not None)
+
+
+def _chosen(op: Operation, only: Operation, read: QuantizationRule) -> tuple[int, ...]:
+    """The inputs that the single op of a body reads as its quantized operands."""
+    chosen = only.operands if read.operands is None else [only.operands[at] for at in read.operands]
+    count = len(op.operands) - len(op.results)
+    numbers = [_number(value) for value in chosen]
+    return tuple(at for at in dict.fromkeys(numbers) if at is not None and at < count)
+
+
+def _number(value: SSAValue) -> int | None:
+    """The number of the operand that a value is an element of, perhaps converted."""
+    while isinstance(value.owner, Operation) and name_of(value.owner) in _CONVERSIONS:
+        value = value.owner.operands[0]
+    return value.index if isinstance(value, BlockArgument) else None
+
+
+def _has_reduction(op: Operation) -> bool:
+    if name_of(op) != "linalg.generic":
+        return False
+    kinds = cast("ArrayAttr[Attribute]", attribute_of(op, "iterator_types"))
+    return any("parallel" not in str(kind) for kind in kinds.data)
+
+
+def _is_logistic(ops: list[Operation]) -> bool:
+    """Whether ops are the chain of `_LOGISTIC`, with constants of one."""
+    for before, after in pairwise(ops):
+        others = [each for each in after.operands if each is not before.results[0]]
+        if len(others) == len(after.operands) or not all(map(_is_one, others)):
+            return False
+    return ops[-1].operands[1] is ops[-2].results[0]
+
+
+def _is_one(value: SSAValue) -> bool:
+    owner = value.owner
+    if not isinstance(owner, Operation) or name_of(owner) != _CONSTANT:
+        return False
+    held = attribute_of(owner, "value")
+    return isinstance(held, FloatAttr) and held.value.data == 1

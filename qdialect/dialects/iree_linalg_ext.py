@@ -24,13 +24,15 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from qdialect.ir.value_types import element_type_or_self, is_tensor
 from qdialect.ops.attributes import attribute_of
-from qdialect.ops.elementwise import conversion, elementwise_op, recreated, shape_of_type
+from qdialect.ops.elementwise import conversion, recreated, shape_of_type
 from qdialect.ops.interface import Refusal, RefusalCode, find_attribute, set_attribute
+from qdialect.ops.model import OpModel, OpModels
 from qdialect.ops.models import Operands
 from qdialect.ops.terms import (
     Apply,
     Arithmetic,
     Elementwise,
+    ElementwiseModel,
     Input,
     Scalar,
     SmallOperand,
@@ -62,7 +64,6 @@ def _write(op: Operation, small: Sequence[SmallOperand], type: Attribute) -> lis
     return [empty, new]
 
 
-@elementwise_op(DEQUANTIZE_AFFINE, write=_write)
 def _dequantize(op: Operation, operands: Operands) -> Elementwise:
     *inputs, _ = op.operands
     maps = cast("ArrayAttr[Attribute]", attribute_of(op, "indexing_maps")).data
@@ -132,3 +133,9 @@ def _term(terms: Sequence[Term], result: Attribute, *, is_unsigned: bool) -> Ter
     if arithmetic is None:
         raise Refusal(RefusalCode.ARITHMETIC, f"'{expressed}' is not converted to '{result}'")
     return Apply(arithmetic, (term,), result)
+
+
+MODELS = OpModels(
+    "iree_linalg_ext",
+    {"dequantize_affine": OpModel(term=ElementwiseModel(_dequantize, _write))},
+)

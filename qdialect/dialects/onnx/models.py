@@ -7,7 +7,7 @@ https://onnx.ai/onnx/operators. The second and the third are read as arithmetic.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -24,7 +24,6 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from qdialect.algebra.joins import Concat
 from qdialect.algebra.movement import (
     DYNAMIC,
-    BroadcastInDim,
     Movement,
     Reshape,
     Reverse,
@@ -35,57 +34,68 @@ from qdialect.algebra.movement import (
 from qdialect.ir.value_types import element_type_or_self, tensor_element_type, tensor_parts
 from qdialect.ops.attributes import (
     axis_of,
+    broadcast_trailing,
     integer_of,
     integers_of,
+    moves,
     padded,
+    reshaped,
     shape_of,
     static_shape_of,
     taken,
     tiled,
 )
-from qdialect.ops.computed_integers import integer_function, integers_from, nonzero_as_true
+from qdialect.ops.computed_integers import integers_from, nonzero_as_true
 from qdialect.ops.elementwise import (
     axes_from_last,
     conversion,
     converted,
-    elementwise_op,
     recreated,
-    reshape_writer,
     same_shape,
     shape_of_type,
     with_shape,
 )
-from qdialect.ops.interface import (
-    Refusal,
-    RefusalCode,
-    find_attribute,
-    name_of,
-    register_constant,
-    set_attribute,
-    shape_op,
-)
+from qdialect.ops.interface import Refusal, RefusalCode, find_attribute, name_of, set_attribute
+from qdialect.ops.model import OpModel, OpModels
 from qdialect.ops.models import Movements, Operands, RunTimeOperands
-from qdialect.ops.terms import Apply, Arithmetic, Elementwise, Input, SmallOperand, Term
+from qdialect.ops.rules import QuantizationRule, RuleKind
+from qdialect.ops.terms import (
+    Apply,
+    Arithmetic,
+    Elementwise,
+    ElementwiseModel,
+    Input,
+    SmallOperand,
+    Term,
+)
 from qdialect.support.lazy_numpy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-register_constant("onnx.Constant", "value")
+# Operands that may be omitted
 
 
-@shape_op("onnx.Transpose")
-def _transpose(op: Operation, operands: Operands) -> Movements:
+def _is_given(value: SSAValue) -> bool:
+    """Whether an optional operand is given."""
+    return tensor_parts(value.type) is not None
+
+
+def _optional(op: Operation, number: int, operands: Operands) -> list[int] | None:
+    """The integers of an operand; None if it is omitted."""
+    if number >= len(op.operands) or not _is_given(op.operands[number]):
+        return None
+    numbers: NDArray[np.integer[Any]] = operands.integers(op.operands[number])
+    return [int(integer) for integer in numbers.reshape(-1).tolist()]
+
+
+# Shape ops
+
+
+def _transpose(op: Operation) -> Movement:
     if find_attribute(op, "perm") is None:
-        order = tuple(reversed(range(len(shape_of(op.operands[0])))))
-    else:
-        order = integers_of(op, "perm")
-    return Movements(op.operands, [Transpose(order)])
-
-
-@shape_op("onnx.Identity")
-def _identity(op: Operation, operands: Operands) -> Movements:
-    return Movements(op.operands, [])
+        return Transpose(tuple(reversed(range(len(shape_of(op.operands[0]))))))
+    return Transpose(integers_of(op, "perm"))
 
 
 def _reshaped_shape(operands: RunTimeOperands) -> Shape:
@@ -94,27 +104,6 @@ def _reshaped_shape(operands: RunTimeOperands) -> Shape:
     return tuple(DYNAMIC if length < 1 else length for length in lengths)
 
 
-@shape_op("onnx.Reshape", run_time_shape=_reshaped_shape)
-@shape_op("onnx.Squeeze")
-@shape_op("onnx.Unsqueeze")
-@shape_op("onnx.Flatten")
-def _reshape(op: Operation, operands: Operands) -> Movements:
-    # If the result is static, the operand with its shape is redundant.
-    return Movements(op.operands[:1], [Reshape(shape_of(op.results[0]))])
-
-
-@shape_op("onnx.Concat")
-def _concat(op: Operation, operands: Operands) -> Movements:
-    return Movements(op.operands, [Concat(axis_of(op, "axis", len(shape_of(op.results[0]))))])
-
-
-@shape_op("onnx.Expand")
-def _expand(op: Operation, operands: Operands) -> Movements:
-    movement = BroadcastInDim.trailing(shape_of(op.operands[0]), shape_of(op.results[0]))
-    return Movements(op.operands[:1], [movement])
-
-
-@shape_op("onnx.Slice")
 def _slice(op: Operation, operands: Operands) -> Movements:
     shape = static_shape_of(op.operands[0])
     starts, sizes, steps = [0] * len(shape), [*static_shape_of(op.results[0])], [1] * len(shape)
@@ -140,7 +129,6 @@ def _slice(op: Operation, operands: Operands) -> Movements:
     )
 
 
-@shape_op("onnx.Gather")
 def _gather(op: Operation, operands: Operands) -> Movements:
     rank = len(shape_of(op.operands[0]))
     axis = 0 if find_attribute(op, "axis") is None else axis_of(op, "axis", rank)
@@ -148,13 +136,11 @@ def _gather(op: Operation, operands: Operands) -> Movements:
     return Movements(op.operands[:1], taken(op, axis, indices, from_end=True))
 
 
-@shape_op("onnx.Tile")
 def _tile(op: Operation, operands: Operands) -> Movements:
-    multiples = [int(each) for each in operands.integers(op.operands[1]).reshape(-1).tolist()]
+    multiples = _optional(op, 1, operands) or ()
     return Movements(op.operands[:1], tiled(static_shape_of(op.operands[0]), multiples))
 
 
-@shape_op("onnx.Pad")
 def _pad(op: Operation, operands: Operands) -> Movements:
     mode, shape = find_attribute(op, "mode"), static_shape_of(op.operands[0])
     if mode is not None and str(mode) != '"constant"':
@@ -170,7 +156,6 @@ def _pad(op: Operation, operands: Operands) -> Movements:
     return Movements(op.operands[:1], movements, op.operands[2] if with_value else None)
 
 
-@shape_op("onnx.DepthToSpace")
 def _depth_to_space(op: Operation, operands: Operands) -> Movements:
     batches, channels, height, width = static_shape_of(op.operands[0])
     size, mode = integer_of(op, "blocksize"), str(find_attribute(op, "mode") or _DEPTH_FIRST)
@@ -193,7 +178,6 @@ _DEPTH_ORDERS: Final = MappingProxyType(
 """By the mode, the axes after which rows and columns of blocks are beside those inside of them."""
 
 
-@shape_op("onnx.SpaceToDepth")
 def _space_to_depth(op: Operation, operands: Operands) -> Movements:
     batches, channels, height, width = static_shape_of(op.operands[0])
     size = integer_of(op, "blocksize")
@@ -206,12 +190,7 @@ def _space_to_depth(op: Operation, operands: Operands) -> Movements:
     return Movements(op.operands, movements)
 
 
-def _optional(op: Operation, number: int, operands: Operands) -> list[int] | None:
-    """The integers of an operand; None if it is omitted."""
-    if number >= len(op.operands) or not _is_given(op.operands[number]):
-        return None
-    numbers: NDArray[np.integer[Any]] = operands.integers(op.operands[number])
-    return [int(each) for each in numbers.reshape(-1).tolist()]
+# Quantization and dequantization
 
 
 def _write_per_block(
@@ -243,7 +222,14 @@ def _block_size(op: Operation) -> int:
     return 0 if find_attribute(op, "block_size") is None else integer_of(op, "block_size")
 
 
-def _per_block(
+def _per_block(term: Callable[[Sequence[Attribute], Attribute], Term]) -> ElementwiseModel:
+    def read(op: Operation, operands: Operands) -> Elementwise:
+        return _with_scales(op, term)
+
+    return ElementwiseModel(read, _write_per_block, aligns=True)
+
+
+def _with_scales(
     op: Operation, term: Callable[[Sequence[Attribute], Attribute], Term]
 ) -> Elementwise:
     """
@@ -266,16 +252,6 @@ def _per_block(
     *types, result = [element_type_or_self(value.type) for value in (*values, *op.results)]
     axes = tuple(range(len(shape))), *((along,) * (len(values) - 1))
     return Elementwise(tuple(values), axes, term(types, result), in_blocks=bool(block))
-
-
-@elementwise_op("onnx.DequantizeLinear", write=_write_per_block, aligns=True)
-def _dequantize(op: Operation, operands: Operands) -> Elementwise:
-    return _per_block(op, _dequantized)
-
-
-@elementwise_op("onnx.QuantizeLinear", write=_write_per_block, aligns=True)
-def _quantize(op: Operation, operands: Operands) -> Elementwise:
-    return _per_block(op, _quantized)
 
 
 def _quantized(types: Sequence[Attribute], stored: Attribute) -> Term:
@@ -302,9 +278,7 @@ def _dequantized(types: Sequence[Attribute], expressed: Attribute) -> Term:
     return Apply(Arithmetic.MULTIPLY, (difference, Input(1, expressed)), expressed)
 
 
-def _is_given(value: SSAValue) -> bool:
-    """Whether an optional operand is given."""
-    return tensor_parts(value.type) is not None
+# Other ops
 
 
 def _write_again(
@@ -314,28 +288,14 @@ def _write_again(
     return [recreated(op, [operand.value for operand in operands], type)]
 
 
-def _of_two(op: Operation, arithmetic: Arithmetic) -> Elementwise:
-    one, other = op.operands
-    read = same_shape(op, arithmetic, (one, other))
-    return read._replace(axes=axes_from_last(read.operands, static_shape_of(op.results[0])))
+def _of_two(arithmetic: Arithmetic) -> ElementwiseModel:
+    def read(op: Operation, operands: Operands) -> Elementwise:
+        term = same_shape(op, arithmetic, op.operands)
+        return term._replace(axes=axes_from_last(term.operands, static_shape_of(op.results[0])))
+
+    return ElementwiseModel(read, _write_again, keeps_rank=True)
 
 
-@elementwise_op("onnx.Cast", write=_write_again, keeps_rank=True)
-def _cast(op: Operation, operands: Operands) -> Elementwise:
-    return converted(op)
-
-
-@elementwise_op("onnx.Sub", write=_write_again, keeps_rank=True)
-def _subtract(op: Operation, operands: Operands) -> Elementwise:
-    return _of_two(op, Arithmetic.SUBTRACT)
-
-
-@elementwise_op("onnx.Mul", write=_write_again, keeps_rank=True)
-def _multiply(op: Operation, operands: Operands) -> Elementwise:
-    return _of_two(op, Arithmetic.MULTIPLY)
-
-
-@reshape_writer("onnx.Reshape")
 def _reshape_again(op: Operation, operand: SSAValue, type: Attribute) -> list[Operation]:
     shape, lengths = op.operands[1], shape_of_type(type)
     if not isinstance(shape.owner, Operation) or name_of(shape.owner) != "onnx.Constant":
@@ -347,17 +307,51 @@ def _reshape_again(op: Operation, operand: SSAValue, type: Attribute) -> list[Op
     return [constant, recreated(op, [operand, constant.results[0]], type)]
 
 
-integer_function("onnx.Add")(lambda op, of: of[0] + of[1])
-integer_function("onnx.Sub")(lambda op, of: of[0] - of[1])
-integer_function("onnx.Mul")(lambda op, of: of[0] * of[1])
-integer_function("onnx.Neg")(lambda op, of: -of[0])
-integer_function("onnx.Min")(lambda op, of: reduce(np.minimum, of))
-integer_function("onnx.Max")(lambda op, of: reduce(np.maximum, of))
-integer_function("onnx.Cast")(lambda op, of: nonzero_as_true(op, of[0]))
-integer_function("onnx.Where")(lambda op, of: np.where(of[0] != 0, of[1], of[2]))
-integer_function("onnx.Equal")(lambda op, of: of[0] == of[1])
-integer_function("onnx.Less")(lambda op, of: of[0] < of[1])
-integer_function("onnx.LessOrEqual")(lambda op, of: of[0] <= of[1])
-integer_function("onnx.Greater")(lambda op, of: of[0] > of[1])
-integer_function("onnx.GreaterOrEqual")(lambda op, of: of[0] >= of[1])
-integer_function("onnx.Range")(lambda op, of: integers_from(op, *map(int, of)))
+_rule = partial(QuantizationRule, RuleKind.OWN, (0,))
+
+MODELS = OpModels(
+    "onnx",
+    {
+        "Constant": OpModel(constant="value"),
+        "Dim Shape": OpModel(reads_lengths=True),
+        # Shape ops
+        "Transpose": OpModel(movement=moves(_transpose)),
+        "Identity": OpModel(movement=lambda op, operands: Movements(op.operands, [])),
+        "Reshape": OpModel(
+            movement=reshaped, run_time_shape=_reshaped_shape, write_reshape=_reshape_again
+        ),
+        "Squeeze Unsqueeze Flatten": OpModel(movement=reshaped),
+        "Concat": OpModel(
+            movement=moves(lambda op: Concat(axis_of(op, "axis", len(shape_of(op.results[0])))))
+        ),
+        "Expand": OpModel(movement=broadcast_trailing),
+        "Slice": OpModel(movement=_slice),
+        "Gather": OpModel(movement=_gather),
+        "Tile": OpModel(movement=_tile),
+        "Pad": OpModel(movement=_pad),
+        "DepthToSpace": OpModel(movement=_depth_to_space),
+        "SpaceToDepth": OpModel(movement=_space_to_depth),
+        # Arithmetic
+        "DequantizeLinear": OpModel(term=_per_block(_dequantized)),
+        "QuantizeLinear": OpModel(term=_per_block(_quantized)),
+        "Cast": OpModel(
+            term=ElementwiseModel(converted, _write_again, keeps_rank=True),
+            integers=lambda op, values: nonzero_as_true(op, values[0]),
+        ),
+        "Add": OpModel(integers="numpy:add"),
+        "Sub": OpModel(term=_of_two(Arithmetic.SUBTRACT), integers="numpy:subtract"),
+        "Mul": OpModel(term=_of_two(Arithmetic.MULTIPLY), integers="numpy:multiply"),
+        "Neg": OpModel(integers="numpy:negative"),
+        "Min": OpModel(integers=lambda op, values: reduce(np.minimum, values)),
+        "Max": OpModel(integers=lambda op, values: reduce(np.maximum, values)),
+        "Where": OpModel(integers="numpy:where"),
+        "Equal": OpModel(integers="numpy:equal"),
+        "Less": OpModel(integers="numpy:less"),
+        "LessOrEqual": OpModel(integers="numpy:less_equal"),
+        "Greater": OpModel(integers="numpy:greater"),
+        "GreaterOrEqual": OpModel(integers="numpy:greater_equal"),
+        "Range": OpModel(integers=lambda op, values: integers_from(op, *map(int, values))),
+        "PRelu": OpModel(rule=_rule(frozenset({"prelu"}), singles=(1,))),
+        "InstanceNormalization": OpModel(rule=_rule(frozenset({"instance_norm"}), singles=(1, 2))),
+    },
+)

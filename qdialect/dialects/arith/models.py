@@ -1,0 +1,153 @@
+"""
+The ops of arith, on tensors and in bodies of other ops.
+
+https://mlir.llvm.org/docs/Dialects/ArithOps/.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from xdsl.dialects.arith import FastMathFlagsAttr
+from xdsl.dialects.builtin import IntegerType
+from xdsl.ir import Operation
+
+from qdialect.ir.value_types import element_type_or_self
+from qdialect.ops.attributes import integer_of
+from qdialect.ops.computed_integers import Integers
+from qdialect.ops.elementwise import same_shape, unbroadcast
+from qdialect.ops.interface import Refusal, RefusalCode, find_attribute, name_of
+from qdialect.ops.model import Bits, OnElements, OpModel, OpModels
+from qdialect.ops.models import Operands
+from qdialect.ops.rules import conversion, own, shared
+from qdialect.ops.terms import Apply, Arithmetic, Elementwise, Term
+from qdialect.support.lazy_numpy import np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# Integers
+
+
+def _compare(op: Operation, values: Sequence[Integers]) -> NDArray[Any]:
+    compare, is_unsigned = _PREDICATES[integer_of(op, "predicate")]
+    # Sign extension keeps the order of unsigned integers.
+    one, other = (
+        numbers.view(np.uint64) if is_unsigned else _signed(op, [numbers]) for numbers in values
+    )
+    return compare(one, other)
+
+
+_PREDICATES: Final = (
+    (operator.eq, False),
+    (operator.ne, False),
+    (operator.lt, False),
+    (operator.le, False),
+    (operator.gt, False),
+    (operator.ge, False),
+    (operator.lt, True),
+    (operator.le, True),
+    (operator.gt, True),
+    (operator.ge, True),
+)
+"""The functions of `cmpi` by the number of the predicate, and whether they compare as unsigned."""
+
+
+def _width(op: Operation) -> int:
+    """The width of the first operand, 64 for an index."""
+    type = element_type_or_self(op.operands[0].type)
+    return type.bitwidth if isinstance(type, IntegerType) else 64
+
+
+def _signed(op: Operation, values: Sequence[Integers]) -> Integers:
+    """An operand read as signed: the only bit of a truth value is the sign."""
+    return -values[0] if _width(op) == 1 else values[0]
+
+
+def _unsigned(op: Operation, values: Sequence[Integers]) -> Integers:
+    """An operand read as unsigned."""
+    return values[0] if (width := _width(op)) == 64 else values[0] & ((1 << width) - 1)
+
+
+# Terms
+
+_ARITHMETIC: Final = MappingProxyType(
+    {
+        "arith.sitofp": Arithmetic.SIGNED_TO_FLOAT,
+        "arith.uitofp": Arithmetic.UNSIGNED_TO_FLOAT,
+        "arith.extsi": Arithmetic.SIGN_EXTEND,
+        "arith.extui": Arithmetic.ZERO_EXTEND,
+        "arith.extf": Arithmetic.EXTEND_FLOAT,
+        "arith.truncf": Arithmetic.TRUNCATE_FLOAT,
+        "arith.subi": Arithmetic.SUBTRACT,
+        "arith.subf": Arithmetic.SUBTRACT,
+        "arith.muli": Arithmetic.MULTIPLY,
+        "arith.mulf": Arithmetic.MULTIPLY,
+        "arith.addi": Arithmetic.ADD,
+        "arith.addf": Arithmetic.ADD,
+    }
+)
+"""The function of ops that apply to scalars and to each element of tensors."""
+
+
+def term_of(op: Operation, operands: Sequence[Term]) -> Term:
+    """The result of an op on scalars. Raises Refusal for unknown ops."""
+    arithmetic = _ARITHMETIC.get(name_of(op))
+    if arithmetic is None:
+        raise Refusal(RefusalCode.ARITHMETIC, f"'{name_of(op)}' is not part of a dequantization")
+    _require_no_fast_math(op)
+    return Apply(arithmetic, tuple(operands), op.results[0].type)
+
+
+def _read(op: Operation, operands: Operands) -> Elementwise:
+    _require_no_fast_math(op)
+    return same_shape(op, _ARITHMETIC[name_of(op)], op.operands)
+
+
+def _require_no_fast_math(op: Operation) -> None:
+    """Raise Refusal if fast-math flags allow other results than those of IEEE 754."""
+    flags = find_attribute(op, "fastmath")
+    if isinstance(flags, FastMathFlagsAttr) and flags.data:
+        raise Refusal(RefusalCode.ARITHMETIC, f"'{name_of(op)}' has fast-math flags")
+    if find_attribute(op, "roundingmode") is not None:
+        raise Refusal(RefusalCode.ARITHMETIC, f"'{name_of(op)}' has a rounding mode")
+
+
+_exact = partial(OpModel, bits=Bits.EXACT)
+_undefined = partial(OpModel, bits=Bits.UNDEFINED)
+_term: Final = unbroadcast(_read)
+
+MODELS = OpModels(
+    "arith",
+    {
+        "constant": _exact(constant="value"),
+        "addi": _exact(term=_term, integers="numpy:add"),
+        "subi": _exact(term=_term, integers="numpy:subtract"),
+        "muli": _exact(term=_term, integers="numpy:multiply"),
+        "andi": _exact(integers="numpy:bitwise_and"),
+        "ori": _exact(integers="numpy:bitwise_or"),
+        "xori": _exact(integers="numpy:bitwise_xor"),
+        "minsi": _exact(integers="numpy:minimum"),
+        "maxsi": _exact(integers="numpy:maximum"),
+        "trunci": _exact(integers=lambda op, values: values[0]),
+        "extsi": _exact(term=_term, integers=_signed),
+        "extui": _exact(term=_term, integers=_unsigned),
+        "index_cast": _exact(integers=_signed),
+        "index_castui": _exact(integers=_unsigned),
+        "cmpi": _exact(integers=_compare),
+        "addui_extended maxui minui mulsi_extended mului_extended": _exact(),
+        "ceildivsi ceildivui divsi divui floordivsi remsi remui shli shrsi shrui": _undefined(),
+        "fptosi fptoui": _undefined(rule=own()),
+        "addf mulf sitofp subf uitofp": _exact(term=_term, rule=own()),
+        "cmpf divf maximumf maxnumf minimumf minnumf negf": _exact(rule=own()),
+        "remf": _exact(rule=own(), run=OnElements("numpy:fmod", arity=2)),
+        "extf truncf": _exact(term=_term, rule=conversion),
+        "select": _exact(integers="numpy:where", rule=shared(1, 2, keeps_places=True)),
+        "bitcast": _exact(stays_float="it reads bits, not numbers"),
+        "scaling_extf scaling_truncf": OpModel(stays_float="it has scales of its own"),
+    },
+)

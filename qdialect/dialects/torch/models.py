@@ -1,0 +1,619 @@
+"""
+The literals, the dequantizations and the shape ops of torch-mlir's torch dialect.
+
+https://github.com/llvm/torch-mlir. An op is parametrized by operands that are constants, or
+lists of constants. Ops of ONNX, and ops that torch-mlir does not define, are inside of a
+`torch.operator`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, Final, cast
+
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    BFloat16Type,
+    Float8E4M3FNType,
+    Float8E4M3FNUZType,
+    Float8E5M2FNUZType,
+    Float8E5M2Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    Signedness,
+    StringAttr,
+    UnregisteredAttr,
+    UnregisteredOp,
+    i64,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from qdialect.algebra.joins import Concat
+from qdialect.algebra.movement import (
+    DYNAMIC,
+    Movement,
+    Reverse,
+    Shape,
+    Slice,
+    Transpose,
+)
+from qdialect.ir.elements import has_signedness
+from qdialect.ir.value_types import TensorParts, register_tensor_type, tensor_element_type
+from qdialect.ops import positions
+from qdialect.ops.attributes import (
+    broadcast_trailing,
+    items_of,
+    padded,
+    reshaped,
+    shape_in,
+    shape_of,
+    static_shape_of,
+    taken,
+)
+from qdialect.ops.computed_integers import integers_from
+from qdialect.ops.elementwise import axes_from_last, conversion, recreated, shape_of_type
+from qdialect.ops.interface import Refusal, RefusalCode, find_attribute, name_of
+from qdialect.ops.model import Carrier, OpModel, OpModels
+from qdialect.ops.models import Movements, Operands
+from qdialect.ops.terms import (
+    Apply,
+    Arithmetic,
+    Elementwise,
+    ElementwiseModel,
+    Input,
+    Scalar,
+    SmallOperand,
+    Term,
+)
+from qdialect.support.memory import registered_cache
+
+# Types
+
+_BODY: Final = re.compile(r"\[((?:(?:[0-9]+|\?),?)*)\],(!torch\.q\w+|\w+)", re.ASCII)
+_INTEGER: Final = re.compile(r"([su]?)i([1-9][0-9]{0,2})", re.ASCII)
+_SIGNS: Final = {
+    "": Signedness.SIGNLESS,
+    "s": Signedness.SIGNED,
+    "u": Signedness.UNSIGNED,
+}
+_FLOATS: Final = {
+    type.name: type()
+    for type in (
+        Float16Type,
+        BFloat16Type,
+        Float32Type,
+        Float64Type,
+        Float8E4M3FNType,
+        Float8E4M3FNUZType,
+        Float8E5M2Type,
+        Float8E5M2FNUZType,
+    )
+}
+
+
+@registered_cache
+@lru_cache(maxsize=256)
+def _element_type(text: str) -> Attribute | None:
+    # Each quantized type needs one class; others of its name are of another class.
+    if (integer := _INTEGER.fullmatch(text)) is not None:
+        return IntegerType(int(integer[2]), _SIGNS[integer[1]])
+    if text.startswith("!"):
+        name = text.removeprefix("!")
+        return UnregisteredAttr.with_name_and_type(name, True)(name, True, False, "")
+    return _FLOATS.get(text)
+
+
+def _read(type: Attribute) -> TensorParts | None:
+    body = _BODY.fullmatch(cast(UnregisteredAttr, type).value.data)
+    element = None if body is None else _element_type(body[2])
+    if body is None or element is None:
+        return None
+    lengths = body[1].split(",") if body[1] else ()
+    if "" in lengths:
+        return None
+    return TensorParts(tuple(DYNAMIC if n == "?" else int(n) for n in lengths), element)
+
+
+def _make(type: Attribute, shape: Shape, element: Attribute) -> Attribute:
+    old = cast(UnregisteredAttr, type)
+    lengths = ",".join("?" if length == DYNAMIC else str(length) for length in shape)
+    body = f"[{lengths}],{element}"
+    # After those that xDSL keeps, the whole text may be a parameter, and what it names.
+    *kept, _ = old.parameters[:4]
+    text, named = old.parameters[4:5], old.parameters[5:]
+    whole = [StringAttr(f"{old.attr_name.data}<{body}>")] * len(text)
+    return old.new((*kept, StringAttr(body), *whole, *named))
+
+
+register_tensor_type("torch.vtensor", _read, _make, "torch_c.from_builtin_tensor")
+
+
+# Operands that parametrize an op
+
+
+def _integers(value: SSAValue, operands: Operands) -> list[int]:
+    return [int(number) for number in operands.integers(value).reshape(-1).tolist()]
+
+
+def _integer(value: SSAValue, operands: Operands) -> int:
+    (number,) = _integers(value, operands)
+    return number
+
+
+def _optional(value: SSAValue, operands: Operands) -> int | None:
+    return next(iter(_integers(value, operands)), None)
+
+
+def _axes(value: SSAValue, operands: Operands, rank: int) -> tuple[int, ...]:
+    """Axes of a tensor of `rank`; negative ones count from the end."""
+    axes = tuple(axis + rank if axis < 0 else axis for axis in _integers(value, operands))
+    if not all(0 <= axis < rank for axis in axes):
+        raise Refusal(RefusalCode.UNKNOWN_OP, f"a tensor of rank {rank} has no such axis")
+    return axes
+
+
+def _axis(op: Operation, number: int, operands: Operands) -> int:
+    (axis,) = _axes(op.operands[number], operands, len(shape_of(op.operands[0])))
+    return axis
+
+
+def _is_given(value: SSAValue) -> bool:
+    """Whether an optional operand is given."""
+    owner = value.owner
+    return not (isinstance(owner, Operation) and name_of(owner) == "torch.constant.none")
+
+
+def _number_in(value: SSAValue) -> FloatAttr[Any] | IntegerAttr[Any] | None:
+    """The number that a constant holds."""
+    owner = value.owner
+    attribute = find_attribute(owner, "value") if isinstance(owner, Operation) else None
+    is_number = isinstance(attribute, IntegerAttr | FloatAttr)
+    return cast("FloatAttr[Any]", attribute) if is_number else None
+
+
+def _constant(number: int, type: Attribute) -> Operation:
+    """A constant integer of a type of torch."""
+    return UnregisteredOp.with_name("torch.constant.int").create(
+        result_types=[type], properties={"value": IntegerAttr(number, i64)}
+    )
+
+
+# Shape ops
+
+
+def _one(op: Operation, *movements: Movement) -> Movements:
+    return Movements(op.operands[:1], movements)
+
+
+def _permute(op: Operation, operands: Operands) -> Movements:
+    return _one(op, Transpose(_axes(op.operands[1], operands, len(shape_of(op.operands[0])))))
+
+
+def _transpose(op: Operation, operands: Operands) -> Movements:
+    order = list(range(len(shape_of(op.operands[0]))))
+    one, other = _axis(op, 1, operands), _axis(op, 2, operands)
+    order[one], order[other] = other, one
+    return _one(op, Transpose(tuple(order)))
+
+
+def _reversed_axes(op: Operation, operands: Operands) -> Movements:
+    rank = len(shape_of(op.operands[0]))
+    if rank > 2 and name_of(op) == "torch.aten.t":
+        raise Refusal(RefusalCode.UNKNOWN_OP, f"it does not transpose a tensor of rank {rank}")
+    return _one(op, Transpose(tuple(reversed(range(rank)))))
+
+
+def _slice(op: Operation, operands: Operands) -> Movements:
+    shape, axis = static_shape_of(op.operands[0]), _axis(op, 1, operands)
+    start, end, step = (_optional(op.operands[number], operands) for number in (2, 3, 4))
+    positions = range(*slice(start, end, step).indices(shape[axis]))
+    if positions.step > 0:
+        end = max(positions.stop, positions.start)
+        return _one(op, _along(axis, shape, positions.start, end, positions.step))
+    # Imported from ONNX: the same positions, from the last.
+    positions = positions[::-1]
+    forward = _along(axis, shape, positions.start, positions.stop, positions.step)
+    return _one(op, forward, Reverse((axis,)))
+
+
+def _narrow(op: Operation, operands: Operands) -> Movements:
+    shape, axis = static_shape_of(op.operands[0]), _axis(op, 1, operands)
+    start, length = (_integer(op.operands[number], operands) for number in (2, 3))
+    start += shape[axis] if start < 0 else 0
+    return _one(op, _along(axis, shape, start, start + length, 1))
+
+
+def _along(axis: int, shape: Shape, start: int, end: int, step: int) -> Movement:
+    starts, ends, steps = [0] * len(shape), list(shape), [1] * len(shape)
+    starts[axis], ends[axis], steps[axis] = start, end, step
+    return Slice.between(tuple(starts), tuple(ends), tuple(steps))
+
+
+def _cat(op: Operation, operands: Operands) -> Movements:
+    (axis,) = _axes(op.operands[1], operands, len(shape_of(op.results[0])))
+    return Movements(items_of(op.operands[0]), [Concat(axis)])
+
+
+def _index_select(op: Operation, operands: Operands) -> Movements:
+    axis, indices = _axis(op, 1, operands), operands.integers(op.operands[2])
+    return _one(op, *taken(op, axis, indices, from_end=False))
+
+
+def _pad(op: Operation, operands: Operands) -> Movements:
+    """Its widths are of the last axis first; axes without widths stay."""
+    shape, widths = shape_of(op.operands[0]), _integers(op.operands[1], operands)
+    padding = _number_in(op.operands[2])
+    # -0.0 is another number.
+    if padding is None or str(padding.value.data) not in ("0", "0.0"):
+        raise Refusal(RefusalCode.PADDING, "it pads with another number than 0.0")
+    rest = [0] * (len(shape) - len(widths) // 2)
+    low, high = ([*rest, *reversed(widths[end::2])] for end in (0, 1))
+    return _one(op, *padded(shape, low, high, with_zero=True))
+
+
+def _flip(op: Operation, operands: Operands) -> Movements:
+    return _one(op, Reverse(_axes(op.operands[1], operands, len(shape_of(op.operands[0])))))
+
+
+def _same(op: Operation, operands: Operands) -> Movements:
+    return _one(op)
+
+
+def _reshape_again(op: Operation, operand: SSAValue, type: Attribute) -> list[Operation]:
+    lengths = op.operands[1]
+    like = next(iter(items_of(lengths)), None)
+    if like is None:
+        raise Refusal(RefusalCode.UNKNOWN_OP, "its result has rank 0")
+    constants = [_constant(length, like.type) for length in shape_of_type(type)]
+    items = [constant.results[0] for constant in constants]
+    shape = recreated(cast(Operation, lengths.owner), items, lengths.type)
+    return [*constants, shape, recreated(op, [operand, shape.results[0]], type)]
+
+
+# Arithmetic, https://docs.pytorch.org: types are promoted to that of the result
+
+
+def _types_of(op: Operation) -> tuple[Attribute, Attribute]:
+    """The element types of the first operand and of the result."""
+    return tensor_element_type(op.operands[0].type), tensor_element_type(op.results[0].type)
+
+
+def _whole(op: Operation) -> tuple[int, ...]:
+    """All axes of the first operand, which are those of the result."""
+    return tuple(range(len(shape_of(op.operands[0]))))
+
+
+def _of_one(op: Operation, term: Term) -> Elementwise:
+    """The element-wise form of an op of one tensor."""
+    return Elementwise((op.operands[0],), (_whole(op),), term)
+
+
+def _converted(term: Term, type: Attribute) -> Term:
+    """A term of the numbers of `term` in a type, which may be its own."""
+    return term if term.type == type else _cast(term, type)
+
+
+def _cast(term: Term, type: Attribute) -> Term:
+    arithmetic = conversion(term.type, type)
+    if arithmetic is None:
+        raise Refusal(RefusalCode.ARITHMETIC, f"'{term.type}' is not converted to '{type}'")
+    return Apply(arithmetic, (term,), type)
+
+
+def _promoted(term: Term, result: Attribute) -> Term:
+    converted = _converted(term, result)
+    if isinstance(converted, Apply) and converted.arithmetic is Arithmetic.TRUNCATE_FLOAT:
+        # torch multiplies by the unrounded scalar.
+        raise Refusal(RefusalCode.ARITHMETIC, f"it computes '{result}' with '{term.type}'")
+    return converted
+
+
+def _check_operands(op: Operation, count: int) -> None:
+    """Raise Refusal if an op has fewer operands: the dialect does not verify it."""
+    if len(op.operands) < count:
+        raise Refusal(RefusalCode.UNKNOWN_OP, f"it has {len(op.operands)} operands, not {count}")
+
+
+def _with_tensor(op: Operation, arithmetic: Arithmetic) -> Elementwise:
+    """The axes of two tensors, counted from the last one."""
+    shape, result = static_shape_of(op.results[0]), tensor_element_type(op.results[0].type)
+    values = tuple(op.operands[:2])
+    inputs = (Input(n, tensor_element_type(value.type)) for n, value in enumerate(values))
+    terms = tuple(_promoted(term, result) for term in inputs)
+    return Elementwise(values, axes_from_last(values, shape), Apply(arithmetic, terms, result))
+
+
+def _with_scalar(op: Operation, arithmetic: Arithmetic) -> Elementwise:
+    (value, result), other = _types_of(op), _scalar(op.operands[1])
+    if value != result or not isinstance(result, Float32Type | Float64Type):
+        raise Refusal(RefusalCode.ARITHMETIC, f"it computes '{result}' from '{value}' and a number")
+    return _of_one(op, Apply(arithmetic, (Input(0, value), _converted(other, result)), result))
+
+
+def _scalar(value: SSAValue) -> Scalar:
+    number, owner = _number_in(value), value.owner
+    if number is None or name_of(cast(Operation, owner)) not in (
+        "torch.constant.int",
+        "torch.constant.float",
+    ):
+        raise Refusal(RefusalCode.ARITHMETIC, "its scale or zero point is not a constant")
+    return Scalar(number)
+
+
+def _write_arithmetic(
+    op: Operation, small: Sequence[SmallOperand], type: Attribute
+) -> list[Operation]:
+    """Write arithmetic again; the op broadcasts operands of the rank of the result."""
+    values = [operand.value for operand in small]
+    return [recreated(op, [*values, *op.operands[len(values) :]], type)]
+
+
+def _arithmetic(
+    arithmetic: Arithmetic, read: Callable[[Operation, Arithmetic], Elementwise]
+) -> ElementwiseModel:
+    def checked(op: Operation, operands: Operands) -> Elementwise:
+        is_difference = arithmetic is Arithmetic.SUBTRACT
+        _check_operands(op, 3 if is_difference else 2)
+        if is_difference and _integer(op.operands[2], operands) != 1:
+            raise Refusal(RefusalCode.ARITHMETIC, "its subtrahend is multiplied by 'alpha'")
+        return read(op, arithmetic)
+
+    return ElementwiseModel(checked, _write_arithmetic, keeps_rank=True)
+
+
+def _convert(op: Operation, operands: Operands) -> Elementwise:
+    _check_operands(op, 1)
+    value, result = _types_of(op)
+    if shape_of(op.operands[0]) != shape_of(op.results[0]):
+        raise Refusal(RefusalCode.ARITHMETIC, "its result has another shape")
+    return _of_one(op, _cast(Input(0, value), result))
+
+
+# Dequantization: https://docs.pytorch.org, `torch.ao.quantization.fx._decomposed`
+
+
+def _dequantized(op: Operation, scale: Term, zero_point: Term | None = None) -> Term:
+    """`(stored - zero_point) * scale`, converted to the type of the result."""
+    stored, result = _types_of(op)
+    if not isinstance(scale.type, AnyFloat):
+        raise Refusal(RefusalCode.ARITHMETIC, f"scales are of '{scale.type}'")
+    value: Term = Input(0, stored)
+    if zero_point is not None:
+        value = _difference(value, zero_point, scale.type)
+    value = _converted(value, scale.type)
+    return _converted(Apply(Arithmetic.MULTIPLY, (value, scale), scale.type), _numbers(result))
+
+
+def _difference(value: Term, zero_point: Term, expressed: Attribute) -> Term:
+    """
+    The difference of integers, in the type of the zero points if that is wider and signed.
+
+    Else in a type in which nothing wraps, as torch-mlir and IREE lower it.
+    """
+    type = zero_point.type
+    if isinstance(type, IntegerType):
+        stored, type = cast(IntegerType, value.type), cast(IntegerType, type)
+        is_signed = not has_signedness(type, Signedness.UNSIGNED)
+        if not is_signed or type.bitwidth <= stored.bitwidth:
+            type = IntegerType(2 * max(type.bitwidth, stored.bitwidth))
+            zero_point = _converted(zero_point, type)
+    elif type != expressed:
+        raise Refusal(RefusalCode.ARITHMETIC, f"zero points are of '{type}'")
+    return Apply(Arithmetic.SUBTRACT, (_converted(value, type), zero_point), type)
+
+
+def _numbers(type: Attribute) -> Attribute:
+    """The type of dequantized elements of a type: f32 for quantized types."""
+    return Float32Type() if isinstance(type, UnregisteredAttr) else type
+
+
+def _quantized(op: Operation, scale: Term, zero_point: Term | None = None) -> Term:
+    """The operand of rounding and clamping, with the limits of the op."""
+    value, result = _types_of(op)
+    if not isinstance(value, AnyFloat) or not isinstance(result, IntegerType):
+        raise Refusal(RefusalCode.ARITHMETIC, f"'{value}' is not quantized to '{result}'")
+    parameters = (scale,) if zero_point is None else (scale, zero_point)
+    return Apply(Arithmetic.QUANTIZE, (Input(0, value), *parameters), cast(Attribute, result))
+
+
+_Term = Callable[..., Term]
+"""`_dequantized` or `_quantized`."""
+
+
+def _of_tensors(
+    op: Operation, term: _Term, axes: tuple[int, ...], *, in_blocks: bool = False
+) -> Elementwise:
+    """The element-wise form with tensors of scales and, optionally, zero points."""
+    tensors = tuple(value for value in op.operands[:3] if _is_given(value))
+    _, *parameters = (Input(n, tensor_element_type(value.type)) for n, value in enumerate(tensors))
+    all_axes = _whole(op), *((axes,) * len(parameters))
+    return Elementwise(tensors, all_axes, term(op, *parameters), in_blocks)
+
+
+def _with_tensors(op: Operation, small: Sequence[SmallOperand], type: Attribute) -> Operation:
+    """An op like a given one, with other tensors and the same other operands."""
+    tensors = iter(small)
+    given = [number for number, value in enumerate(op.operands[:3]) if _is_given(value)]
+    values = [
+        next(tensors).value if number in given[: len(small)] else value
+        for number, value in enumerate(op.operands)
+    ]
+    return recreated(op, values, type)
+
+
+def _with_integer(
+    op: Operation, small: Sequence[SmallOperand], type: Attribute, operand: int, number: int
+) -> list[Operation]:
+    """An op like a given one, with other tensors, and another integer as one operand."""
+    integer, new = _constant(number, op.operands[operand].type), _with_tensors(op, small, type)
+    new.operands[operand] = integer.results[0]
+    return [integer, new]
+
+
+def _write_per_channel(
+    op: Operation, small: Sequence[SmallOperand], type: Attribute
+) -> list[Operation]:
+    if len(small[1].axes) != 1:
+        raise Refusal(RefusalCode.ARITHMETIC, "its scales would not vary along one axis")
+    return _with_integer(op, small, type, 3, small[1].axes[0])
+
+
+def _per_channel(term: _Term) -> ElementwiseModel:
+    def read(op: Operation, operands: Operands) -> Elementwise:
+        return _of_tensors(op, term, (_axis(op, 3, operands),))
+
+    return ElementwiseModel(read, _write_per_channel, aligns=True, has_axis=True)
+
+
+def _write_in_groups(
+    op: Operation, small: Sequence[SmallOperand], type: Attribute
+) -> list[Operation]:
+    shape, grid = shape_of_type(type), shape_of_type(small[1].value.type)
+    if len(shape) != 2 or shape[0] != grid[0] or not shape[1] > grid[1] > 0:
+        raise Refusal(RefusalCode.ARITHMETIC, "its scales would not be per group of the last axis")
+    return _with_integer(op, small, type, 6, shape[1] // grid[1])
+
+
+def _in_groups(op: Operation, operands: Operands) -> Elementwise:
+    shape, grid = static_shape_of(op.operands[0]), static_shape_of(op.operands[1])
+    size = _integer(op.operands[6], operands)
+    if len(shape) != 2 or size < 2 or grid != (shape[0], shape[1] // size) or shape[1] % size:
+        raise Refusal(RefusalCode.ARITHMETIC, "its groups do not match its shape")
+    return _of_tensors(op, _dequantized, (0, 1), in_blocks=True)
+
+
+def _write_whole(op: Operation, small: Sequence[SmallOperand], type: Attribute) -> list[Operation]:
+    if any(operand.axes for operand in small[1:]):
+        raise Refusal(RefusalCode.ARITHMETIC, "it has only one scale")
+    return [_with_tensors(op, small, type)]
+
+
+def _per_tensor(term: _Term) -> ElementwiseModel:
+    def read(op: Operation, operands: Operands) -> Elementwise:
+        if any(shape_of(value) for value in op.operands[1:3]):
+            raise Refusal(RefusalCode.ARITHMETIC, "its scale is not a scalar")
+        return _of_tensors(op, term, ())
+
+    return ElementwiseModel(read, _write_whole)
+
+
+def _quantize_with_numbers(op: Operation, operands: Operands) -> Elementwise:
+    return _of_one(op, _quantized(op, *(_scalar(value) for value in op.operands[1:3])))
+
+
+def _dequantize_with_numbers(op: Operation, operands: Operands) -> Elementwise:
+    """
+    The element-wise form with numbers, which are rounded to the result type before multiplying.
+    """
+    expressed = _numbers(_types_of(op)[1])
+    if not isinstance(expressed, Float32Type | Float64Type):
+        raise Refusal(RefusalCode.ARITHMETIC, f"a number is multiplied in '{expressed}'")
+    scale, zero_point = (_scalar(value) for value in op.operands[1:3])
+    if not isinstance(scale.type, AnyFloat) or not isinstance(zero_point.type, IntegerType):
+        raise Refusal(
+            RefusalCode.ARITHMETIC, "its scale is not a float, or its zero point is not an integer"
+        )
+    return _of_one(op, _dequantized(op, _converted(scale, expressed), zero_point))
+
+
+def _write_same(op: Operation, small: Sequence[SmallOperand], type: Attribute) -> list[Operation]:
+    return [recreated(op, [small[0].value, *op.operands[1:]], type)]
+
+
+def _dequantize(op: Operation, operands: Operands) -> Elementwise:
+    """Read an op with a quantized result as its dequantized numbers."""
+    stored, result = _types_of(op)
+    if not isinstance(stored, UnregisteredAttr) or not isinstance(result, Float32Type):
+        raise Refusal(RefusalCode.ARITHMETIC, f"'{stored}' is not dequantized to '{result}'")
+    return _of_one(op, Input(0, stored))
+
+
+MODELS = OpModels(
+    "torch",
+    {
+        "operator": OpModel(carrier=Carrier("name", {"onnx": "torch.onnx.", "torch": ""})),
+        "vtensor.literal constant.int constant.bool constant.float": OpModel(constant="value"),
+        # `none` stands for an omitted list or number.
+        "prim.ListConstruct constant.none": OpModel(is_list=True),
+        # Shape ops
+        "aten.permute": OpModel(movement=_permute),
+        "aten.transpose.int": OpModel(movement=_transpose),
+        "aten.t aten.numpy_T": OpModel(movement=_reversed_axes),
+        "aten.view aten._unsafe_view aten.reshape": OpModel(
+            movement=reshaped, run_time_shape=shape_in(1), write_reshape=_reshape_again
+        ),
+        "aten.flatten.using_ints aten.unflatten.int aten.unsqueeze aten.squeeze aten.squeeze.dim "
+        "prims.collapse prims.split_dim prims.squeeze": OpModel(movement=reshaped),
+        "aten.slice.Tensor": OpModel(movement=_slice),
+        "aten.narrow": OpModel(movement=_narrow),
+        "aten.cat": OpModel(movement=_cat),
+        "aten.expand aten.broadcast_to": OpModel(movement=broadcast_trailing),
+        "aten.index_select": OpModel(movement=_index_select, positions=positions.on_any_axis),
+        "aten.constant_pad_nd": OpModel(movement=_pad),
+        "aten.flip": OpModel(movement=_flip),
+        "aten.alias aten.clone aten.contiguous aten.detach": OpModel(movement=_same),
+        "aten.embedding": OpModel(positions=positions.along(0)),
+        "aten.gather aten.index.Tensor": OpModel(positions=positions.on_any_axis),
+        "aten.size aten.size.int": OpModel(reads_lengths=True),
+        # Arithmetic on floats, and on integers: https://docs.pytorch.org/docs/stable/torch.html
+        "aten.mul.Tensor": OpModel(
+            term=_arithmetic(Arithmetic.MULTIPLY, _with_tensor),
+            integers="numpy:multiply",
+        ),
+        "aten.mul.Scalar": OpModel(
+            term=_arithmetic(Arithmetic.MULTIPLY, _with_scalar),
+            integers="numpy:multiply",
+        ),
+        "aten.sub.Tensor": OpModel(
+            term=_arithmetic(Arithmetic.SUBTRACT, _with_tensor),
+            integers=lambda op, values: values[0] - values[1] * values[2],
+        ),
+        "aten.sub.Scalar": OpModel(
+            term=_arithmetic(Arithmetic.SUBTRACT, _with_scalar),
+            integers=lambda op, values: values[0] - values[1] * values[2],
+        ),
+        "aten.add.Tensor aten.add.Scalar": OpModel(
+            integers=lambda op, values: values[0] + values[1] * values[2]
+        ),
+        "aten.where.self": OpModel(integers="numpy:where"),
+        "aten.lt.Scalar aten.lt.Tensor": OpModel(integers="numpy:less"),
+        "aten.remainder.Scalar": OpModel(integers="numpy:mod"),
+        "aten.arange": OpModel(integers=lambda op, values: integers_from(op, 0, int(values[0]), 1)),
+        "aten.arange.start": OpModel(
+            integers=lambda op, values: integers_from(op, int(values[0]), int(values[1]), 1)
+        ),
+        "aten.arange.start_step": OpModel(
+            integers=lambda op, values: integers_from(op, *map(int, values[:3]))
+        ),
+        "aten.to.dtype aten._to_copy prims.convert_element_type": OpModel(
+            term=ElementwiseModel(_convert, _write_arithmetic, keeps_rank=True)
+        ),
+        # Quantization and dequantization
+        "quantized_decomposed.dequantize_per_channel aten._make_per_channel_quantized_tensor": (
+            OpModel(term=_per_channel(_dequantized))
+        ),
+        "quantized_decomposed.dequantize_per_channel_group": OpModel(
+            term=ElementwiseModel(_in_groups, _write_in_groups, aligns=True)
+        ),
+        "quantized_decomposed.dequantize_per_tensor.tensor": OpModel(
+            term=_per_tensor(_dequantized)
+        ),
+        "quantized_decomposed.dequantize_per_tensor aten._make_per_tensor_quantized_tensor": (
+            OpModel(term=ElementwiseModel(_dequantize_with_numbers, _write_whole))
+        ),
+        "quantized_decomposed.quantize_per_channel": OpModel(term=_per_channel(_quantized)),
+        "quantized_decomposed.quantize_per_tensor.tensor": OpModel(term=_per_tensor(_quantized)),
+        "quantized_decomposed.quantize_per_tensor": OpModel(
+            term=ElementwiseModel(_quantize_with_numbers, _write_whole)
+        ),
+        "aten.dequantize.self aten.dequantize.tensor": OpModel(
+            term=ElementwiseModel(_dequantize, _write_same)
+        ),
+    },
+)
