@@ -11,8 +11,8 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint
 
+from qdialect.dialects.arith.syntax import SIToFPOp
 from qdialect.dialects.quant.casts import DequantizeBiasOp
-from qdialect.dialects.upstream.arith import SIToFPOp
 from qdialect.ir.elements import dense_elements, element_dtype
 from qdialect.ir.value_types import has_encoding, with_element_type
 from qdialect.lowering.cast_arithmetic import CastBuilder, SlotConstants, insert_constant

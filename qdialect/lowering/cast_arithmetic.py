@@ -31,6 +31,7 @@ from xdsl.rewriter import InsertPoint
 
 from qdialect.algebra.movement import DYNAMIC
 from qdialect.algebra.parameters import StorageFormat
+from qdialect.dialects.arith.syntax import FPToSIOp, FPToUIOp, SIToFPOp, UIToFPOp
 from qdialect.dialects.quant.casts import (
     DequantizeCastOp,
     QuantizeCastOp,
@@ -40,9 +41,8 @@ from qdialect.dialects.quant.casts import (
 )
 from qdialect.dialects.quant.slots import Granularity
 from qdialect.dialects.quant.types import UniformQuantizedType
-from qdialect.dialects.upstream.arith import FPToSIOp, FPToUIOp, SIToFPOp, UIToFPOp
-from qdialect.dialects.upstream.shape import NumElementsOp, ShapeOfOp, SplitAtOp
-from qdialect.dialects.upstream.tensor import ReshapeOp
+from qdialect.dialects.shape import NumElementsOp, ShapeOfOp, SplitAtOp
+from qdialect.dialects.tensor.syntax import ReshapeOp
 from qdialect.ir.elements import DenseElementsAttr, dense_elements, element_dtype, integer_range
 from qdialect.ir.value_types import element_type_or_self, has_encoding, with_element_type
 from qdialect.lowering.storage_ops import (

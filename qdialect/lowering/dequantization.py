@@ -41,11 +41,11 @@ from xdsl.rewriter import InsertPoint
 
 from qdialect.algebra.movement import DYNAMIC, Shape
 from qdialect.algebra.views import Splat, Values, as_view
+from qdialect.dialects.arith.syntax import SIToFPOp, UIToFPOp
 from qdialect.dialects.iree_linalg_ext import DEQUANTIZE_AFFINE, indexing_maps
 from qdialect.dialects.quant.casts import DequantizeCastOp, StorageCastOp
 from qdialect.dialects.quant.types import UniformQuantizedType
-from qdialect.dialects.upstream.arith import SIToFPOp, UIToFPOp
-from qdialect.dialects.upstream.tosa import ShapeType
+from qdialect.dialects.tosa.syntax import ShapeType
 from qdialect.ir.elements import dense_elements, element_dtype, integer_range
 from qdialect.lowering.cast_arithmetic import as_bits
 from qdialect.lowering.context_builder import ContextBuilder

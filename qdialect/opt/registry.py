@@ -288,7 +288,7 @@ def _as_mlir_has_it(factory: Callable[[], Dialect]) -> Dialect:
 
 def _shape() -> Dialect:
     # A dialect is imported when a text first names it: each takes up to 50 ms.
-    from qdialect.dialects.upstream.shape import Shape
+    from qdialect.dialects.shape import Shape
 
     return Shape
 
@@ -297,7 +297,7 @@ def _arith_on_tensors() -> Dialect:
     # A dialect is imported when a text first names it: each takes up to 50 ms.
     from xdsl.dialects.arith import Arith
 
-    from qdialect.dialects.upstream import arith
+    from qdialect.dialects.arith import syntax as arith
 
     return rebuilt(Arith, arith.OPS)
 
@@ -306,16 +306,16 @@ def _linalg_with_all_names() -> Dialect:
     # A dialect is imported when a text first names it: each takes up to 50 ms.
     from xdsl.dialects.linalg import Linalg
 
-    from qdialect.dialects.upstream import linalg_bodies, linalg_table
+    from qdialect.dialects.linalg import syntax as linalg
 
-    return rebuilt(Linalg, (*linalg_table.OPS, *linalg_bodies.OPS))
+    return rebuilt(Linalg, linalg.OPS)
 
 
 def _tensor_of_any_shape() -> Dialect:
     # A dialect is imported when a text first names it: each takes up to 50 ms.
     from xdsl.dialects.tensor import Tensor
 
-    from qdialect.dialects.upstream.tensor import OPS
+    from qdialect.dialects.tensor.syntax import OPS
 
     return rebuilt(Tensor, OPS)
 
@@ -324,21 +324,21 @@ def _tosa_with_additions() -> Dialect:
     # A dialect is imported when a text first names it: each takes up to 50 ms.
     from xdsl.dialects.tosa import TOSA
 
-    from qdialect.dialects.upstream.tosa import with_additions
+    from qdialect.dialects.tosa.syntax import with_additions
 
     return with_additions(TOSA)
 
 
 def _stablehlo() -> Dialect:
     # A dialect is imported when a text first names it: each takes up to 50 ms.
-    from qdialect.dialects.stablehlo.ops import StableHLO
+    from qdialect.dialects.stablehlo.syntax import StableHLO
 
     return StableHLO
 
 
 def _chlo() -> Dialect:
     # A dialect is imported when a text first names it: each takes up to 50 ms.
-    from qdialect.dialects.stablehlo.ops import CHLO
+    from qdialect.dialects.stablehlo.syntax import CHLO
 
     return CHLO
 

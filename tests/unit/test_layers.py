@@ -25,7 +25,6 @@ FLOORS = (
     "ops.model",
     "ops",
     "dialects.quant",
-    "dialects.upstream",
     "dialects",
     "lowering",
     "folding",

@@ -20,7 +20,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from qdialect.algebra.views import Elements, Splat, as_view
-from qdialect.dialects.upstream.tosa_syntax import NanModeAttr
+from qdialect.dialects.tosa.syntax import NanModeAttr
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ops.interface import Refusal, is_cast, name_of
 from qdialect.ops.reading import ConstantOperands, Constants

@@ -13,8 +13,8 @@ from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.dialects.quant import Storage, UniformQuantizedType
-from qdialect.dialects.upstream import tosa
-from qdialect.dialects.upstream.tosa_table import TABLED_OPS
+from qdialect.dialects.tosa import syntax as tosa
+from qdialect.dialects.tosa.syntax import TABLED_OPS
 from qdialect.opt.registry import ToolContext
 
 
@@ -63,7 +63,7 @@ def test_nothing_is_imported_before_a_name_is_met():
         "from qdialect.opt.registry import ToolContext\n"
         "context = ToolContext()\n"
         "context.get_op('builtin.module')\n"
-        "tosa = {'xdsl.dialects.tosa', 'qdialect.dialects.upstream.tosa'}\n"
+        "tosa = {'xdsl.dialects.tosa', 'qdialect.dialects.tosa.syntax'}\n"
         "assert not tosa & sys.modules.keys()\n"
         "context.get_op('tosa.pad')\n"
         "assert tosa <= sys.modules.keys()"

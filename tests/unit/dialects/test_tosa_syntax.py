@@ -14,8 +14,7 @@ from tosa_samples import SAMPLES, Sample, texts
 from xdsl.irdl import IRDLOperation
 from xdsl.printer import Printer
 
-from qdialect.dialects.upstream.tosa_syntax import TosaSyntax
-from qdialect.dialects.upstream.tosa_table import TABLED_OPS
+from qdialect.dialects.tosa.syntax import TABLED_OPS, TosaSyntax
 from qdialect.opt.command_line import SPLIT_MARKER
 from qdialect.opt.opt import main
 from qdialect.opt.registry import ToolContext

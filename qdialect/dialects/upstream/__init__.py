@@ -1,1 +1,0 @@
-"""Ops of upstream dialects that xDSL lacks or restricts. Each is removed once xDSL has it."""
