@@ -13,7 +13,7 @@ import sys
 try:
     import signal
 
-    from qdialect.opt.ending import end_process
+    from qdialect.opt.process import end_process
 except KeyboardInterrupt:
     # No signal handler is installed yet.
     os._exit(130)

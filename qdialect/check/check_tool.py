@@ -17,10 +17,9 @@ from qdialect.check.module_comparison import (
 from qdialect.check.sampled_runs import Engine, RunFailure
 from qdialect.check.step_budget import DEFAULT_STEPS
 from qdialect.opt.diagnostics import DiagnosticPrinter
-from qdialect.opt.exit_status import run_tool
 from qdialect.opt.module_tool import ModuleArgumentParser, read_module
 from qdialect.opt.outputs import standard_output
-from qdialect.opt.tool_error import ToolError
+from qdialect.opt.tool_error import ToolError, run_tool
 from qdialect.support.memory import memory_budget
 
 TOOL = "qdialect-check"

@@ -31,11 +31,10 @@ from qdialect.dialects.quant.storage import StoredType
 from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
 from qdialect.opt.compilation import Compilation
 from qdialect.opt.diagnostics import DiagnosticHandler, DiagnosticPrinter
-from qdialect.opt.exit_status import run_tool
 from qdialect.opt.files import read_text
 from qdialect.opt.module_tool import ModuleArgumentParser, read_module
 from qdialect.opt.outputs import standard_output
-from qdialect.opt.tool_error import ToolError
+from qdialect.opt.tool_error import ToolError, run_tool
 from qdialect.support.memory import MemoryLimitError, memory_budget
 from qdialect.text.dense import DenseLiteral
 from qdialect.text.mlir_errors import reading_message_of

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 if TYPE_CHECKING:
     # Deferred: a tool that does not fold does not need numpy.
     from qdialect.algebra.movement import ValueSet
     from qdialect.ops.interface import RefusalCode
+    from qdialect.support.terminal import Table
 
 
 class Outcome(StrEnum):
@@ -103,6 +105,22 @@ class PassRecord(NamedTuple):
         return tuple(op.results[0] for op in self.made_of.sources) if self.made_of else ()
 
 
+class Names(Protocol):
+    """The names of values and the places of ops, in the text of a module."""
+
+    def before(self, value: SSAValue) -> str | None:
+        """The name of a value in the text that was read, with the percent sign."""
+        ...
+
+    def after(self, value: SSAValue) -> str | None:
+        """The name of a value in the text that was printed, with the percent sign."""
+        ...
+
+    def place(self, op: Operation | Block) -> str:
+        """`file:line:column` of an op in the text that was read."""
+        ...
+
+
 @dataclass
 class PassReport:
     """The report of a pass."""
@@ -141,3 +159,11 @@ class PassReport:
     def refused_by_code(self) -> Counter[RefusalCode]:
         """The number of refused ops by code."""
         return Counter(record.code for record in self.records if record.code is not None)
+
+    def values_table(self) -> Table | None:
+        """For a quantizer, a table of the parameters of each value."""
+        return None
+
+    def values_to_json(self, names: Names) -> Sequence[dict[str, Any]]:
+        """For a quantizer, the parameters of each value, and why."""
+        return ()

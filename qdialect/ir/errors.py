@@ -20,6 +20,11 @@ from xdsl.utils.exceptions import DiagnosticException, VerifyException
 from qdialect.support.memory import registered_cache
 
 
+def op_name(op: Operation) -> str:
+    """The name of an op in the text, also of an unregistered op."""
+    return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
+
+
 class OpErrors(DiagnosticException):
     """The errors that a pass reports about several ops, each with its message."""
 

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from subprocess import PIPE, CompletedProcess, Popen
 from typing import IO, NoReturn, TypeVar, cast
 
-from qdialect.opt.ending import begin_start, end_group, end_of_start, forget_group
+from qdialect.opt.process import begin_start, end_group, end_of_start, forget_group
 
 _Value = TypeVar("_Value")
 

@@ -7,8 +7,8 @@ import os
 import re
 import sys
 import time
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, TextIO
 
 from xdsl.dialects.builtin import ModuleOp
@@ -17,7 +17,6 @@ from xdsl.utils.exceptions import DiagnosticException, ParseError
 from xdsl.utils.lexer import Span
 
 from qdialect.ir.errors import OpErrors, describe, message_of, op_messages
-from qdialect.opt.command_line import SPLIT_MARKER, Options
 from qdialect.opt.diagnostics import (
     DiagnosticHandler,
     DiagnosticPrinter,
@@ -26,10 +25,9 @@ from qdialect.opt.diagnostics import (
     text_of_place,
 )
 from qdialect.opt.files import SourceText, read_text
-from qdialect.opt.held_text import held_text
-from qdialect.opt.outputs import STANDARD_OUTPUT, Output, overwrite_each_other
-from qdialect.opt.pass_spec import NestedSpec, PassSpec
-from qdialect.opt.registry import ToolContext, make_pass, make_target
+from qdialect.opt.opt import SPLIT_MARKER, NestedSpec, Options, PassSpec
+from qdialect.opt.outputs import STANDARD_OUTPUT, Output, held_text, overwrite_each_other
+from qdialect.opt.registry import NestedPipeline, ToolContext, make_pass, make_target
 from qdialect.opt.tool_error import ToolError
 from qdialect.opt.verifier import ModuleVerifier
 from qdialect.support.memory import MemoryLimitError, memory_budget, paused_collection
@@ -41,11 +39,7 @@ if TYPE_CHECKING:
     from xdsl.passes import ModulePass
     from xdsl.utils.target import Target
 
-    from qdialect.folding.fold_plan import FoldPlan
-    from qdialect.folding.report import PassReport
-    from qdialect.opt.expected_diagnostics import DiagnosticVerifier
-    from qdialect.opt.report_text import FoldReportFile
-    from qdialect.ptq.tools.quantization_text import QuantizationReportFile
+    from qdialect.opt.reports import RunReports
 
 _RESULT = r"%[\w$.-]+(?=\s*=\s*$)"
 """The result of an op, in the text before the name of the op."""
@@ -71,7 +65,7 @@ class Compilation:
         self._reports_told = 0
         self._printed_names: Mapping[SSAValue, str] = {}
 
-    def run(self, passes: Sequence[ModulePass]) -> bool:
+    def run(self, passes: Sequence[ModulePass | NestedPipeline]) -> bool:
         """Parse, verify, and run the passes; false if there was an error."""
         return (
             self._parse()
@@ -120,7 +114,7 @@ class Compilation:
         with paused_collection():
             return ModuleVerifier(self.locate, self.handler).verify(self.module)
 
-    def _run_pass(self, module_pass: ModulePass) -> bool:
+    def _run_pass(self, module_pass: ModulePass | NestedPipeline) -> bool:
         name = module_pass.name
         start = time.perf_counter()
         try:
@@ -153,8 +147,8 @@ class Compilation:
 
     def _remark(self) -> None:
         """Print remarks on the folds since the last call."""
-        # It renders remarks, reports and statistics, for `--remarks` and `--fold-*` only.
-        from qdialect.opt.report_text import remarks
+        # Only options of reports need it.
+        from qdialect.opt.reports import remarks
 
         for report in self.context.fold_reports[self._reports_told :]:
             for op, message in remarks(report):
@@ -204,15 +198,6 @@ class Compilation:
         """Whether an op was read in generic form."""
         span = self.locations.get(op)
         return span is not None and span.text.startswith('"')
-
-    def report_folds(self, file: FoldReportFile) -> None:
-        """Add the folds of all passes to the report. The module must have been printed."""
-        for report in self.context.fold_reports:
-            file.add(report, self)
-
-    def report_values(self, file: QuantizationReportFile) -> None:
-        """Add the values of all passes to the report. The module must have been printed."""
-        file.add(self.context.fold_reports, self)
 
     def before(self, value: SSAValue) -> str | None:
         """The name of a value in the text that was read."""
@@ -269,45 +254,38 @@ def process(options: Options) -> bool:
     written.
     """
     printer = DiagnosticPrinter(sys.stderr)
-    _check_outputs(options)
-    passes = [make_pass(spec) for spec in options.passes]
-    target = make_target(options.target)
+    files = _report_files(options)
+    _check_outputs(options, files)
+    run = _Run(options, printer, [make_pass(spec) for spec in options.passes])
     source = read_text(options.input_file, printer, options.read_with)
     if source is None:
         return False
-    run = _Run(options, printer, passes, target)
     with ExitStack() as outputs:
-        output = outputs.enter_context(_kept_if_good(options.output_file))
-        others = [
-            (outputs.enter_context(_kept_if_good(path)), text)
-            for path, text in (
-                (options.fold_report, run.report_text),
-                (options.fold_plan, run.plans_text),
-                (options.quantization_report, run.values_text),
-            )
-            if path is not None
-        ]
+        output = outputs.enter_context(Output(options.output_file))
+        reports = {what: outputs.enter_context(Output(path)) for what, path in files.items()}
         output.is_good = run.process(source, output.stream)
-        for other, text in others:
-            other.is_good = output.is_good
-            other.stream.write(text())
-    if options.fold_stats:
-        run.print_statistics()
-    if options.quantization_table:
-        run.print_values()
+        for what, report in reports.items():
+            report.is_good = output.is_good
+            report.stream.write(run.report_text(what))
+    run.print_tables()
     return output.is_good
 
 
-def _check_outputs(options: Options) -> None:
+def _report_files(options: Options) -> Mapping[str, str]:
+    """The paths of the reports that are written to files, by what they are."""
+    paths = {
+        "fold report": options.fold_report,
+        "fold plan": options.fold_plan,
+        "quantization report": options.quantization_report,
+    }
+    return {what: path for what, path in paths.items() if path is not None}
+
+
+def _check_outputs(options: Options, files: Mapping[str, str]) -> None:
     """Raise ToolError if an output would take the place of another, or of the input."""
     outputs = [("module", "-o", options.output_file)]
-    for what, flag, path in (
-        ("fold report", "--fold-report", options.fold_report),
-        ("fold plan", "--fold-plan", options.fold_plan),
-        ("quantization report", "--quantization-report", options.quantization_report),
-    ):
-        if path is None:
-            continue
+    for what, path in files.items():
+        flag = f"--{what.replace(' ', '-')}"
         for other, other_flag, other_path in outputs:
             if overwrite_each_other(path, other_path):
                 where = "standard output" if path in STANDARD_OUTPUT else f"'{path}'"
@@ -338,19 +316,6 @@ def _files_of_passes(passes: Iterable[PassSpec]) -> Iterator[tuple[str, str, str
                 yield from ((spec.name, option, text) for text in values if isinstance(text, str))
 
 
-@contextmanager
-def _kept_if_good(path: str) -> Generator[Output]:
-    """An output that replaces the file if `is_good` at the end. Raises ToolError and OSError."""
-    output = Output(path)
-    try:
-        yield output
-    except BaseException:
-        output.is_good = False
-        raise
-    finally:
-        output.close(keep=output.is_good)
-
-
 class _Run:
     """The modules of a file, one after another."""
 
@@ -358,84 +323,62 @@ class _Run:
         self,
         options: Options,
         printer: DiagnosticHandler,
-        passes: Sequence[ModulePass],
-        target: Target | None,
+        passes: Sequence[ModulePass | NestedPipeline],
     ) -> None:
-        self.options = options
-        self.printer = printer
-        self.passes = passes
-        self.target = target
-        self.fold_reports: list[PassReport] = []
-        self.fold_plans: list[FoldPlan] = []
-        self.report_file: FoldReportFile | None = None
-        if options.fold_report is not None:
-            # It renders remarks, reports and statistics, for `--remarks` and `--fold-*` only.
-            from qdialect.opt.report_text import FoldReportFile
+        """Raises ToolError for an unknown target."""
+        self._options = options
+        self._printer = printer
+        self._passes = passes
+        self._target = make_target(options.target)
+        self._reports: RunReports | None = None
+        if _report_files(options) or options.fold_stats or options.quantization_table:
+            # Only options of reports need it.
+            from qdialect.opt.reports import RunReports
 
-            self.report_file = FoldReportFile()
-        self.values_file: QuantizationReportFile | None = None
-        if options.quantization_report is not None:
-            # It renders the output of `--quantization-*` only.
-            from qdialect.ptq.tools.quantization_text import QuantizationReportFile
-
-            self.values_file = QuantizationReportFile()
+            self._reports = RunReports()
 
     def process(self, source: SourceText, stream: TextIO) -> bool:
         """Print each module after the passes; false if there was an error."""
         is_good = True
-        parts = source.split() if self.options.split_input_file else iter([source])
+        parts = source.split() if self._options.split_input_file else iter([source])
         for number, part in enumerate(parts):
             if number:
                 stream.write(f"{SPLIT_MARKER}\n")
-            with memory_budget(self.options.max_memory):
+            with memory_budget(self._options.max_memory):
                 is_good &= self._process_part(part, stream)
         return is_good
 
     def _process_part(self, part: SourceText, stream: TextIO) -> bool:
-        verifier = self._verifier(part) if self.options.verify_diagnostics else None
-        compilation = Compilation(part, self.options, verifier or self.printer)
-        has_run = compilation.run(self.passes) and compilation.write(self.target, stream)
-        if self.options.fold_stats or self.options.quantization_table:
-            self.fold_reports += compilation.context.fold_reports
-        self.fold_plans += compilation.context.fold_plans
-        if has_run and self.report_file is not None:
-            compilation.report_folds(self.report_file)
-        if has_run and self.values_file is not None:
-            compilation.report_values(self.values_file)
+        verifier = None
+        if self._options.verify_diagnostics:
+            # Only this option reads comments.
+            from qdialect.opt.expected_diagnostics import DiagnosticVerifier
+
+            verifier = DiagnosticVerifier(part.input, part.first_line, self._printer)
+        compilation = Compilation(part, self._options, verifier or self._printer)
+        has_run = compilation.run(self._passes) and compilation.write(self._target, stream)
+        if self._reports is not None:
+            context = compilation.context
+            names = compilation if has_run else None
+            self._reports.add(context.fold_reports, context.fold_plans, names)
         return has_run if verifier is None else verifier.finish()
 
-    def _verifier(self, part: SourceText) -> DiagnosticVerifier:
-        # Only `--verify-diagnostics` reads comments.
-        from qdialect.opt.expected_diagnostics import DiagnosticVerifier
+    def report_text(self, what: str) -> str:
+        """The file of a report."""
+        assert self._reports is not None
+        match what:
+            case "fold report":
+                return self._reports.fold_report()
+            case "fold plan":
+                return self._reports.fold_plan()
+            case _:
+                return self._reports.quantization_report()
 
-        return DiagnosticVerifier(part.input, part.first_line, self.printer)
-
-    def report_text(self) -> str:
-        """The file of `--fold-report`."""
-        return "" if self.report_file is None else self.report_file.text
-
-    def values_text(self) -> str:
-        """The file of `--quantization-report`."""
-        return "" if self.values_file is None else self.values_file.text
-
-    def plans_text(self) -> str:
-        """The file of `--fold-plan`."""
-        # Only `--fold-plan` writes JSON.
-        from qdialect.folding.plan_json import plans_to_json
-
-        return plans_to_json(self.fold_plans)
-
-    def print_statistics(self) -> None:
-        """Print the table of `--fold-stats`."""
-        # It renders remarks, reports and statistics, for `--remarks` and `--fold-*` only.
-        from qdialect.opt.report_text import statistics
-
-        sys.stderr.write(statistics(self.fold_reports))
-
-    def print_values(self) -> None:
-        """Print the table of `--quantization-table`."""
-        # It renders the output of `--quantization-*` only.
-        from qdialect.opt.tables import write_tables
-        from qdialect.ptq.tools.quantization_text import table_of
-
-        write_tables(sys.stderr, [table_of(self.fold_reports)])
+    def print_tables(self) -> None:
+        """Print the tables of `--fold-stats` and `--quantization-table`."""
+        if self._reports is None:
+            return
+        if self._options.fold_stats:
+            sys.stderr.write(self._reports.statistics())
+        if self._options.quantization_table:
+            self._reports.write_values(sys.stderr)

@@ -17,29 +17,12 @@ from xdsl.passes import ModulePass
 from xdsl.utils.hints import type_repr
 
 from qdialect.ir.errors import describe
-from qdialect.opt.pass_spec import NestedSpec, PassSpec
+from qdialect.opt.opt import OPTIONS, SYNONYMS, NestedSpec, PassSpec
 from qdialect.opt.registry import find_pass, get_all_passes, get_all_targets, option_name
 from qdialect.opt.tool_error import TOOL
 from qdialect.passes import GROUPS
 
 _USAGE: Final = f"usage: {TOOL} [options] [passes] [input file, or - for standard input]"
-
-_OPTION_GROUPS: Final[Mapping[str, Sequence[str]]] = {
-    "Input": ("allow-unregistered-dialect", "no-implicit-module", "read-with", "split-input-file"),
-    "Output": ("o", "t", "print-op-generic", "print-debuginfo"),
-    "Run": ("p", "pass-pipeline", "disable-verify", "verify-each", "max-memory"),
-    "Reports, on standard error or in files": (
-        "remarks",
-        "fold-stats",
-        "fold-report",
-        "fold-plan",
-        "quantization-table",
-        "quantization-report",
-        "print-ir-after-all",
-        "time-passes",
-    ),
-}
-_OTHER: Final = "Other options"
 
 _COLUMN: Final = 32
 """Where descriptions begin."""
@@ -47,21 +30,12 @@ _COLUMN: Final = 32
 PassFactory = Callable[[], type[ModulePass]]
 
 
-def tool_help(
-    flags: Mapping[str, str], values: Mapping[str, str], synonyms: Mapping[str, str], *, all: bool
-) -> str:
+def tool_help(*, all: bool) -> str:
     """
-    The text of `--help`: options, given with their texts, and the passes of this package.
+    The text of `--help`: the options, and the passes of this package.
 
     With `all`, also the passes of xDSL and of plug-ins, which are imported for it.
     """
-    texts = {_dashed(name): text for name, text in flags.items()}
-    for name, text in values.items():
-        value, _, text = text.partition(": ")
-        texts[f"{_dashed(name)}{' ' if len(name) == 1 else '='}{value}"] = text
-    titles = {
-        name: title for title, names in _OPTION_GROUPS.items() for name in map(_dashed, names)
-    }
     passes = get_all_passes()
     rows = {
         title: [_line_of_pass(name, passes[name]) for name in names]
@@ -70,10 +44,9 @@ def tool_help(
     if all:
         rest = sorted(passes.keys() - {name for names in GROUPS.values() for name in names})
         rows["Passes of xDSL and of plug-ins"] = [_line_of_pass(n, passes[n]) for n in rest]
-    rows |= {title: [] for title in (*_OPTION_GROUPS, _OTHER)}
-    for shown, text in texts.items():
-        rows[titles.get(re.split("[ =]", shown)[0], _OTHER)].append((shown, text))
-    also = ", ".join(f"{_dashed(name)} for {_dashed(same)}" for name, same in synonyms.items())
+    for title, options in OPTIONS.items():
+        rows[title] = [(_dashed(name), text) for name, text in options.items()]
+    also = ", ".join(f"{_dashed(name)} for {_dashed(same)}" for name, same in SYNONYMS.items())
     targets = f"Targets of -t: {', '.join(sorted(get_all_targets()))}."
     more = [f"{TOOL} --PASS --help prints the options of a pass, and an example."]
     if not all:
@@ -209,7 +182,9 @@ def _paragraphs(cls: type[ModulePass]) -> Sequence[str]:
 
 
 def _dashed(name: str) -> str:
-    return f"-{name}" if len(name) == 1 else f"--{name}"
+    """The name of an option as it is typed, with the kind of its value if that is behind it."""
+    short, _, value = name.partition("=")
+    return f"-{short} {value}".rstrip() if len(short) == 1 else f"--{name}"
 
 
 def _width() -> int:

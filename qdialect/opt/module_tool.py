@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NoReturn
 
 from typing_extensions import override
 
-from qdialect.opt.command_line import MAX_MEMORY_HELP, Options, parse_max_memory
 from qdialect.opt.compilation import Compilation
 from qdialect.opt.diagnostics import DiagnosticHandler
 from qdialect.opt.files import read_text
+from qdialect.opt.opt import MAX_MEMORY_HELP, Options, parse_max_memory
 from qdialect.opt.outputs import standard_output
 from qdialect.opt.tool_error import ToolError, did_you_mean
 from qdialect.support.memory import DEFAULT_MAX_MEMORY

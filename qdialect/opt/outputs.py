@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import stat
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import IO, Final, TextIO, TypeVar
+from typing import IO, BinaryIO, Final, Self, TextIO, TypeVar, cast
 
-from qdialect.opt import temporary_files
+from typing_extensions import Buffer, override
+
+from qdialect.opt.process import forget_file, register_file
 from qdialect.opt.tool_error import TOOL, ToolError, reason_of
 
 STANDARD_OUTPUT: Final = ("-", "/dev/stdout")
@@ -22,6 +25,9 @@ _IN_PLACE_ONLY: Final = (errno.EACCES, errno.EBUSY, errno.EPERM, errno.EROFS, er
 
 _CHUNK: Final = 1 << 20
 """The number of bytes that are copied at once."""
+
+_MAX_IN_MEMORY: Final = 1 << 24
+"""The number of bytes from which on a text is held in a file."""
 
 Made = TypeVar("Made")
 
@@ -40,7 +46,7 @@ class Output:
     stream: TextIO
 
     is_good: bool
-    """Whether the run had no error: then the output is kept."""
+    """Whether the run had no error: then the output is kept at the end of the context."""
 
     def __init__(self, path: str) -> None:
         """Raises ToolError if the file cannot be written."""
@@ -80,11 +86,14 @@ class Output:
             self._unnamed = _open_unnamed(gettempdir())
         return _open(os.dup(self._unnamed))
 
-    def close(self, keep: bool) -> None:
-        """Finish; unless `keep`, leave the file as it was. Raises OSError."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        """Keep the text if `is_good` and there is no exception. Raises OSError."""
         try:
             _finish(self.stream)
-            if keep and self._unnamed is not None:
+            if self.is_good and kind is None and self._unnamed is not None:
                 self._put_in_place(self._unnamed)
         finally:
             if self._unnamed is not None:
@@ -110,6 +119,19 @@ class Output:
         finally:
             if temporary is not None:
                 _delete(temporary)
+
+
+def write_file(path: str, text: str) -> None:
+    """Write an output. Raises ToolError and OSError."""
+    with Output(path) as output:
+        output.stream.write(text)
+        output.is_good = True
+
+
+def check_writable(path: str) -> None:
+    """Raise ToolError if an output cannot be written: now, not after hours of work."""
+    with Output(path):
+        pass
 
 
 def _open_unnamed(folder: str) -> int:
@@ -151,11 +173,11 @@ def _at_free_path(folder: str, make: Callable[[str], Made]) -> tuple[str, Made]:
     """Make a file at a path in a folder where there is none; it is deleted if the tool is ended."""
     while True:
         path = os.path.join(folder, f".{TOOL}-{os.urandom(8).hex()}")
-        temporary_files.register(path)
+        register_file(path)
         try:
             return path, make(path)
         except BaseException as error:
-            temporary_files.forget(path)
+            forget_file(path)
             if not isinstance(error, FileExistsError):
                 raise
 
@@ -164,7 +186,7 @@ def _delete(path: str) -> None:
     """Delete a file that `_at_free_path` made; it may have been renamed."""
     with suppress(OSError):
         os.unlink(path)
-    temporary_files.forget(path)
+    forget_file(path)
 
 
 def _create(path: str) -> int:
@@ -287,3 +309,58 @@ def is_closed(stream: TextIO | None) -> bool:
     Python has None for a stream that the process was started without.
     """
     return stream is None
+
+
+@contextmanager
+def held_text(stream: TextIO) -> Generator[TextIO]:
+    """
+    A stream whose text is written to `stream` at the end, unless there is an exception.
+
+    Raises OSError if it cannot be written.
+    """
+    content = _HeldBytes()
+    text = io.TextIOWrapper(io.BufferedWriter(content), encoding="utf-8", newline="\n")
+    try:
+        yield text
+        text.flush()
+        content.copy_to(stream)
+    finally:
+        text.close()
+
+
+class _HeldBytes(io.RawIOBase):
+    """Bytes in memory, or if there are many, in an unnamed file."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._file: BinaryIO = io.BytesIO()
+
+    @override
+    def writable(self) -> bool:
+        return True
+
+    @override
+    def write(self, b: Buffer, /) -> int:
+        size = self._file.write(b)
+        if isinstance(self._file, io.BytesIO) and self._file.tell() > _MAX_IN_MEMORY:
+            # Deferred: it takes 20 ms.
+            from tempfile import TemporaryFile
+
+            memory, self._file = self._file, cast(BinaryIO, TemporaryFile())  # noqa: SIM115
+            self._file.write(memory.getbuffer())
+        return size
+
+    def copy_to(self, stream: TextIO) -> None:
+        """Write all bytes, which are UTF-8. Raises OSError."""
+        self._file.seek(0)
+        if (binary := cast("BinaryIO | None", getattr(stream, "buffer", None))) is None:
+            stream.write(self._file.read().decode())
+            return
+        stream.flush()
+        while piece := self._file.read(_MAX_IN_MEMORY):
+            binary.write(piece)
+
+    @override
+    def close(self) -> None:
+        self._file.close()
+        super().close()

@@ -8,21 +8,22 @@ from dataclasses import fields
 from functools import cache, lru_cache, partial
 from threading import RLock
 from types import UnionType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from typing_extensions import TypeVar, override
 from xdsl import dialects
 from xdsl.context import Context
-from xdsl.dialects.builtin import UnregisteredAttr, UnregisteredOp
+from xdsl.dialects.builtin import ModuleOp, UnregisteredAttr, UnregisteredOp
 from xdsl.ir import Attribute, Dialect, Operation, TypeAttribute
+from xdsl.traits import IsolatedFromAbove
 from xdsl.utils.hints import type_repr
 
 from qdialect import universe
 from qdialect.folding.report_listener import FoldReportListener, WarningListener
-from qdialect.ir.errors import describe, first_line
+from qdialect.ir.errors import OpErrors, describe, first_line, op_name
 from qdialect.ir.resources import fresh_builtin
 from qdialect.ir.xdsl_private import is_registered, rebuilt
-from qdialect.opt.pass_spec import NestedSpec
+from qdialect.opt.opt import NestedSpec, PassSpec
 from qdialect.opt.tool_error import TOOL, ToolError, did_you_mean
 from qdialect.support.memory import registered_cache
 from qdialect.text.hints import CommandLineContext
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 
     from qdialect.folding.fold_plan import FoldPlan
     from qdialect.folding.report import PassReport
-    from qdialect.opt.pass_spec import PassSpec
 
 ConvertibleT = TypeVar("ConvertibleT", bound="ArgSpecConvertible")
 ClassT = TypeVar("ClassT")
@@ -343,12 +343,77 @@ def _chlo() -> Dialect:
     return CHLO
 
 
-def make_pass(spec: PassSpec) -> ModulePass:
+class NestedPipeline(NamedTuple):
+    """
+    Runs passes on each op of one name directly in a module, one after another.
+
+    As in MLIR, the passes see nothing of the module but the op:
+    https://mlir.llvm.org/docs/PassManagement/#oppassmanager. Their result replaces the op. A nested
+    pipeline runs on ops directly in those of the outer pipeline.
+    """
+
+    anchor: str
+    """The name of the ops."""
+
+    passes: tuple[ModulePass | NestedPipeline, ...]
+
+    @property
+    def name(self) -> str:
+        """The name in messages."""
+        return "nested-pipeline"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Raises the exceptions of the passes, and OpErrors if an op uses values from around it."""
+        self._apply_in(ctx, op)
+
+    def _apply_in(self, ctx: Context, op: Operation) -> None:
+        ops = (inner for region in op.regions for block in region.blocks for inner in block.ops)
+        anchored = [inner for inner in ops if op_name(inner) == self.anchor]
+        if not anchored:
+            self._warn(ctx, op)
+        for inner in anchored:
+            if not inner.has_trait(IsolatedFromAbove, value_if_unregistered=True):
+                raise OpErrors.of(inner, "is not isolated from above: no pass can run on it alone")
+            self._apply_alone(ctx, inner)
+
+    def _warn(self, ctx: Context, op: Operation) -> None:
+        """Warn of a name that is probably misspelled; a module need not have ops of each name."""
+        if not isinstance(ctx, WarningListener):
+            return
+        names = {op_name(inner) for inner in op.walk() if inner is not op}
+        if self.anchor in names:
+            reason = f"it is not directly in '{op_name(op)}', so its pipeline does nothing"
+            ctx.take_warning(op, f"operation '{self.anchor}' is deeper in the module: {reason}")
+            return
+        known = ctx.get_optional_op(self.anchor)
+        if known is None or issubclass(known, UnregisteredOp):
+            hint = did_you_mean(self.anchor, names)
+            ctx.take_warning(op, f"no operation '{self.anchor}' in the module{hint}")
+
+    def _apply_alone(self, ctx: Context, op: Operation) -> None:
+        block, following = op.parent_block(), op.next_op
+        assert block is not None
+        op.detach()
+        alone = ModuleOp([op])
+        try:
+            for module_pass in self.passes:
+                if isinstance(module_pass, NestedPipeline):
+                    for inner in list(alone.body.block.ops):
+                        module_pass._apply_in(ctx, inner)
+                else:
+                    module_pass.apply(ctx, alone)
+        finally:
+            for inner in list(alone.body.block.ops):
+                inner.detach()
+                if following is None:
+                    block.add_op(inner)
+                else:
+                    block.insert_op_before(inner, following)
+
+
+def make_pass(spec: PassSpec) -> ModulePass | NestedPipeline:
     """The pass of that name, with its options, or a pipeline of them. Raises ToolError."""
     if isinstance(spec, NestedSpec):
-        # Only pipelines with a nested anchor need it, and xDSL's passes with it.
-        from qdialect.opt.nested_pipeline import NestedPipeline
-
         return NestedPipeline(spec.anchor, tuple(map(make_pass, spec.passes)))
     factory = find_pass(spec.name)
     if factory is None:

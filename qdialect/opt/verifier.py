@@ -12,7 +12,6 @@ from xdsl.dialects.builtin import (
     StringAttr,
     SymbolRefAttr,
     TensorType,
-    UnregisteredOp,
 )
 from xdsl.ir import Attribute, Block, ErasedSSAValue, Operation
 from xdsl.irdl import IRDLOperation
@@ -23,6 +22,7 @@ from qdialect.ir.errors import (
     VerifiedByAttributes,
     VerifiedPart,
     message_of,
+    op_name,
     verify_alone,
     verify_call,
 )
@@ -75,7 +75,7 @@ class ModuleVerifier:
             return self._refuse(op, message_of(error))
         except Exception:
             # The verifier itself fails on a malformed op, such as one with too few operands.
-            message = f"'{_name(op)}' op cannot be verified: its verifier fails on it"
+            message = f"'{op_name(op)}' op cannot be verified: its verifier fails on it"
             return self._refuse(op, message)
         return True
 
@@ -184,14 +184,10 @@ def _needs_terminator(block: Block) -> bool:
     return not parent.has_trait(NoTerminator)
 
 
-def _name(op: Operation) -> str:
-    return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
-
-
 def _verify_place(op: Operation) -> None:
     """Raise VerifyException if an op uses an erased value, or is at an illegal place."""
     if any(isinstance(operand, ErasedSSAValue) for operand in op.operands):
-        raise VerifyException(f"'{_name(op)}' op uses a value that was erased")
+        raise VerifyException(f"'{op_name(op)}' op uses a value that was erased")
     if op.next_op is not None and not op.successor_uses:
         return
     block = op.parent_block()
@@ -199,13 +195,13 @@ def _verify_place(op: Operation) -> None:
     if op.successors:
         if block is None or not is_last:
             raise VerifyException(
-                f"'{_name(op)}' op with block successors must terminate its parent block"
+                f"'{op_name(op)}' op with block successors must terminate its parent block"
             )
         if any(successor.parent is not block.parent for successor in op.successors):
-            raise VerifyException(f"'{_name(op)}' op branches to a block of a different region")
+            raise VerifyException(f"'{op_name(op)}' op branches to a block of a different region")
     lacks_terminator = block is not None and is_last and _needs_terminator(block)
     if lacks_terminator and not op.has_trait(IsTerminator):
-        raise VerifyException(f"block with no terminator, has '{_name(op)}' last")
+        raise VerifyException(f"block with no terminator, has '{op_name(op)}' last")
 
 
 def _verify_permutation(op: Operation) -> None:

@@ -47,7 +47,7 @@ from qdialect.ops.interface import (
 from qdialect.ops.model import OpModel, OpModels, register_models
 from qdialect.ops.models import CastReads, Movements, Operands
 from qdialect.ops.refusals import RefusalCode
-from qdialect.opt.command_line import Options, help_text
+from qdialect.opt.opt import Options, help_text
 from qdialect.passes import PASSES
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
 

@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qdialect.opt.command_line import SPLIT_MARKER
-from qdialect.opt.opt import main
+from qdialect.opt.opt import SPLIT_MARKER, main
 
 pytestmark = pytest.mark.skipif(
     shutil.which("mlir-opt-22") is None, reason="mlir-opt-22 is not on PATH"

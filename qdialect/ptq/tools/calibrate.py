@@ -24,12 +24,10 @@ from qdialect.folding.report import Outcome
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.opt.compilation import Compilation
 from qdialect.opt.diagnostics import DiagnosticPrinter
-from qdialect.opt.ending import end_process
-from qdialect.opt.exit_status import run_tool
 from qdialect.opt.module_tool import ModuleArgumentParser, read_module
-from qdialect.opt.outputs import STANDARD_OUTPUT, Output, overwrite_each_other
-from qdialect.opt.progress import Progress
-from qdialect.opt.tool_error import ToolError, reason_of
+from qdialect.opt.outputs import STANDARD_OUTPUT, check_writable, overwrite_each_other, write_file
+from qdialect.opt.process import end_process
+from qdialect.opt.tool_error import ToolError, reason_of, run_tool
 from qdialect.ptq.calibration.fingerprints import fingerprint_of
 from qdialect.ptq.calibration.keys import keys_of
 from qdialect.ptq.calibration.record_files import Argument, RecordError, RecordFiles
@@ -47,6 +45,7 @@ from qdialect.ptq.tools.recorded_models import (
 )
 from qdialect.ptq.tools.recording import Recording, Seen, prepare, record_all
 from qdialect.support.memory import memory_budget
+from qdialect.support.terminal import Progress
 
 TOOL: Final = "qdialect-calibrate"
 """The name that the tool's own errors begin with."""
@@ -292,8 +291,7 @@ class _Keeper:
         if options.resume and os.path.exists(self._path):
             self._profile = self._read()
         if self._path not in STANDARD_OUTPUT:
-            # Report a file that cannot be written now, not after hours of work.
-            Output(self._path).close(keep=False)
+            check_writable(self._path)
         self._written = time.monotonic()
         self._seconds_to_keep = _SECONDS_TO_KEEP
 
@@ -367,13 +365,7 @@ class _Keeper:
         if not parts:
             return
         self._profile, self._new = merged_profiles(parts), []
-        output = Output(self._path)
-        is_written = False
-        try:
-            output.stream.write(self._profile.to_json())
-            is_written = True
-        finally:
-            output.close(is_written)
+        write_file(self._path, self._profile.to_json())
 
     def told(self) -> str:
         """A message about the state of the run."""

@@ -18,11 +18,9 @@ from qdialect.check.sampled_runs import RunFailure
 from qdialect.folding.inlining import inline_calls
 from qdialect.opt.compilation import Compilation
 from qdialect.opt.diagnostics import DiagnosticPrinter
-from qdialect.opt.exit_status import run_tool
 from qdialect.opt.module_tool import ModuleArgumentParser, read_module
-from qdialect.opt.outputs import STANDARD_OUTPUT, Output, standard_output
-from qdialect.opt.progress import Progress
-from qdialect.opt.tool_error import ToolError
+from qdialect.opt.outputs import STANDARD_OUTPUT, check_writable, standard_output, write_file
+from qdialect.opt.tool_error import ToolError, run_tool
 from qdialect.ptq.calibration.compared_functions import compare_functions
 from qdialect.ptq.calibration.record_files import Argument, RecordError, RecordFiles
 from qdialect.ptq.calibration.recorded_function import floats_of
@@ -38,6 +36,7 @@ from qdialect.ptq.tools.recorded_models import (
 )
 from qdialect.ptq.tools.recording import PreparedFunction, prepare, record_all, record_errors
 from qdialect.support.memory import memory_budget
+from qdialect.support.terminal import Progress
 
 TOOL: Final = "qdialect-evaluate"
 """The name that the tool's own errors begin with."""
@@ -100,7 +99,7 @@ def _run(arguments: Sequence[str]) -> bool:
     figures = None if options.plot is None else plot_module(options.plot)
     expected = {} if options.report is None else expected_from_report(options.report)
     if options.json is not None and options.json not in STANDARD_OUTPUT:
-        Output(options.json).close(keep=False)
+        check_writable(options.json)
     with memory_budget(options.max_memory):
         evaluation = _evaluate(options)
     if evaluation is None:
@@ -108,13 +107,7 @@ def _run(arguments: Sequence[str]) -> bool:
     with standard_output() as stream:
         evaluation.write(stream, options.worst)
     if options.json is not None:
-        output = Output(options.json)
-        is_written = False
-        try:
-            output.stream.write(evaluation.to_json())
-            is_written = True
-        finally:
-            output.close(is_written)
+        write_file(options.json, evaluation.to_json())
     if figures is not None:
         write_plot(figures, evaluation.rows, expected, str(options.plot))
     return True

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple, TextIO
 
-from qdialect.opt.tables import Table, write_tables
 from qdialect.ptq.calibration.compared_functions import (
     ComparedResult,
     ComparedValue,
@@ -17,6 +16,7 @@ from qdialect.ptq.calibration.compared_functions import (
 )
 from qdialect.ptq.schemes.noise import Answers, Noise
 from qdialect.support.files import number_to_json
+from qdialect.support.terminal import Table, write_tables
 
 _NAMED: Final = 10
 """The number of values of only one module that are listed by name."""

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
-from qdialect.opt.outputs import Output
+from qdialect.opt.outputs import check_writable
 from qdialect.opt.tool_error import ToolError, reason_of
 from qdialect.ptq.tools.evaluation import Row
 from qdialect.support.extras import MissingLibraryError, library
@@ -54,7 +54,7 @@ def plot_module(path: str) -> Any:
     if not path.endswith(_ENDINGS):
         raise ToolError(f"--plot: '{path}' must end in {', '.join(_ENDINGS)}")
     # matplotlib would leave an empty file if writing fails.
-    Output(path).close(keep=False)
+    check_writable(path)
     try:
         library("matplotlib", "plot")
         return library("matplotlib.figure", "plot")

@@ -30,10 +30,10 @@ from qdialect.check.iree_engine import LoadedModule, compile_module
 from qdialect.check.module_comparison import Side
 from qdialect.check.sampled_runs import RunFailure
 from qdialect.opt.child_processes import ChildEndedError, computed_in_copy
-from qdialect.opt.command_line import Options
 from qdialect.opt.compilation import Compilation
 from qdialect.opt.diagnostics import Diagnostic, DiagnosticHandler
 from qdialect.opt.files import SourceText
+from qdialect.opt.opt import Options
 from qdialect.opt.tool_error import ToolError
 from qdialect.ptq.calibration.record_files import Argument, RecordError, RecordFiles
 from qdialect.ptq.calibration.recorded_function import (

@@ -10,13 +10,15 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
+from qdialect.dialects.upstream.tosa_syntax import TosaSyntax
+from qdialect.dialects.upstream.tosa_table import TABLED_OPS
+from qdialect.opt.command_line import SPLIT_MARKER
 from tosa_samples import SAMPLES, Sample, texts
 from xdsl.irdl import IRDLOperation
 from xdsl.printer import Printer
 
 from qdialect.dialects.tosa.syntax import TABLED_OPS, TosaSyntax
-from qdialect.opt.command_line import SPLIT_MARKER
-from qdialect.opt.opt import main
+from qdialect.opt.opt import SPLIT_MARKER, main
 from qdialect.opt.registry import ToolContext
 from qdialect.text import parse_module
 from qdialect.text.op_forms import PrintedForm

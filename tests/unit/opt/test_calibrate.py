@@ -28,7 +28,6 @@ from qdialect.check.interpreters import TypedArray
 from qdialect.check.iree_engine import LoadedModule
 from qdialect.frontends import from_jax
 from qdialect.opt import opt
-from qdialect.opt.progress import Progress
 from qdialect.opt.registry import ToolContext
 from qdialect.ptq.calibration.record_files import Argument, RecordFiles
 from qdialect.ptq.schemes.histograms import FloatHistogram
@@ -36,6 +35,7 @@ from qdialect.ptq.schemes.profile import Profile
 from qdialect.ptq.schemes.ranges import Reduction, ReductionKind, Statistics
 from qdialect.ptq.tools.calibrate import main
 from qdialect.support.memory import memory_budget
+from qdialect.support.terminal import Progress
 from qdialect.text import write_module
 
 ENGINES = ["reference", pytest.param("iree", marks=[pytest.mark.iree, pytest.mark.without_xdsl])]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from qdialect.opt.exit_status import run_tool
+from qdialect.opt.tool_error import run_tool
 
 
 def ends_with(status: int | None, arguments: Sequence[str]) -> bool:

@@ -34,9 +34,9 @@ from qdialect.opt.diagnostics import (
     Severity,
     render,
 )
-from qdialect.opt.exit_status import EXIT_CLOSED_PIPE
 from qdialect.opt.expected_diagnostics import DiagnosticVerifier
 from qdialect.opt.opt import main
+from qdialect.opt.tool_error import EXIT_CLOSED_PIPE
 
 GOOD = "func.func private @good()\n"
 BAD = "func.func private @bad(%a)\n"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from qdialect.opt.opt import main
-from qdialect.opt.outputs import Output, overwrite_each_other
+from qdialect.opt.outputs import Output, overwrite_each_other, write_file
 
 ROOT = Path(__file__).parents[3]
 
@@ -155,10 +155,10 @@ def test_a_full_disk_changes_nothing(
 
 @pytest.mark.usefixtures("system")
 def test_a_file_that_comes_meanwhile_is_replaced(tmp_path: Path) -> None:
-    output = Output(str(tmp_path / "out.mlir"))
-    output.stream.write("new")
-    (tmp_path / "out.mlir").write_text("theirs")
-    output.close(keep=True)
+    with Output(str(tmp_path / "out.mlir")) as output:
+        output.stream.write("new")
+        (tmp_path / "out.mlir").write_text("theirs")
+        output.is_good = True
     assert (tmp_path / "out.mlir").read_text() == "new"
     assert os.listdir(tmp_path) == ["out.mlir"]
 
@@ -226,9 +226,7 @@ def test_a_name_that_is_taken(
     (tmp_path / "out.mlir").write_text("old")
     taken = tmp_path / f".qdialect-opt-{b'taken'.hex()}"
     taken.write_text("theirs")
-    output = Output(str(tmp_path / "out.mlir"))
-    output.stream.write("new")
-    output.close(keep=True)
+    write_file(str(tmp_path / "out.mlir"), "new")
     assert taken.read_text() == "theirs"
     assert (tmp_path / "out.mlir").read_text() == "new"
     assert len(os.listdir(tmp_path)) == 3

@@ -168,7 +168,7 @@ def is_running(number: int) -> bool:
     return status.stdout.strip()[:1] not in (b"", b"Z")
 
 
-@pytest.mark.parametrize("module", ["signal", "qdialect.opt.temporary_files"])
+@pytest.mark.parametrize("module", ["signal", "qdialect.opt.process"])
 def test_an_interrupt_before_the_handlers(module: str) -> None:
     """No traceback: the modules that they need are being imported."""
     program = (

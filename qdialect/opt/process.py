@@ -1,18 +1,19 @@
 """
 The end of this process at once, without unwinding the stack, and of what would outlive it.
 
-Imported before signals are handled, so it imports little itself.
+These are child processes, and temporary files. Imported before signals are handled, so it imports
+little itself.
 """
 
 from __future__ import annotations
 
 import os
 
-from qdialect.opt.temporary_files import remove_all
-
 _SECONDS_FOR_CHILDREN = 1.0
 """How long child processes may take to remove their own temporary files."""
 
+_paths: set[str] = set()
+"""The temporary files."""
 _groups: set[int] = set()
 """The process groups of the children."""
 _statuses: list[int] = []
@@ -30,9 +31,28 @@ def end_process(status: int) -> None:
     if _starts:
         _statuses.append(status)
         return
-    remove_all()
+    for path in tuple(_paths):
+        try:
+            os.unlink(path)
+        except OSError:
+            # The file is not created yet, or was just renamed.
+            continue
     _end_groups(_groups)
     os._exit(status)
+
+
+def register_file(path: str) -> None:
+    """
+    Register a temporary file, which is deleted if the process ends without unwinding the stack.
+
+    Call it before the file is created, so that none is left.
+    """
+    _paths.add(path)
+
+
+def forget_file(path: str) -> None:
+    """Unregister a file that was deleted or renamed."""
+    _paths.discard(path)
 
 
 def begin_start() -> None:

@@ -11,10 +11,10 @@ from importlib.util import find_spec
 
 import pytest
 
-from qdialect.opt.progress import Progress
+from qdialect.support.terminal import Progress
 
 RUN = """
-from qdialect.opt.progress import Progress
+from qdialect.support.terminal import Progress
 with Progress("tool", 40, 10) as progress:
     for _ in range(30):
         progress.advance()
@@ -35,7 +35,7 @@ class Clock:
 def test_lines_now_and_then(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("qdialect.opt.progress.time.monotonic", Clock())
+    monkeypatch.setattr("qdialect.support.terminal.time.monotonic", Clock())
     with Progress("tool", 10, 2) as progress:
         for _ in range(7):
             progress.advance()

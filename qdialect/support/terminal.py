@@ -1,0 +1,132 @@
+"""What long runs show: tables and progress, drawn by `rich` if it is installed, on a terminal."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable
+from importlib import import_module
+from types import TracebackType
+from typing import Any, Final, NamedTuple, Self, TextIO
+
+_SECONDS: Final = 5.0
+"""The least interval between two lines of progress."""
+
+
+class Table(NamedTuple):
+    """A table, whose numbers are right-aligned."""
+
+    title: str
+    names: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    texts: int
+    """The number of leading columns that are left-aligned."""
+
+
+def write_tables(stream: TextIO, tables: Iterable[Table]) -> None:
+    """Write the tables that have rows."""
+    console = _console(stream)
+    for table in tables:
+        if not table.rows:
+            continue
+        if console is None:
+            stream.write(_plain(table))
+        else:
+            console.print(_rich(table))
+
+
+def _plain(table: Table) -> str:
+    """A table in lines."""
+    columns = [*zip(table.names, *table.rows, strict=True)]
+    widths = [max(map(len, column)) for column in columns]
+    lines = [f"{table.title}:"]
+    for cells in (table.names, *table.rows):
+        aligned = (
+            cell.ljust(width) if number < table.texts else cell.rjust(width)
+            for number, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        )
+        lines.append("  ".join(aligned).rstrip())
+    return "\n".join(f"  {line}" if at else line for at, line in enumerate(lines)) + "\n\n"
+
+
+def _rich(table: Table) -> Any:
+    tables: Any = import_module("rich.table")
+    texts: Any = import_module("rich.text")
+    drawn = tables.Table(title=table.title, title_justify="left")
+    for number, name in enumerate(table.names):
+        drawn.add_column(name, justify="left" if number < table.texts else "right", overflow="fold")
+    for cells in table.rows:
+        # Names must not be read as markup.
+        drawn.add_row(*(texts.Text(cell) for cell in cells))
+    return drawn
+
+
+class Progress:
+    """Counts finished records, and shows their rate and the remaining time on standard error."""
+
+    def __init__(self, tool: str, total: int, done: int = 0) -> None:
+        """`done` of `total` records are finished already."""
+        # None for a process that was started without it.
+        self._stream: TextIO | None = sys.stderr
+        self._tool = tool
+        self._total = total
+        self._done = self._done_before = done
+        self._started = self._last_line = time.monotonic()
+        console = _console(self._stream)
+        self._bar: Any = None if console is None else _bar(console, total, done)
+
+    def __enter__(self) -> Self:
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def advance(self) -> None:
+        """Count one more record."""
+        self._done += 1
+        now = time.monotonic()
+        # Two readings of a coarse clock may be equal.
+        rate = (self._done - self._done_before) / max(now - self._started, 1e-9)
+        if self._bar is not None:
+            task = self._bar.task_ids[0]
+            self._bar.update(task, completed=self._done, rate=f"{rate:.3g} a second")
+        elif now - self._last_line >= _SECONDS and self._stream is not None:
+            self._last_line = now
+            left = (self._total - self._done) / rate
+            self._stream.write(
+                f"{self._tool}: {self._done} of {self._total} records, {rate:.3g} a second, "
+                f"{left:.0f} s left\n"
+            )
+
+
+def _bar(console: Any, total: int, done: int) -> Any:
+    progress: Any = import_module("rich.progress")
+    bar = progress.Progress(
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TextColumn("{task.fields[rate]}"),
+        progress.TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    )
+    bar.add_task("", total=total, completed=done, rate="")
+    return bar
+
+
+def _console(stream: TextIO | None) -> Any:
+    """A console of `rich` if it is installed and the stream is a terminal; else None."""
+    if stream is None or not stream.isatty():
+        return None
+    try:
+        console: Any = import_module("rich.console")
+    except ModuleNotFoundError:
+        return None
+    return console.Console(file=stream)
