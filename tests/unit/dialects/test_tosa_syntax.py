@@ -10,9 +10,6 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
-from qdialect.dialects.upstream.tosa_syntax import TosaSyntax
-from qdialect.dialects.upstream.tosa_table import TABLED_OPS
-from qdialect.opt.command_line import SPLIT_MARKER
 from tosa_samples import SAMPLES, Sample, texts
 from xdsl.irdl import IRDLOperation
 from xdsl.printer import Printer
