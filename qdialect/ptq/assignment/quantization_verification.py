@@ -39,7 +39,6 @@ from qdialect.ops.interface import is_cast, models_of, name_of
 from qdialect.ops.reading import Constants
 from qdialect.ops.rules import RuleKind, reason_to_leave
 from qdialect.ops.statistics import is_statistics
-from qdialect.ptq.assignment.quantization_report import given_type
 from qdialect.ptq.float_graph.flow_graph import FlowGraph, Node, Use, is_quantizable
 from qdialect.ptq.float_graph.flow_reading import flow_graph
 from qdialect.ptq.value_reports import zero_points_of
@@ -144,7 +143,7 @@ class _Verifier:
         if isinstance(value.owner, DequantizeCastOp):
             type = element_type_or_self(value.owner.input.type)
             return type if isinstance(type, UniformQuantizedType) else None
-        return given_type(self._graph, value)
+        return self._graph.given_type(value)
 
     def _made(self, value: SSAValue) -> Sequence[UniformQuantizedType]:
         """The types that a value is quantized to."""

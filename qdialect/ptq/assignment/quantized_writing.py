@@ -33,8 +33,8 @@ from qdialect.ops.interface import elements_attribute_of, model_of, read_movemen
 from qdialect.ops.rules import RuleKind
 from qdialect.ops.statistics import is_statistics
 from qdialect.ops.unused_ops import erase_unused
-from qdialect.ptq.assignment.flow import Flow
-from qdialect.ptq.assignment.moved_types import (
+from qdialect.ptq.assignment.flow import (
+    Flow,
     joins,
     passes_on,
     type_before_shape,

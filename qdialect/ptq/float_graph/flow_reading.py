@@ -40,12 +40,12 @@ from qdialect.ops.products import Contraction, Lookup, Side, layer_of
 from qdialect.ops.rules import QuantizationRule, RuleKind, rule_of
 from qdialect.ops.statistics import is_statistics, statistics_of
 from qdialect.ptq.calibration.keys import is_recordable, keys_of
-from qdialect.ptq.float_graph.clamps import is_clamp
 from qdialect.ptq.float_graph.float_regions import (
     CLAMP,
     FloatRegion,
     Known,
     float_regions,
+    is_clamp,
 )
 from qdialect.ptq.float_graph.flow_graph import (
     Bias,
@@ -53,11 +53,13 @@ from qdialect.ptq.float_graph.flow_graph import (
     Node,
     Range,
     Use,
+    is_mask,
     is_quantizable,
+    is_softmax_mask,
     number_of,
+    range_of,
     stays_float,
 )
-from qdialect.ptq.float_graph.masks import is_mask, is_softmax_mask, range_of
 from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import np
 from qdialect.support.memory import MemoryBudget

@@ -12,7 +12,7 @@ from xdsl.passes import ModulePass
 
 from qdialect.folding.report_listener import FoldReportListener, warn_of
 from qdialect.ops.refusals import RefusalCode
-from qdialect.ptq.assignment.precision import storage_named, weight_policy
+from qdialect.ptq.assignment.settings import storage_named, weight_policy
 from qdialect.ptq.schemes.presets import SCHEME_NAMES, scheme_of
 from qdialect.ptq.weights import WeightPolicy, quantize_weights
 

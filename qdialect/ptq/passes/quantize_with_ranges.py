@@ -17,8 +17,8 @@ from qdialect.folding.report_listener import FoldReportListener, WarningListener
 from qdialect.ops.refusals import RefusalCode
 from qdialect.passes.drop_ranges import DropRangesPass
 from qdialect.ptq.assignment.assignment_steps import SEQUENCE
-from qdialect.ptq.assignment.configuration import Configuration
-from qdialect.ptq.assignment.precision import (
+from qdialect.ptq.assignment.settings import (
+    Configuration,
     SettingError,
     Settings,
     check_precision,

@@ -12,17 +12,17 @@ from xdsl.utils.exceptions import PassFailedException
 
 from qdialect.folding.report_listener import WarningListener
 from qdialect.ir.errors import OpErrors
-from qdialect.ptq.assignment.configuration import Configuration
-from qdialect.ptq.assignment.precision import (
+from qdialect.ptq.assignment.quantization_verification import (
+    Expectation,
+    verify_quantization,
+)
+from qdialect.ptq.assignment.settings import (
+    Configuration,
     Precision,
     SettingError,
     granularity_of,
     precision_of,
     weight_policy,
-)
-from qdialect.ptq.assignment.quantization_verification import (
-    Expectation,
-    verify_quantization,
 )
 from qdialect.ptq.calibration.keys import keys_of
 from qdialect.ptq.schemes.presets import SCHEME_NAMES

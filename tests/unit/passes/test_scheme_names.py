@@ -12,7 +12,7 @@ from xdsl.utils.arg_spec import ArgSpec
 
 from qdialect.opt.registry import make_pass
 from qdialect.passes import PASSES
-from qdialect.ptq.assignment.precision import precision_of
+from qdialect.ptq.assignment.settings import precision_of
 from qdialect.ptq.schemes.presets import I8, SCHEMES, SYSTEMS, U8, luci, scheme_of, system_of
 
 NAMES = (*SYSTEMS, *SCHEMES)

@@ -13,8 +13,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from qdialect.dialects.quant import QuantizeCastOp
 from qdialect.dialects.quant.types import uniform_tensor
-from qdialect.ptq.assignment.configuration import Configuration
-from qdialect.ptq.assignment.precision import Settings, precision_of
+from qdialect.ptq.assignment.settings import Configuration, Settings, precision_of
 from qdialect.ptq.assignment.whole_model import quantize_model
 from qdialect.ptq.passes.quantize_with_ranges import QuantizeWithRangesPass
 

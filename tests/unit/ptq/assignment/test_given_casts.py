@@ -23,7 +23,7 @@ from qdialect.opt.registry import ToolContext
 from qdialect.passes.canonicalize import CanonicalizePass
 from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
 from qdialect.passes.lower_quant_shapes import LowerQuantShapesPass
-from qdialect.ptq.assignment.precision import Settings, precision_of
+from qdialect.ptq.assignment.settings import Settings, precision_of
 from qdialect.ptq.assignment.whole_model import quantize_model
 from qdialect.text import parse_module, write_module
 

@@ -22,7 +22,7 @@ from qdialect.ir.rewriting import insert_after
 from qdialect.ops.interface import elements_attribute_of
 from qdialect.opt.registry import ToolContext
 from qdialect.passes.inline import InlinePass
-from qdialect.ptq.assignment.precision import Settings, precision_of
+from qdialect.ptq.assignment.settings import Settings, precision_of
 from qdialect.ptq.assignment.whole_model import quantize_model
 from qdialect.ptq.calibration.keys import is_recordable
 
