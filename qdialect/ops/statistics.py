@@ -1,7 +1,7 @@
 """
 Ranges recorded for a tensor: `quant.stats`, and the ops of TensorFlow that it is modelled on.
 
-https://github.com/tensorflow/tensorflow, `ptq/schemes/common/ir/QuantOps.td`, `StatisticsOp`.
+https://github.com/tensorflow/tensorflow, `quantization/common/ir/QuantOps.td`, `StatisticsOp`.
 """
 
 from __future__ import annotations

@@ -424,7 +424,7 @@ class StatisticsOp(VerifiedByAttributes):
     that no pass drops it unasked.
 
     The first three attributes are those of TensorFlow's op,
-    https://github.com/tensorflow/tensorflow, `ptq/schemes/common/ir/QuantOps.td`.
+    https://github.com/tensorflow/tensorflow, `quantization/common/ir/QuantOps.td`.
     """
 
     name = "quant.stats"
