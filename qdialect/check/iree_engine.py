@@ -52,7 +52,7 @@ from qdialect.ir.errors import OpErrors, describe
 from qdialect.ir.resources import ResourceBlobs, take_in_resources
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.lowering.cast_arithmetic import Rounding
-from qdialect.lowering.wide_storage import widen_storage
+from qdialect.lowering.dialect_conversion import widen_storage
 from qdialect.ops.interface import name_of, op_model
 from qdialect.ops.model import Bits, bits_of, model_named
 from qdialect.ops.models import CastReads

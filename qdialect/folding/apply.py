@@ -1,29 +1,386 @@
-"""Carrying out a plan: writing constants, replacing uses, and erasing unused ops."""
+"""
+Carrying out a plan: writing constants, replacing uses, erasing unused ops, and reporting.
+
+The decision that is carried out is a new one, or that of a stored plan, bound to a module.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
-from typing import NamedTuple, cast
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, Self, TypeVar, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, Operation, OpResult
+from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.transforms.dead_code_elimination import is_trivially_dead
 
+from qdialect.algebra.movement import ValueSet
 from qdialect.dialects.quant.shape_ops import ShapeOp
-from qdialect.folding.element_steps import ElementValues
-from qdialect.folding.fold_plan import FoldPlan
-from qdialect.folding.graph import FoldGraph
-from qdialect.folding.plan import Decision, Fate, describe
-from qdialect.folding.plan_binding import bind
-from qdialect.folding.plan_report import report_of
-from qdialect.folding.report import PassReport
-from qdialect.folding.writing import WrittenConstant, write_constant
+from qdialect.folding import FoldReportListener
+from qdialect.folding.fold_plan import FoldPlan, PlanError, PlannedConstant, PlannedStep
+from qdialect.folding.graph import FoldGraph, declared_layer
+from qdialect.folding.moved_constant import ElementValues, MovedConstant, form_for
+from qdialect.folding.plan import (
+    Decision,
+    Fate,
+    compositions_of,
+    decide,
+    describe,
+    find_ends,
+    planned_movement,
+)
+from qdialect.folding.policy import FoldPolicy
+from qdialect.folding.provenance import Provenance
+from qdialect.folding.report import Outcome, PassRecord, PassReport
+from qdialect.folding.writing import WrittenConstant, check_writable, write_constant
+from qdialect.ir.errors import OpErrors
+from qdialect.ir.value_types import tensor_parts
 from qdialect.ops.computed_integers import computes_integers
-from qdialect.ops.interface import elements_attribute_of, models_of, op_model
-from qdialect.support.memory import memory_budget, paused_collection
+from qdialect.ops.interface import (
+    Refusal,
+    RefusalCode,
+    elements_attribute_of,
+    is_list,
+    models_of,
+    name_of,
+    op_model,
+)
+from qdialect.support.arguments import check_instance
+from qdialect.support.memory import MemoryBudget, MemoryLimitError, memory_budget, paused_collection
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+Record = TypeVar("Record")
+
+
+def bind(plan: FoldPlan, graph: FoldGraph, budget: MemoryBudget) -> Decision:
+    """
+    The decision of a plan about the ops of a graph.
+
+    Every op that the plan names must exist, and match its record in the plan. Raises PlanError
+    otherwise, and if results take more memory than allowed; the message has the path to the record,
+    such as `steps[2]`.
+    """
+    binder = _Binder(plan, graph, budget)
+    try:
+        return binder.bind()
+    except PlanError as error:
+        raise PlanError(f"{binder.place}: {error}") from None
+
+
+class _Binder:
+    def __init__(self, plan: FoldPlan, graph: FoldGraph, budget: MemoryBudget) -> None:
+        self._plan = plan
+        self._graph = graph
+        self._budget = budget
+        self._ops = graph.names.by_name
+        self.place = "the plan"
+        """The path to the record that is bound."""
+
+    def bind(self) -> Decision:
+        plan, graph, decision = self._plan, self._graph, Decision()
+        for source in self._records("sources", plan.sources):
+            self._check_op(source.name, source.op, source.type)
+        steps = {
+            self._check_op(step.name, step.op, step.type): step
+            for step in self._records("steps", plan.steps)
+        }
+        constants = self._records("constants", plan.constants)
+        written = {self._find(constant.name): constant for constant in constants}
+        gone = {op for op, step in steps.items() if step.into is not None}
+        for removal in self._records("removed", plan.removed):
+            gone.add(self._check_op(removal.name, removal.op, None))
+        joined = set(map(self._find, self._records("joined", plan.joined)))
+        for op in reversed(graph.order):
+            decision.fates[op] = Fate.LEFT
+            if op in written:
+                decision.fates[op] = Fate.WRITTEN
+                decision.types[op] = written[op].types
+            elif op in gone:
+                decision.fates[op] = Fate.GONE
+            elif op in joined:
+                decision.fates[op] = Fate.JOINED
+        for refusal in self._records("refused", plan.refused):
+            op = self._check_op(refusal.name, refusal.op, None)
+            decision.refusals[op] = Refusal(refusal.code, refusal.reason)
+        graph.take_parts_back(decision.is_left)
+        for step in self._records("steps", plan.steps):
+            self._check_step(step)
+        for constant in self._records("constants", plan.constants):
+            self._check_constant(constant)
+        for result in graph.equal:
+            if any(decision.is_left(use.operation) for use in result.uses):
+                decision.needed.add(graph.final(result))
+        self._join(decision)
+        find_ends(graph, decision)
+        self._check_unused(decision)
+        return decision
+
+    def _find(self, name: str) -> Operation:
+        op = self._ops.get(name)
+        if op is None:
+            raise PlanError(f"the module has no constant, cast or shape op {name}")
+        return op
+
+    def _check_op(self, name: str, kind: str, type: Attribute | None) -> Operation:
+        op = self._find(name)
+        if name_of(op) != kind:
+            raise PlanError(f"{name} is made by '{name_of(op)}', not by '{kind}'")
+        if type is not None and [type] != list(op.result_types):
+            found = ", ".join(f"'{other}'" for other in op.result_types)
+            raise PlanError(f"{name} is of type {found}, not '{type}'")
+        return op
+
+    def _records(self, part: str, records: Iterable[Record]) -> Iterator[Record]:
+        """The records of a part of the plan; errors refer to the current one."""
+        for number, record in enumerate(records):
+            self.place = f"{part}[{number}]"
+            yield record
+        self.place = "the plan"
+
+    def _moved(self, op: Operation, name: str) -> MovedConstant:
+        """What a shape op moves, or raise PlanError."""
+        moved = self._graph.moved.get(op)
+        if moved is None or self._graph.models.get(op) is None:
+            reason = self._graph.refusals.get(op, "it moves nothing")
+            raise PlanError(f"{name} cannot be folded: {reason}")
+        return moved
+
+    def _check_step(self, step: PlannedStep) -> None:
+        """Raise PlanError if the operands or movements of a shape op differ from the plan."""
+        steps = self._graph.steps
+        _, operands, moves = steps[self._moved(self._find(step.name), step.name).step]
+        found = [steps[operand].op for operand in operands]
+        if found != [self._find(name) for name in step.operands]:
+            self._differs(step.name, "has other operands")
+        if tuple([planned_movement(move) for move in moves]) != step.movements:
+            self._differs(step.name, "moves elements in another way")
+
+    def _check_constant(self, constant: PlannedConstant) -> None:
+        name, _, _, types, _ = constant
+        op = self._find(name)
+        graph, moved = self._graph, self._moved(op, name)
+        if list(moved.provenance.sources) != [self._find(source) for source in constant.sources]:
+            self._differs(name, "is made of other constants")
+        if list(moved.casts) != [self._find(cast_op) for cast_op in constant.casts]:
+            self._differs(name, "is behind other casts")
+        form = form_for(moved, types)
+        count = len(moved.layers) + (form is not moved)
+        if len(types) != count or types[-1] != op.results[0].type:
+            self._differs(name, "is of another type")
+        try:
+            self._check_spelling(form, types)
+            check_writable(moved, types, graph.constants)
+            self._budget.reserve(graph.unreserved.get(op, 0))
+        except (Refusal, MemoryLimitError) as error:
+            raise PlanError(f"{name} cannot be folded: {error}") from None
+
+    def _check_spelling(self, moved: MovedConstant, types: Sequence[Attribute]) -> None:
+        """Raise Refusal if `types` do not have the meaning of the layers."""
+        for layer, type in zip(moved.layers, types, strict=False):
+            parts = tensor_parts(type)
+            if parts is None or parts.shape != moved.shape:
+                raise Refusal(RefusalCode.STALE_TYPE, f"its shape is not that of '{type}'")
+            declared_layer(layer, parts.element_type, moved.shape)
+
+    def _join(self, decision: Decision) -> None:
+        written = set(decision.written)
+        ops = [op for op in self._graph.order if isinstance(op, ShapeOp) and op not in written]
+        compositions = compositions_of(self._graph, ops, lambda op: op not in written)
+        for name in self._records("joined", self._plan.joined):
+            op = self._find(name)
+            if op not in compositions:
+                self._differs(name, "is preceded by other ops")
+            decision.joined[op] = compositions[op]
+            decision.needed.update(map(self._graph.final, compositions[op].operands))
+
+    def _check_unused(self, decision: Decision) -> None:
+        """Raise PlanError if an op to be erased has a use that is not in the plan."""
+        graph = self._graph
+        for op, fate in decision.fates.items():
+            if fate is not Fate.GONE:
+                continue
+            for result in op.results:
+                is_used = result in decision.needed or (
+                    result not in graph.equal and decision.is_needed(result)
+                )
+                if is_used:
+                    self._differs(graph.names[op], "has other uses")
+
+    def _differs(self, name: str, what: str) -> NoReturn:
+        raise PlanError(f"{name} {what} than the plan says")
+
+
+def report_of(
+    graph: FoldGraph,
+    decision: Decision,
+    written: Mapping[Operation, WrittenConstant],
+    joined: Mapping[Operation, Operation],
+) -> PassReport:
+    """
+    The report of a decision, after the module has been changed.
+
+    `written` maps each replaced op to its constant and the casts after it, and `joined` each
+    composed op of quant to the op that replaces it.
+    """
+    return _Reporter(graph, decision, written, joined).report()
+
+
+class _Reporter:
+    def __init__(
+        self,
+        graph: FoldGraph,
+        decision: Decision,
+        written: Mapping[Operation, WrittenConstant],
+        joined: Mapping[Operation, Operation],
+    ) -> None:
+        self._graph = graph
+        self._decision = decision
+        self._written = written
+        self._joined = joined
+        self._source_ends = {
+            source: op
+            for op in reversed(list(decision.written))
+            for source in graph.moved[op].provenance.sources
+        }
+        """For each moved source, the last op that is replaced by a constant with its elements."""
+        self._repeated = decision.repeated_reshapes(graph)
+
+    def report(self) -> PassReport:
+        report, graph = PassReport(), self._graph
+        report.constants = len(self._written)
+        report.ops_removed -= len(self._repeated)
+        report.bytes_before = sum([graph.sources[source].nbytes for source in self._source_ends])
+        report.bytes_after = sum([graph.moved[op].nbytes for op in self._written])
+        for op in graph.order:
+            if graph.models[op] is None:
+                if is_list(op):
+                    continue
+                if _is_erased(op) and (stands := self._in_place_of_cast(op)) is not None:
+                    (result,) = op.results
+                    report.vanished[result] = stands
+            else:
+                if not graph.parts or op not in graph.parts:
+                    is_joined = self._joined and op in self._joined
+                    report.ops_removed += _is_erased(op) and not is_joined
+                record = self._record(op)
+                if record is not None:
+                    report.records.append(record)
+        if graph.unknown:
+            report.records += graph.unknown
+            report.records.sort(key=lambda record: graph.places[record.op])
+        for op, new_op in self._joined.items():
+            report.vanished[op.results[0]] = new_op.results[0]
+        for source, end in self._source_ends.items():
+            if _is_erased(source):
+                (old,), (new,) = source.results, self._written[end].chain[0].results
+                report.vanished[old] = new
+            else:
+                report.bytes_after += graph.sources[source].nbytes
+        for written in self._written.values():
+            for source, new in written.sides.items():
+                if _is_erased(source):
+                    report.vanished[source.results[0]] = new.results[0]
+        for step in self._decision.steps_to(graph):
+            source, operands, _ = graph.steps[step]
+            if not operands and _is_erased(source):
+                # It was moved, and none of its elements is left.
+                (old,) = source.results
+                report.vanished.setdefault(old, None)
+        return report
+
+    def _record(self, op: Operation) -> PassRecord | None:
+        end, moved = self._decision.ends.get(op), self._graph.moved.get(op)
+        part = self._graph.parts.get(op) if self._graph.parts else None
+        if end is not None and moved is not None:
+            folded = self._folded(op, moved.provenance, end)
+            if op in self._repeated:
+                reason = "without it, each scale would be repeated for each element of its block"
+                code = RefusalCode.PARAMETER_GROWTH
+                reason = self._with_hint(op, f"it stays behind the constant: {reason}")
+                return folded._replace(outcome=Outcome.REFUSED, code=code, reason=reason)
+            if part is None:
+                return folded
+            return folded._replace(op=part.of, operands=(part.start, part.stop - 1))
+        if part is not None:
+            # The op that it is of is gone.
+            return None
+        if self._decision.fates[op] is Fate.GONE:
+            stands = self._stands(op.results[0])
+            reason = (
+                "it is read by arithmetic behind a constant" if op in self._decision.beside else ""
+            )
+            return PassRecord(
+                Outcome.DROPPED,
+                op,
+                name_of(op),
+                reason=reason,
+                stands=stands,
+                values=ValueSet.SAME,
+            )
+        refusal = self._decision.refusals.get(op) or self._graph.refusals.get(op)
+        if refusal is None:
+            return None
+        reason = self._with_hint(op, str(refusal))
+        record = PassRecord(Outcome.REFUSED, op, name_of(op), code=refusal.code, reason=reason)
+        joined = self._joined.get(op)
+        return record if joined is None else record._replace(stands=joined.results[0])
+
+    def _with_hint(self, op: Operation, reason: str) -> str:
+        is_gone = op in self._decision.gone_if_raised
+        return f"{reason}; '--raise-dequantization' first removes it" if is_gone else reason
+
+    def _folded(self, op: Operation, provenance: Provenance, end: Operation) -> PassRecord:
+        value_set = provenance.value_set
+        if value_set is ValueSet.UNION and provenance.has_one_source:
+            value_set = ValueSet.PART
+        written = self._written[end].chain
+        (constant,), (stands,) = written[0].results, written[-1].results
+        return PassRecord(
+            Outcome.FOLDED,
+            op,
+            name_of(op),
+            made_of=provenance,
+            constant=constant,
+            stands=stands,
+            values=value_set,
+        )
+
+    def _stands(self, result: SSAValue) -> SSAValue | None:
+        """The value in the output that replaces the result of a dropped op."""
+        same = self._graph.final(result)
+        maker = same.owner
+        if same is result:
+            return None
+        if not isinstance(maker, Operation) or not _is_erased(maker):
+            return same
+        return self._in_place_of(maker)
+
+    def _in_place_of(self, op: Operation) -> SSAValue | None:
+        """The value in the output that replaces the result of an erased op."""
+        if (end := self._source_ends.get(op)) is not None:
+            return self._written[end].chain[0].results[0]
+        if op in self._graph.models and self._graph.models[op] is None:
+            return self._in_place_of_cast(op)
+        end = self._decision.ends.get(op)
+        return None if end is None else self._written[end].chain[-1].results[0]
+
+    def _in_place_of_cast(self, op: Operation) -> SSAValue | None:
+        """The value in the output that replaces the result of an erased cast or arithmetic."""
+        if (end := self._decision.ends.get(op)) is None:
+            return None
+        (result,) = self._written[end].chain[len(self._graph.moved[op].casts)].results
+        return result
+
+
+def _is_erased(op: Operation) -> bool:
+    return op.parent is None
+
 
 LARGE_BYTES = 1 << 24
 """Above 16 MiB of source elements, each source is freed as soon as its last result is written."""
@@ -225,3 +582,115 @@ def _erase_unused(op: Operation) -> None:
     if op.parent is not None:
         op.detach()
     op.drop_all_references()
+
+
+def fold_shapes(
+    module: ModuleOp,
+    context: Context,
+    policy: FoldPolicy,
+    may_fold: Callable[[MovedConstant], bool] = lambda constant: True,
+) -> PassReport:
+    """
+    Fold the shape ops of a module, of all dialects, into the constants that they move.
+
+    An op that cannot be read, or whose fold `policy` does not allow, is kept, and reported with
+    the reason. `may_fold` selects the source constants, and casts of constants. Raises
+    TypeError for arguments of another kind.
+    """
+    check_instance("module", module, ModuleOp, "parse_module(context, text)")
+    check_instance("context", context, Context, "Context()")
+    check_instance("policy", policy, FoldPolicy, "FoldPolicy()")
+    with paused_collection():
+        return _folded(module, context, policy, may_fold)
+
+
+def _folded(
+    module: ModuleOp,
+    context: Context,
+    policy: FoldPolicy,
+    may_fold: Callable[[MovedConstant], bool],
+) -> PassReport:
+    # The graph is freed on return, before the garbage collector is enabled and visits it.
+    with fold_run(module, context, policy, may_fold) as run:
+        return run.run()
+
+
+@contextmanager
+def fold_run(
+    module: ModuleOp,
+    context: Context,
+    policy: FoldPolicy,
+    may_fold: Callable[[MovedConstant], bool] = lambda constant: True,
+) -> Generator[FoldRun]:
+    """
+    A planned fold, which the caller carries out. See `fold_shapes`.
+
+    The plan is passed to the context if it wants plans.
+    """
+    with paused_collection(), models_of(context), memory_budget() as budget:
+        graph = FoldGraph(module, context, budget, may_fold)
+        with graph.parts_taken_back():
+            run = FoldRun(graph, decide(graph, policy, budget))
+            if isinstance(context, FoldReportListener) and context.wants_fold_plans:
+                context.take_fold_plan(run.plan)
+            yield run
+
+
+class Certificate(Enum):
+    """The property that a certificate shows of each constant that a fold writes."""
+
+    NONE = "none"
+
+    STRUCTURE = "structure"
+    """`p' = p . f`: every element reads the same slot as before. Elements are not compared."""
+
+    VALUES = "values"
+    """STRUCTURE, and `C' = C . f`: every element is stored and dequantized as before."""
+
+    @classmethod
+    def named(cls, name: str) -> Self:
+        """The certificate named by the value of an option. Raises ValueError."""
+        names = [certificate.value for certificate in cls]
+        if name not in names:
+            raise ValueError(f"verify must be one of {', '.join(names)}, but is '{name}'")
+        return cls(name)
+
+
+def fold_with_certificate(
+    module: ModuleOp,
+    context: Context,
+    policy: FoldPolicy,
+    certificate: Certificate,
+    may_fold: Callable[[MovedConstant], bool] = lambda constant: True,
+) -> None:
+    """
+    Like `fold_shapes`, and certify the result; the context receives the report if it listens.
+
+    Raises OpErrors for ops that were folded wrongly; the folded module is kept.
+    """
+    if certificate is Certificate.NONE:
+        report = fold_shapes(module, context, policy, may_fold)
+    else:
+        report = _certified(module, context, policy, certificate, may_fold)
+    if isinstance(context, FoldReportListener):
+        context.take_fold_report(report)
+
+
+def _certified(
+    module: ModuleOp,
+    context: Context,
+    policy: FoldPolicy,
+    certificate: Certificate,
+    may_fold: Callable[[MovedConstant], bool],
+) -> PassReport:
+    # Deferred: a fold without a certificate does not need it.
+    from qdialect.check.fold_certificates import FoldCertifier
+
+    certifier = FoldCertifier(context, with_data=certificate is Certificate.VALUES)
+    with fold_run(module, context, policy, may_fold) as run:
+        for written in run.write():
+            certifier.check(written)
+        report = run.finish()
+    if certifier.errors:
+        raise OpErrors(certifier.errors)
+    return report

@@ -20,10 +20,15 @@ from qdialect.algebra.parameters import ElementSlots, QuantizationParameters, St
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.algebra.views import as_view
 from qdialect.dialects.quant.type_parser import MAX_STORAGE_WIDTH
-from qdialect.folding.element_steps import ElementStep
-from qdialect.folding.moved_constant import Element, ElementMove, Layer, MovedConstant, move
-from qdialect.folding.scale_origin import ScaleOrigin
-from qdialect.folding.side_constants import SideConstant, Sides
+from qdialect.folding.layers import ScaleOrigin, SideConstant, Sides
+from qdialect.folding.moved_constant import (
+    Element,
+    ElementMove,
+    ElementStep,
+    Layer,
+    MovedConstant,
+    move,
+)
 from qdialect.ir.elements import element_dtype, integer_range
 from qdialect.ir.value_types import tensor_element_type
 from qdialect.ops.attributes import as_integers, static_shape_of

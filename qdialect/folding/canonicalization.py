@@ -16,9 +16,14 @@ from xdsl.pattern_rewriter import (
 from qdialect.dialects.quant.composition import simplified
 from qdialect.dialects.quant.constants import ConstantOp
 from qdialect.dialects.quant.shape_ops import ShapeOp
-from qdialect.folding.element_steps import ElementStep, ElementValues
 from qdialect.folding.graph import verified_layer
-from qdialect.folding.moved_constant import SLOT_BYTES, MovedConstant, move
+from qdialect.folding.moved_constant import (
+    SLOT_BYTES,
+    ElementStep,
+    ElementValues,
+    MovedConstant,
+    move,
+)
 from qdialect.folding.policy import DEFAULT_MAX_GROWTH
 from qdialect.folding.provenance import Provenance
 from qdialect.folding.writing import write_constant

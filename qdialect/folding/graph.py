@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+import math
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from typing_extensions import override
 from xdsl.context import Context
 from xdsl.dialects.builtin import DenseResourceAttr, ModuleOp, UnregisteredOp
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute, Block, IRNode, Operation, OpResult, SSAValue
+from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import VerifyException
 
+from qdialect.algebra.joins import Concat
 from qdialect.algebra.movement import (
     BroadcastInDim,
     Movement,
@@ -27,6 +30,7 @@ from qdialect.algebra.parameters import QuantizationParameters
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.algebra.views import Splat, Values, as_view
 from qdialect.dialects.quant.shape_ops import ShapeOp
+from qdialect.dialects.quant.slots import Granularity
 from qdialect.dialects.quant.verification import verify_same_slots
 from qdialect.folding.arithmetic import (
     SHORT,
@@ -35,28 +39,29 @@ from qdialect.folding.arithmetic import (
     parameters_of,
     without_conversions,
 )
-from qdialect.folding.element_steps import ElementStep, ElementValues
+from qdialect.folding.fold_plan import OpNames
 from qdialect.folding.moved_constant import (
     SLOT_BYTES,
     Element,
     ElementMove,
+    ElementStep,
+    ElementValues,
     Layer,
     MovedConstant,
+    check_joinable,
     move,
     single_element,
 )
-from qdialect.folding.neighbours import Part, dissolve, holder_of, split
-from qdialect.folding.op_names import OpNames
+from qdialect.folding.policy import coarser, spell
 from qdialect.folding.provenance import Part as ProvenancePart
 from qdialect.folding.provenance import Provenance
-from qdialect.folding.report import PassRecord
-from qdialect.folding.unknown_ops import unknown_op_record
+from qdialect.folding.report import Outcome, PassRecord
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.rewriting import operands_first
-from qdialect.ir.value_types import tensor_element_type, tensor_parts
+from qdialect.ir.value_types import has_encoding, tensor_element_type, tensor_like, tensor_parts
 from qdialect.ops.attributes import held_elements, integers_in, shape_of, static_shape_of
 from qdialect.ops.computed_integers import computed_integers, computes_integers
-from qdialect.ops.elementwise import is_arithmetic, is_reshape
+from qdialect.ops.elementwise import is_arithmetic, is_reshape, recreated
 from qdialect.ops.identities import composition
 from qdialect.ops.interface import (
     Refusal,
@@ -78,6 +83,168 @@ from qdialect.support.memory import BoundedCache, MemoryBudget, MemoryLimitError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+def unknown_op_record(
+    op: Operation, constant_of: Callable[[SSAValue], MovedConstant | None]
+) -> PassRecord | None:
+    """
+    The record of an op without a model; None if it does not look like a shape op.
+
+    It does if nothing is registered for its dialect, its only result is a ranked tensor, and
+    all its operands are computed from constants by casts and shape ops, at least one with a
+    quantized type. Ops that compute usually have other operands.
+    """
+    if not op.operands or op.regions or len(op.results) != 1:
+        return None
+    dialect = name_of(op).partition(".")[0]
+    if is_known_dialect(dialect) or tensor_parts(op.results[0].type) is None:
+        return None
+    constants = [constant_of(operand) for operand in op.operands]
+    layers = [layer for constant in constants if constant for layer in constant.layers]
+    if None in constants or not any(layer.parameters is not None for layer in layers):
+        return None
+    return PassRecord(
+        Outcome.REFUSED,
+        op,
+        name_of(op),
+        code=RefusalCode.UNKNOWN_OP,
+        reason=f"no models are registered for dialect '{dialect}', so it is not known whether the "
+        "op moves elements",
+    )
+
+
+class Part(NamedTuple):
+    """The operands that a part replaces, of an op or of its list, by their original indices."""
+
+    of: Operation
+    start: int
+    stop: int
+
+
+def split(
+    op: Operation, movements: Movements, known: Callable[[SSAValue], MovedConstant]
+) -> Iterator[tuple[Operation, Part]]:
+    """
+    Make parts of the adjacent constants of a concatenation, and leave other ops alone.
+
+    `known` raises Refusal for an operand that is not a constant.
+    """
+    holder, all_movements = holder_of(op), movements.movements
+    operands = tuple(holder.operands)
+    is_concat = len(all_movements) == 1 and isinstance(all_movements[0], Concat)
+    if not is_concat or tuple(movements.operands) != operands or op.results[0].first_use is None:
+        return
+    if holder is not op and not holder.results[0].has_one_use():
+        return
+    for start, constants in _runs(operands, known):
+        stop = start + len(constants)
+        if not 1 < len(constants) < len(operands):
+            continue
+        inner = operands[start:stop]
+        try:
+            type = _joined_type(op, cast(Concat, all_movements[0]), inner, constants)
+        except Refusal:
+            continue
+        if holder is op:
+            made = [recreated(op, inner, type)]
+        else:
+            items = recreated(holder, inner, holder.results[0].type)
+            made = [items, recreated(op, [items.results[0], *op.operands[1:]], type)]
+        part = made[-1]
+        cast(Block, holder.parent).insert_ops_before(made, holder)
+        # Parts before this one have reduced the number of operands.
+        fewer = len(operands) - len(holder.operands)
+        rest = holder.operands[stop - fewer :]
+        holder.operands = [*holder.operands[: start - fewer], part.results[0], *rest]
+        if _verifies(part) and _verifies(op):
+            yield part, Part(op, start, stop)
+        else:
+            dissolve(part, op)
+
+
+def dissolve(part: Operation, of: Operation) -> None:
+    """Give the operands of a part back to the op whose part it is, and erase it."""
+    result, items, holder = part.results[0], holder_of(part), holder_of(of)
+    holder.operands = [
+        each
+        for operand in holder.operands
+        for each in (items.operands if operand is result else (operand,))
+    ]
+    Rewriter.erase_op(part)
+    if items is not part:
+        Rewriter.erase_op(items)
+
+
+def holder_of(op: Operation) -> Operation:
+    """The op with the operands of a concatenation: itself, or the list that it takes."""
+    owner = op.operands[0].owner if op.operands else op
+    return owner if isinstance(owner, Operation) and is_list(owner) else op
+
+
+def _runs(
+    operands: Iterable[SSAValue], known: Callable[[SSAValue], MovedConstant]
+) -> Iterator[tuple[int, Sequence[MovedConstant]]]:
+    """
+    Runs of constants that can be joined: the index of the first in `operands`, and the constants.
+    """
+    start, run = 0, list[MovedConstant]()
+    for number, operand in enumerate(operands):
+        try:
+            constant = known(operand)
+        except Refusal:
+            yield start, run
+            run = []
+            continue
+        try:
+            if run:
+                check_joinable(run[0], constant)
+                _check_not_smaller_apart(run[-1], constant)
+        except Refusal:
+            yield start, run
+            run = []
+        start = start if run else number
+        run.append(constant)
+    yield start, run
+
+
+def _check_not_smaller_apart(one: MovedConstant, other: MovedConstant) -> None:
+    """Raise Refusal if a splat would be spelled element by element."""
+    splats = [each.splat for each in (one, other) if each.splat is not None]
+    is_large = any([math.prod(splat.shape) > 1 for splat in splats])
+    if is_large and (len(splats) < 2 or splats[0].value != splats[1].value):
+        raise Refusal(RefusalCode.GROWTH, "separate splats take less memory")
+
+
+def _joined_type(
+    op: Operation,
+    movement: Concat,
+    operands: Sequence[SSAValue],
+    constants: Sequence[MovedConstant],
+) -> Attribute:
+    """The type of joined constants, as an operand of `op`. Raises Refusal."""
+    if any(has_encoding(operand.type) for operand in operands):
+        raise Refusal(RefusalCode.ILLEGAL_TYPE, "their new encoding is unknown")
+    _, moved = move(movement, constants)
+    layer, element = moved.layers[-1], moved.layers[-1].element_type
+    if layer.parameters is not None:
+        finest = Granularity.SUB_CHANNEL
+        if not isinstance(op, ShapeOp):
+            # The operand types that an op of another dialect accepts are unknown, except its
+            # current ones.
+            for constant in constants:
+                finest = coarser(finest, constant.layers[-1].quantized.granularity)
+        element = spell(layer.quantized, layer.parameters, finest)
+    return tensor_like(operands[0].type, moved.shape, element)
+
+
+def _verifies(op: Operation) -> bool:
+    try:
+        if not isinstance(op, UnregisteredOp):
+            op.verify_()
+    except VerifyException:
+        return False
+    return True
 
 
 class _FoldedOperands(ConstantOperands):

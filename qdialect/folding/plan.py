@@ -18,7 +18,6 @@ from qdialect.dialects.quant.composition import Composition, composed
 from qdialect.dialects.quant.shape_ops import ShapeOp
 from qdialect.dialects.quant.slots import Granularity
 from qdialect.dialects.quant.types import UniformQuantizedType
-from qdialect.folding.element_steps import ElementStep
 from qdialect.folding.fold_plan import (
     FoldPlan,
     PlannedConstant,
@@ -31,13 +30,14 @@ from qdialect.folding.graph import FoldGraph
 from qdialect.folding.moved_constant import (
     SLOT_BYTES,
     ElementMove,
+    ElementStep,
     Layer,
     MovedConstant,
     form_for,
     in_blocks,
 )
 from qdialect.folding.policy import FoldPolicy, coarser, spell
-from qdialect.folding.quantized_products import gone_if_raised
+from qdialect.folding.raising import gone_if_raised
 from qdialect.folding.writing import check_writable
 from qdialect.ir.value_types import has_encoding, tensor_element_type, tensor_like
 from qdialect.ops.interface import (

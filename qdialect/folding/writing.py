@@ -37,7 +37,7 @@ from qdialect.support.lazy_numpy import np
 from qdialect.support.memory import BoundedCache
 
 if TYPE_CHECKING:
-    from qdialect.folding.side_constants import SideConstant
+    from qdialect.folding.layers import SideConstant
 
 _OWN_CONSTANT = "quant.constant"
 

@@ -48,8 +48,7 @@ from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.dialects.tosa.syntax import ShapeType
 from qdialect.ir.elements import dense_elements, element_dtype, integer_range
 from qdialect.lowering.cast_arithmetic import as_bits
-from qdialect.lowering.context_builder import ContextBuilder
-from qdialect.lowering.storage_ops import StorageBuilder
+from qdialect.lowering.storage_ops import ContextBuilder, StorageBuilder
 from qdialect.ops.interface import (
     Refusal,
     RefusalCode,

@@ -23,7 +23,7 @@ from xdsl.rewriter import InsertPoint
 from qdialect.algebra.movement import DYNAMIC
 from qdialect.ir.elements import DenseElementsAttr, dense_elements, element_dtype
 from qdialect.lowering.cast_arithmetic import as_bits
-from qdialect.lowering.context_builder import ContextBuilder
+from qdialect.lowering.storage_ops import ContextBuilder
 from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import np
 

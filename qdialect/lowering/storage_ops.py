@@ -8,9 +8,10 @@ have static lengths where the declared shape is dynamic, or the reverse.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
+from xdsl.context import Context
 from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import (
     AffineMapAttr,
@@ -23,6 +24,7 @@ from xdsl.dialects.builtin import (
     LocationAttr,
     Signedness,
     TensorType,
+    UnregisteredOp,
     i64,
 )
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
@@ -598,3 +600,23 @@ def _unknown_length_of_reshape(movement: Reshape, operand: Shape) -> str | None:
     if count and DYNAMIC not in operand and math.prod(operand) % known:
         return f"{math.prod(operand)} elements are not a multiple of {known}"
     return None
+
+
+class ContextBuilder(StorageBuilder):
+    """Inserts ops at one insertion point: as their class where the context has it."""
+
+    def __init__(self, point: InsertPoint, location: Any, context: Context) -> None:
+        super().__init__(point, location)
+        self._context = context
+
+    def make(
+        self,
+        name: str,
+        operands: Sequence[SSAValue],
+        type: Attribute,
+        properties: Mapping[str, Attribute] | None = None,
+    ) -> SSAValue:
+        """Insert an op, which may be unregistered, and return its result."""
+        found = self._context.get_optional_op(name) or UnregisteredOp.with_name(name)
+        op = found.create(operands=operands, result_types=[type], properties=dict(properties or {}))
+        return self.insert(op).results[0]

@@ -19,7 +19,7 @@ from xdsl.traits import IsolatedFromAbove
 from xdsl.utils.hints import type_repr
 
 from qdialect import universe
-from qdialect.folding.report_listener import FoldReportListener, WarningListener
+from qdialect.folding import FoldReportListener, WarningListener
 from qdialect.ir.errors import OpErrors, describe, first_line, op_name
 from qdialect.ir.resources import fresh_builtin
 from qdialect.ir.xdsl_private import is_registered, rebuilt

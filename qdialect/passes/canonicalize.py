@@ -22,7 +22,7 @@ from xdsl.transforms.dead_code_elimination import region_dce
 from xdsl.utils.exceptions import PassFailedException
 
 from qdialect.dialects.quant.casts import is_rounding
-from qdialect.folding.report_listener import warn_of_roundings
+from qdialect.folding import warn_of_roundings
 from qdialect.ir.rewriting import on_circles
 
 NO_LIMIT = -1

@@ -22,8 +22,8 @@ from qdialect.dialects.quant.constants import ConstantOp
 from qdialect.dialects.quant.round_trips import UnprovableError, first_change
 from qdialect.dialects.quant.shape_ops import PadOp, ShapeOp
 from qdialect.dialects.quant.types import UniformQuantizedType, uniform_tensor
+from qdialect.folding import FoldReportListener
 from qdialect.folding.report import Outcome, PassRecord, PassReport
-from qdialect.folding.report_listener import FoldReportListener
 from qdialect.ir.rewriting import Replacements, operands_first
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.interface import RefusalCode, keeping_attribute_of

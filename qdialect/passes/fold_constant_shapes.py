@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from qdialect.dialects.quant.storage import QuantizedType
-from qdialect.folding.certified_fold import Certificate, fold_with_certificate
+from qdialect.folding.apply import Certificate, fold_with_certificate
 from qdialect.folding.moved_constant import MovedConstant
 from qdialect.folding.policy import DEFAULT_MAX_GROWTH, FoldPolicy
 

@@ -9,9 +9,9 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from qdialect.folding import FoldReportListener
 from qdialect.folding.inlining import inline_calls
 from qdialect.folding.report import PassReport
-from qdialect.folding.report_listener import FoldReportListener
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from qdialect.dialects.quant.casts import DequantizeCastOp
+from qdialect.folding import FoldReportListener
 from qdialect.folding.report import Outcome, PassRecord, PassReport
-from qdialect.folding.report_listener import FoldReportListener
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.rewriting import Replacements
 from qdialect.lowering.dequantization import DequantizationLowering, Form

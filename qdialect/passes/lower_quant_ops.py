@@ -13,17 +13,19 @@ from xdsl.rewriter import Rewriter
 
 from qdialect.dialects.quant.casts import CastOp, DequantizeBiasOp, is_rounding
 from qdialect.dialects.quant.types import UniformQuantizedType
-from qdialect.folding.report_listener import warn_of_roundings
+from qdialect.folding import warn_of_roundings
 from qdialect.ir.errors import OpErrors
 from qdialect.ir.rewriting import Replacements
-from qdialect.lowering.biases import bias_bytes, lower_bias, unknown_bias
 from qdialect.lowering.cast_arithmetic import (
     ArithmeticCast,
     SlotConstants,
+    bias_bytes,
+    lower_bias,
     lower_cast,
     quantized_types,
     slot_bytes,
     unknown_arithmetic,
+    unknown_bias,
 )
 from qdialect.lowering.dialect_conversion import (
     converted_ops,

@@ -15,7 +15,7 @@ from xdsl.passes import ModulePass
 from qdialect.dialects.quant.casts import CastOp
 from qdialect.dialects.quant.slots import Granularity, Slots
 from qdialect.dialects.quant.types import UniformQuantizedType
-from qdialect.folding.report_listener import warn_of_roundings
+from qdialect.folding import warn_of_roundings
 from qdialect.ir.errors import OpErrors
 from qdialect.ir.value_types import (
     is_tensor,

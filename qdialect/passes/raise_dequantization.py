@@ -9,9 +9,9 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from qdialect.folding import FoldReportListener
 from qdialect.folding.policy import FoldPolicy
 from qdialect.folding.raising import raise_dequantization
-from qdialect.folding.report_listener import FoldReportListener
 
 
 @dataclass(frozen=True)

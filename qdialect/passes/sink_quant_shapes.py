@@ -9,7 +9,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from qdialect.folding.report_listener import FoldReportListener
+from qdialect.folding import FoldReportListener
 from qdialect.sinking.sinker import sink_shapes
 
 

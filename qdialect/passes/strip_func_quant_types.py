@@ -15,7 +15,7 @@ from xdsl.passes import ModulePass
 
 from qdialect.dialects.quant.casts import CastOp, StorageCastOp
 from qdialect.dialects.quant.storage import QuantizedType, StoredType
-from qdialect.folding.report_listener import warn_of_roundings
+from qdialect.folding import warn_of_roundings
 from qdialect.ir.errors import OpErrors
 from qdialect.ir.rewriting import insert_after
 from qdialect.ir.value_types import element_type_or_self, with_element_type

@@ -1,4 +1,9 @@
-"""The walks that move the shape ops of a module below casts."""
+"""
+Moving shape ops below casts, and replacing the casts of all operands of a concat by one.
+
+A cast is hoisted above a run of shape ops with one operand each; each of them is rebuilt for the
+element type before the cast.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +12,19 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, NoneAttr, TensorType
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, ModuleOp, NoneAttr, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.utils.exceptions import VerifyException
 
-from qdialect.dialects.quant.casts import CastOp
+from qdialect.algebra.movement import DYNAMIC, Movement, Shape, pulled_back
+from qdialect.algebra.padding import Pad, StorageRange, ZeroPoints
+from qdialect.algebra.run_map import TooManySlotsError
+from qdialect.dialects.quant.casts import CastOp, RequantizeOp, StorageCastOp
+from qdialect.dialects.quant.slots import Granularity
 from qdialect.dialects.quant.storage import QuantizedType
 from qdialect.dialects.quant.types import UniformQuantizedType
+from qdialect.folding.policy import FoldPolicy, spell
 from qdialect.folding.report import Outcome, PassRecord, PassReport
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.rewriting import Replacements, operands_first
@@ -23,9 +34,185 @@ from qdialect.ops.interface import Refusal, RefusalCode, model_of, models_of, na
 from qdialect.ops.models import ShapeOpModel
 from qdialect.ops.reading import ConstantOperands, Constants
 from qdialect.ops.unused_ops import erase_with_unused
-from qdialect.sinking.hoisted_chain import Link
-from qdialect.sinking.joining import join_casts
-from qdialect.sinking.moving_ops import MovingOp
+from qdialect.sinking.moving_ops import Form, MovingOp, Scalar
+from qdialect.support.memory import BoundedCache
+
+
+@dataclass(frozen=True, eq=False)
+class Link:
+    """A shape op, and its element types after casts have been hoisted above it."""
+
+    moving: MovingOp
+
+    before: Attribute
+    """The element type of the operand after hoisting."""
+
+    form: Form
+    """How to rebuild the op on `before`. Until a cast is hoisted, only the last type is valid."""
+
+    @classmethod
+    def of(cls, moving: MovingOp, result: Attribute) -> Link:
+        """An op before any cast is hoisted above it, with a result of element type `result`."""
+        elements = (result,) * len(moving.movements)
+        return cls(moving, moving.element, Form(elements, moving.padding))
+
+    def below(self, cast: CastOp, element: Attribute) -> Link:
+        """
+        This op below `cast`, with a result of element type `element`.
+
+        Raises Refusal if no such op exists, or if elements would change.
+        """
+        moving, padding = self.moving, None
+        if isinstance(element, UniformQuantizedType):
+            shapes = (*moving.operand_shapes, *moving.shapes)
+            before, *elements = _types_before(moving.movements, shapes, element)
+            self._check_padding(cast, elements)
+        else:
+            before, elements = element, [element] * len(moving.movements)
+            padding = self._padding_below(cast, element)
+        return Link(moving, before, moving.form([before], elements, padding))
+
+    def _zero_points(self, elements: Sequence[Attribute]) -> Iterator[ZeroPoints]:
+        """
+        The padded regions, given the quantized element type after each movement. Raises
+        Refusal.
+        """
+        for movement, element, shape in zip(
+            self.moving.movements, elements, self.moving.shapes, strict=True
+        ):
+            if isinstance(movement, Pad):
+                assert isinstance(element, UniformQuantizedType)
+                if DYNAMIC in shape:
+                    raise Refusal(RefusalCode.DYNAMIC_SHAPE, "a length is only known at run time")
+                bounds = element.storage_type_min, element.storage_type_max
+                range = StorageRange(element.storage_format, *bounds)
+                yield from ZeroPoints.of(movement, element.parameters_on(shape), range)
+
+    def _padded(self) -> Iterator[ZeroPoints]:
+        """The padded regions above the cast. Raises Refusal."""
+        return self._zero_points(self.form.elements)
+
+    def _check_padding(self, cast: CastOp, elements: Sequence[Attribute]) -> None:
+        """Raise Refusal unless `cast` maps the padding to the zero points."""
+        padding = self.form.padding
+        for new in self._zero_points(elements):
+            if isinstance(cast, StorageCastOp) and isinstance(padding, IntegerAttr):
+                is_exact = new.are_bits(padding.value.data)
+            else:
+                # Only 0.0 is quantized to the same integer under all rounding modes.
+                is_zero = padding is not None and padding.value.data == 0
+                if isinstance(cast, RequantizeOp):
+                    is_zero = all(old.are_read_as_zero() for old in self._padded())
+                is_exact = is_zero and new.are_quantized_zeros()
+            if not is_exact:
+                raise Refusal(
+                    RefusalCode.PADDING, f"'{cast.name}' does not map its padding to zero points"
+                )
+
+    def _padding_below(self, cast: CastOp, element: Attribute) -> Scalar | None:
+        """The single element to which `cast` maps all zero points. Raises Refusal."""
+        if not any(isinstance(movement, Pad) for movement in self.moving.movements):
+            return None
+        regions = self._padded()
+        if isinstance(cast, StorageCastOp):
+            bits = {new.bits() for new in regions} or {0}
+            if len(bits) == 1 and (single := bits.pop()) is not None:
+                return IntegerAttr(single, element)  # pyright: ignore[reportArgumentType, reportCallIssue]
+        elif all(new.are_read_as_zero() for new in regions):
+            return FloatAttr(0.0, element)  # pyright: ignore[reportArgumentType, reportCallIssue]
+        raise Refusal(
+            RefusalCode.PADDING, f"'{cast.name}' does not map its padding to a single element"
+        )
+
+
+_KNOWN_TYPES = BoundedCache[
+    tuple[tuple[Movement, ...], tuple[Shape, ...], UniformQuantizedType], tuple[Attribute, ...]
+]()
+
+
+def _types_before(
+    movements: tuple[Movement, ...], shapes: tuple[Shape, ...], element: UniformQuantizedType
+) -> tuple[Attribute, ...]:
+    """
+    The element types before the first and after each movement, given that the last is `element`.
+
+    Raises Refusal if no such types exist, or if they have too many scales.
+    """
+    if element.granularity is Granularity.PER_TENSOR:
+        return (element,) * (len(movements) + 1)
+    key = movements, shapes, element
+    if (known := _KNOWN_TYPES.get(key)) is not None:
+        return known
+    if any(DYNAMIC in shape for shape in shapes):
+        raise Refusal(RefusalCode.DYNAMIC_SHAPE, "a length is only known at run time")
+    parameters = element.parameters_on(shapes[-1])
+    types, slots = [element], element.scales.size
+    for movement, shape in zip(reversed(movements), reversed(shapes[:-1]), strict=True):
+        try:
+            before = pulled_back(movement, parameters, shape)
+            if before is None:
+                raise Refusal(
+                    RefusalCode.NOT_INVERTIBLE,
+                    "no operand type gives its result the scales that the cast needs",
+                )
+            type = spell(element, before, Granularity.SUB_CHANNEL)
+        except TooManySlotsError as error:
+            raise Refusal(RefusalCode.PARAMETER_GROWTH, str(error)) from None
+        except VerifyException as error:
+            raise Refusal(RefusalCode.ILLEGAL_TYPE, str(error)) from None
+        FoldPolicy().check_parameters(type, shape, slots)
+        types.append(type)
+        parameters = before
+    weight = sum(1 + type.scales.size for type in types)
+    return _KNOWN_TYPES.add(key, tuple(reversed(types)), weight)
+
+
+def join_casts(moving: MovingOp, operands: Sequence[SSAValue]) -> tuple[list[CastOp], Form]:
+    """
+    The equal casts that define the operands of a shape op, and the op's form above a single cast.
+
+    Raises Refusal if the operands are not defined by equal casts, or the op has no such form.
+    """
+    owners = [operand.owner for operand in operands]
+    casts = [owner for owner in owners if isinstance(owner, CastOp)]
+    if len(operands) < 2 or len(casts) < len(operands):
+        raise Refusal(RefusalCode.CASTS, "not all operands are results of casts")
+    first = casts[0]
+    if any(type(each) is not type(first) or each.properties != first.properties for each in casts):
+        raise Refusal(RefusalCode.CASTS, "its operands are results of different casts")
+    if any(each.parent is not moving.op.parent for each in casts):
+        raise Refusal(RefusalCode.CASTS, "an operand is cast in another block")
+    elements = [tensor_element_type(each.input.type) for each in casts]
+    joined = _joined(moving, elements)
+    return casts, moving.form(elements, [joined])
+
+
+def _joined(moving: MovingOp, elements: Sequence[Attribute]) -> Attribute:
+    """The element type of the result for operands with these element types. Raises Refusal."""
+    if len(moving.movements) > 1:
+        raise Refusal(RefusalCode.UNKNOWN_OP, "it does more than join its operands")
+    movement, first = next(iter(moving.movements)), elements[0]
+    types = [element for element in elements if isinstance(element, UniformQuantizedType)]
+    is_one = len(set(elements)) == 1
+    if not types and is_one:
+        return first
+    if len(types) < len(elements) or not all(map(types[0].has_same_values_as, types)):
+        raise Refusal(
+            RefusalCode.MIXED_CONSTANTS, "its operands differ in storage or expressed type"
+        )
+    if is_one and types[0].granularity is Granularity.PER_TENSOR:
+        return first
+    shapes = moving.operand_shapes
+    if any(DYNAMIC in shape for shape in shapes):
+        raise Refusal(RefusalCode.DYNAMIC_SHAPE, "a length is only known at run time")
+    parameters = [type.parameters_on(shape) for type, shape in zip(types, shapes, strict=True)]
+    try:
+        joined = spell(types[0], movement(*parameters), Granularity.SUB_CHANNEL)
+    except TooManySlotsError as error:
+        raise Refusal(RefusalCode.PARAMETER_GROWTH, str(error)) from None
+    slots = sum(type.scales.size for type in types)
+    FoldPolicy().check_parameters(joined, moving.shapes[-1], slots)
+    return joined
 
 
 def sink_shapes(module: ModuleOp, context: Context) -> PassReport:

@@ -39,7 +39,7 @@ IMPORTED = (
     "numpy",
     "qdialect.check.module_comparison",
     "qdialect.dialects.quant",
-    "qdialect.folding.folder",
+    "qdialect.folding.apply",
     "qdialect.check.interpreters",
     "qdialect.lowering.dequantization",
     "qdialect.ptq.passes.equalize_inputs",

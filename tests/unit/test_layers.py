@@ -51,7 +51,7 @@ FLOORS = (
 
 UPWARD = {
     ("dialects.quant.shape_ops", "folding.canonicalization"): "xDSL asks ops for patterns",
-    ("folding.certified_fold", "check.fold_certificates"): "the option `verify` of folds",
+    ("folding.apply", "check.fold_certificates"): "the option `verify` of folds",
 }
 """Imports that point upward, and why."""
 

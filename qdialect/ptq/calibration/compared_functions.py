@@ -21,7 +21,7 @@ from qdialect.algebra.movement import DYNAMIC
 from qdialect.check.interpreters import find_function
 from qdialect.dialects.quant import DequantizeCastOp, QuantizeCastOp
 from qdialect.dialects.quant.types import UniformQuantizedType
-from qdialect.folding.folder import fold_shapes
+from qdialect.folding.apply import fold_shapes
 from qdialect.folding.policy import FoldPolicy
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.ops.interface import is_cast, name_of

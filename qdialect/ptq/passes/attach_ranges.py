@@ -10,9 +10,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
+from qdialect.folding import FoldReportListener, WarningListener
 from qdialect.folding.inlining import inline_calls
 from qdialect.folding.report import Outcome
-from qdialect.folding.report_listener import FoldReportListener, WarningListener
 from qdialect.ptq.calibration.attaching import attach_ranges
 from qdialect.ptq.schemes.profile import Profile
 from qdialect.ptq.schemes.ranges import PERCENTILES, Reduction, ReductionKind

@@ -20,8 +20,8 @@ from qdialect.dialects.quant import (
     QuantizeCastOp,
     StatisticsOp,
 )
+from qdialect.folding import FoldReportListener
 from qdialect.folding.report import Outcome, PassRecord, PassReport
-from qdialect.folding.report_listener import FoldReportListener
 from qdialect.ir.elements import floats_attribute
 from qdialect.ir.rewriting import Replacements
 from qdialect.ir.value_types import element_type_or_self, is_tensor, shape_of, with_element_type

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
-from qdialect.folding.report_listener import FoldReportListener, WarningListener
+from qdialect.folding import FoldReportListener, WarningListener
 from qdialect.ops.refusals import RefusalCode
 from qdialect.ptq.equalization.equalization_plan import EqualizationPolicy
 from qdialect.ptq.equalization.equalization_report import Resolution

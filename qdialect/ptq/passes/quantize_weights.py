@@ -10,7 +10,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from qdialect.folding.report_listener import FoldReportListener, warn_of
+from qdialect.folding import FoldReportListener, warn_of
 from qdialect.ops.refusals import RefusalCode
 from qdialect.ptq.assignment.settings import storage_named, weight_policy
 from qdialect.ptq.schemes.presets import SCHEME_NAMES, scheme_of

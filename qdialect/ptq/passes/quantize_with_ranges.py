@@ -12,8 +12,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
+from qdialect.folding import FoldReportListener, WarningListener, warn_of
 from qdialect.folding.report import Outcome, PassReport
-from qdialect.folding.report_listener import FoldReportListener, WarningListener, warn_of
 from qdialect.ops.refusals import RefusalCode
 from qdialect.passes.drop_ranges import DropRangesPass
 from qdialect.ptq.assignment.assignment_steps import SEQUENCE

@@ -13,7 +13,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import ArgSpec
 
 from qdialect.algebra.parameters import StorageFormat
-from qdialect.folding.report_listener import FoldReportListener
+from qdialect.folding import FoldReportListener
 from qdialect.ptq.shifting import MAX_WIDTH, StorageShift, shift_storage
 
 

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
-from qdialect.folding.report_listener import WarningListener
+from qdialect.folding import WarningListener
 from qdialect.ir.errors import OpErrors
 from qdialect.ptq.assignment.quantization_verification import (
     Expectation,

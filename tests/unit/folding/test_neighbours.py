@@ -20,9 +20,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from qdialect.check.module_comparison import Side
-from qdialect.folding.apply import apply
+from qdialect.folding.apply import apply, fold_run
 from qdialect.folding.fold_plan import PlanError
-from qdialect.folding.folder import fold_run
 from qdialect.folding.plan import plan
 from qdialect.folding.plan_json import plan_of_json, plans_to_json
 from qdialect.folding.policy import FoldPolicy

@@ -21,7 +21,7 @@ NEVER_NEEDED = {
     **{
         f"qdialect.{module}": "for a pass" for group in GROUPS.values() for module in group.values()
     },
-    "qdialect.folding.folder": "for passes that fold",
+    "qdialect.folding.apply": "for passes that fold",
     "qdialect.opt.expected_diagnostics": "for --verify-diagnostics",
     "traceback": "for --debug",
     "xdsl.interpreter": "runs programs",

@@ -1,31 +1,74 @@
 """
-Side constants: the small constant operands of arithmetic on moved elements.
+Layers: how the elements of a constant are read, as they are stored and after each cast.
 
-An exporter's dequantization is `(C - z) * s`, with `z` and `s` broadcast. A shape op after it
-moves the elements of `C`, and the map from each of them to an element of `z` and `s`: `(z, s) .
-f`.
+A layer may carry constants of its own, which a shape op moves together with the elements. An
+exporter's dequantization is `(C - z) * s`, with `z` and `s` broadcast: the side constants of the
+arithmetic, and the map from each element of `C` to theirs, `(z, s) . f`. Ranges along an axis of
+a cast are moved in the same way.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Attribute, Operation
 
-from qdialect.algebra.movement import Movement
+from qdialect.algebra.movement import Movement, Shape
 from qdialect.algebra.padding import Pad
 from qdialect.algebra.parameters import ElementSlots
 from qdialect.algebra.run_map import TooManySlotsError
-from qdialect.algebra.views import Elements, Splat
+from qdialect.algebra.views import Elements, Splat, as_view
 from qdialect.folding.policy import FoldPolicy
-from qdialect.folding.scale_origin import ScaleOrigin, joined_origin
+from qdialect.ir.elements import DenseElementsAttr, dense_elements, elements_of
 from qdialect.ir.value_types import tensor_element_type
+from qdialect.ops.along_axis import AXIS, AlongAxis, said_along_axis
+from qdialect.ops.attributes import attribute_of
 from qdialect.ops.elementwise import arithmetic_model_of
 from qdialect.ops.interface import Refusal, RefusalCode, name_of
 from qdialect.ops.terms import ElementwiseModel
+from qdialect.support.lazy_numpy import np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class ScaleOrigin:
+    """
+    The origin of the scales of a value: a type or constant of the module, or several origins.
+
+    Each type or constant counts once, however often its value is used. The total is computed on
+    demand: a chain of n concatenations would otherwise hold sets of 1, 2, ..., n types.
+    """
+
+    __slots__ = ("_count", "_parts")
+
+    def __init__(self, count: int = 0, parts: tuple[ScaleOrigin, ...] = ()) -> None:
+        self._count = count
+        self._parts = parts
+
+    @property
+    def total(self) -> int:
+        """The number of scales in all origins together."""
+        if not self._parts:
+            return self._count
+        seen, pending, total = set[int](), list[ScaleOrigin]([self]), 0
+        while pending:
+            origin = pending.pop()
+            if id(origin) not in seen:
+                seen.add(id(origin))
+                total += origin._count
+                pending += origin._parts
+        return total
+
+
+def joined_origin(origins: Iterable[ScaleOrigin | None]) -> ScaleOrigin | None:
+    """The origin of a value joined from several; None if none has scales."""
+    parts = tuple(dict.fromkeys([origin for origin in origins if origin is not None]))
+    return ScaleOrigin(parts=parts) if len(parts) > 1 else next(iter(parts), None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,3 +243,82 @@ def can_join(one: Sides | None, other: Sides | None) -> bool:
         and len(one.constants) == len(other.constants)
         and all(map(SideConstant.can_join, one.constants, other.constants))
     )
+
+
+@dataclass(frozen=True, eq=False)
+class CarriedRanges:
+    """The range or scale that each element of a tensor has, of those along an axis of an op."""
+
+    op: Operation
+    """The op of the module."""
+
+    said: AlongAxis
+    """The rows of values, one for each position of an axis."""
+
+    slots: ElementSlots
+    """The row that each position of the tensor reads: int64."""
+
+    @classmethod
+    def of(cls, op: Operation, shape: Shape) -> CarriedRanges | None:
+        """The rows of an op for a tensor of `shape`; None without an axis. Raises Refusal."""
+        said = said_along_axis(op, shape)
+        if said is None or 0 in shape:
+            return None
+        axis = said.axis
+        ends = [np.asarray([length], np.int64) for length in shape]
+        ends[axis] = np.arange(1, shape[axis] + 1, dtype=np.int64)
+        rows = np.arange(shape[axis], dtype=np.int64)
+        return cls(op, said, ElementSlots(tuple(ends), rows.reshape([len(each) for each in ends])))
+
+    def moved(self, movement: Movement) -> CarriedRanges:
+        """`ranges . f`."""
+        return replace(self, slots=movement(self.slots).simplify())
+
+    def check(self, policy: FoldPolicy) -> None:
+        """Raise Refusal if there would be more ranges than `policy` allows."""
+        before, after = len(self._held), len(self._rows()[1])
+        allowed = before + (policy.max_parameter_growth or 0)
+        if after > allowed:
+            raise Refusal(
+                RefusalCode.PARAMETER_GROWTH,
+                f"it would have {after} {self.said.are}, its source has {before}, and {allowed} "
+                f"are allowed; it takes max-parameter-growth={after - before} or more",
+            )
+
+    def write(self, op: Operation) -> None:
+        """Write these ranges to `op`, a copy of the op of the module. Raises Refusal."""
+        axis, rows = self._rows()
+        type = self._attribute.type.element_type
+        new = {
+            self.said.attribute: dense_elements(self._held[rows], type),
+            AXIS: IntegerAttr(axis, i64),
+        }
+        for held in (op.properties, op.attributes):
+            held |= {name: attribute for name, attribute in new.items() if name in held}
+
+    @property
+    def _attribute(self) -> DenseElementsAttr:
+        return cast(DenseElementsAttr, attribute_of(self.op, self.said.attribute))
+
+    @property
+    def _held(self) -> NDArray[Any]:
+        return as_view(elements_of(self._attribute)).array()
+
+    def _rows(self) -> tuple[int, NDArray[np.int64]]:
+        """The axis of the ranges, and the range of each of its positions. Raises Refusal."""
+        slots = self.slots
+        axes = [axis for axis, ends in enumerate(slots.ends) if len(ends) > 1]
+        if len(axes) > 1:
+            reason = (
+                f"its {self.said.are} would vary along the axes {axes}, but one axis is supported"
+            )
+            raise Refusal(RefusalCode.GRANULARITY, reason)
+        if not slots.ndim:
+            reason = f"its {self.said.are} are along an axis, but the result has no axes"
+            raise Refusal(RefusalCode.GRANULARITY, reason)
+        # If all positions have the same range, any axis will do.
+        axis = axes[0] if axes else min(range(slots.ndim), key=slots.shape.__getitem__)
+        try:
+            return axis, slots.in_single_positions(axis).elements.reshape(-1)
+        except TooManySlotsError as error:
+            raise Refusal(RefusalCode.PARAMETER_GROWTH, str(error)) from None
