@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -188,16 +189,17 @@ def test_op_names_stand_in_the_place_of_their_dialect() -> None:
     assert count <= OP_NAMES_ELSEWHERE
 
 
-@pytest.mark.parametrize("module", modules())
-def test_imports_point_downward(module: str) -> None:
-    if module == "dialects":
-        assert not imports_of(module)
-        return
-    for of in imports_of(module):
-        name = of.imported.removeprefix("qdialect.")
-        if name == of.imported or (module, name) in UPWARD:
-            continue
-        assert floor_of(name) <= floor_of(module), f"line {of.line} imports '{name}'"
+def test_imports_point_downward() -> None:
+    assert not imports_of("dialects")
+    upward = [
+        f"{module}, line {entry.line}: '{name}'"
+        for module in modules()
+        if module != "dialects"
+        for entry in imports_of(module)
+        if (name := entry.imported.removeprefix("qdialect.")) != entry.imported
+        if (module, name) not in UPWARD and floor_of(name) > floor_of(module)
+    ]
+    assert not upward
 
 
 def names_in(module: str) -> Iterator[tuple[int, str]]:
@@ -211,47 +213,57 @@ def names_in(module: str) -> Iterator[tuple[int, str]]:
                 yield node.lineno, name
 
 
-@pytest.mark.parametrize("module", modules())
-def test_modules_named_in_texts_are_below(module: str) -> None:
-    for line, name in names_in(module):
-        parts = module.partition(".")[0], name.partition(".")[0]
-        if floor_of(name) > floor_of(module):
-            assert parts in BY_NAME, f"line {line} names '{name}'"
+def test_modules_named_in_texts_are_below() -> None:
+    upward = [
+        f"{module}, line {line}: '{name}'"
+        for module in modules()
+        for line, name in names_in(module)
+        if floor_of(name) > floor_of(module)
+        if (module.partition(".")[0], name.partition(".")[0]) not in BY_NAME
+    ]
+    assert not upward
 
 
-@pytest.mark.parametrize("module", [name for name in modules() if f"{name}.".startswith(NUMBERS)])
-def test_floors_of_numbers_know_numpy_only(module: str) -> None:
-    import sys
+def test_floors_of_numbers_know_numpy_only() -> None:
+    allowed = {"qdialect", *NUMPY_ONLY, *sys.stdlib_module_names}
+    others = [
+        f"{module}: '{entry.imported}'"
+        for module in modules()
+        if f"{module}.".startswith(NUMBERS)
+        for entry in imports_of(module)
+        if entry.imported.partition(".")[0] not in allowed
+    ]
+    assert not others
 
-    for of in imports_of(module):
-        package = of.imported.partition(".")[0]
-        assert package in {"qdialect", *NUMPY_ONLY} or package in sys.stdlib_module_names
 
-
-@pytest.mark.parametrize("module", modules())
-def test_an_import_in_a_function_says_why(module: str) -> None:
+def test_an_import_in_a_function_says_why() -> None:
     """In a comment directly above it, or above the imports that it follows."""
-    late = [of for of in imports_of(module) if of.is_in_function and not of.has_reason]
-    assert not late, [f"line {of.line}: {of.imported}" for of in late]
+    silent = [
+        f"{module}, line {entry.line}: {entry.imported}"
+        for module in modules()
+        for entry in imports_of(module)
+        if entry.is_in_function and not entry.has_reason
+    ]
+    assert not silent
 
 
 def test_what_points_upward_is_still_there() -> None:
     """The list has no unneeded entries."""
-    found = {
-        (of.importer, of.imported.removeprefix("qdialect."))
+    imports = {
+        (entry.importer, entry.imported.removeprefix("qdialect."))
         for module in modules()
-        for of in imports_of(module)
+        for entry in imports_of(module)
     }
-    assert set(UPWARD) <= found
+    assert set(UPWARD) <= imports
 
 
 def depth(module: str, part: str, known: dict[str, int]) -> int:
     """The number of files in the longest chain of imports from a module, within a part."""
     if module not in known:
         imported = {
-            of.imported.removeprefix("qdialect.")
-            for of in imports_of(module)
-            if not of.is_in_function
+            entry.imported.removeprefix("qdialect.")
+            for entry in imports_of(module)
+            if not entry.is_in_function
         }
         inside = [name for name in imported if f"{name}.".startswith(part) and name in modules()]
         known[module] = 1 + max((depth(name, part, known) for name in inside), default=0)
