@@ -81,6 +81,9 @@ class QuantizationRule:
     mixed_axes: tuple[int, ...] = ()
     """The axes of the operand along which it combines elements, such as those of a pool."""
 
+    starts: tuple[int, ...] = ()
+    """The operands with the initial values of a pool or a reduction."""
+
     limits: tuple[Limit, Limit] | None = None
     """The lowest and the highest number of the results of a clamp, if they are known."""
 
@@ -109,10 +112,12 @@ def whole_number(*operands: int, function: str = "") -> QuantizationRule:
     return _rule(RuleKind.WHOLE_NUMBER, operands, function)
 
 
-def homogeneous(kind: RuleKind, *mixed_axes: int, function: str = "") -> QuantizationRule:
+def homogeneous(
+    kind: RuleKind, *mixed_axes: int, function: str = "", starts: tuple[int, ...] = ()
+) -> QuantizationRule:
     """The op keeps a positive factor of a channel of its first operand."""
     rule = _rule(kind, (0,), function)
-    return replace(rule, is_homogeneous=True, mixed_axes=mixed_axes)
+    return replace(rule, is_homogeneous=True, mixed_axes=mixed_axes, starts=starts)
 
 
 def _rule(kind: RuleKind, operands: tuple[int, ...], function: str) -> QuantizationRule:

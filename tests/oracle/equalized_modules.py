@@ -23,9 +23,8 @@ from qdialect.opt.registry import ToolContext
 from qdialect.ptq.calibration.attaching import attach_ranges
 from qdialect.ptq.calibration.fingerprints import fingerprint_of
 from qdialect.ptq.calibration.recorded_function import record_function, returning
-from qdialect.ptq.equalization.channel_axes import channel_axes
-from qdialect.ptq.equalization.equalization_report import EqualizationReport
-from qdialect.ptq.equalization.equalizing import equalize_inputs
+from qdialect.ptq.equalization.equalizing import EqualizationReport, equalize_inputs
+from qdialect.ptq.equalization.layers import channel_axes
 from qdialect.ptq.passes.equalize_inputs import EqualizeInputsPass
 from qdialect.ptq.schemes.profile import Profile
 from qdialect.ptq.schemes.ranges import WHOLE

@@ -244,6 +244,9 @@ _INDEX: Final = "linalg.index"
 _CONVERSIONS: Final = ("arith.extf", "arith.truncf")
 _CONSTANT: Final = "arith.constant"
 
+_HOMOGENEOUS: Final = frozenset({"add", "max", "min"})
+"""The functions of two elements that keep a common positive factor."""
+
 _FUNCTIONS: Final = {"max_signed": "max", "min_signed": "min", "negf": "neg", "powf": "pow"}
 """The functions of kinds of `linalg.elementwise` with another name."""
 
@@ -280,7 +283,21 @@ def with_body(op: Operation) -> QuantizationRule | None:
     functions = frozenset[str]().union(*map(_functions_of, ops))
     if (extreme := _extreme(ops)) is not None:
         functions = frozenset({extreme})
-    if name_of(op) == "linalg.reduce" or _has_reduction(op):
+    if name_of(op) == "linalg.reduce":
+        is_homogeneous = (
+            len(ops) == len(inputs) == 1
+            and functions <= _HOMOGENEOUS
+            and all(isinstance(operand, BlockArgument) for operand in ops[0].operands)
+        )
+        return QuantizationRule(
+            RuleKind.OWN,
+            inputs,
+            functions | {"reduce"},
+            is_homogeneous=is_homogeneous,
+            mixed_axes=integers_of(op, "dimensions"),
+            starts=(len(op.operands) - 1,),
+        )
+    if _has_reduction(op):
         return QuantizationRule(RuleKind.OWN, inputs, functions | {"reduce"})
     if names == _LOGISTIC and _is_logistic(ops):
         return QuantizationRule(RuleKind.FIXED, inputs, functions, fixed="logistic")

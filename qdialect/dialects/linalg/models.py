@@ -169,8 +169,8 @@ _POOLS: Final = {
 
 def _pool(kind: str, axes: tuple[int, ...]) -> QuantizationRule:
     if kind == "sum":
-        return homogeneous(RuleKind.OWN, *axes, function="reduce")
-    return homogeneous(RuleKind.SHARED, *axes)
+        return homogeneous(RuleKind.OWN, *axes, function="reduce", starts=(2,))
+    return homogeneous(RuleKind.SHARED, *axes, starts=(2,))
 
 
 def _shape_of_last(operands: RunTimeOperands) -> Shape:

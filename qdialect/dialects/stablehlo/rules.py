@@ -68,6 +68,7 @@ def reduce(op: Operation) -> QuantizationRule | None:
         frozenset({"reduce"}) | _functions_of(op.regions[0].block.first_op),
         is_homogeneous=combiner in _HOMOGENEOUS,
         mixed_axes=integers_of(op, "dimensions"),
+        starts=(1,),
     )
 
 
@@ -101,6 +102,7 @@ def reduce_window(op: Operation) -> QuantizationRule | None:
         frozenset() if is_maximum else frozenset({"reduce"}),
         is_homogeneous=combiner in _HOMOGENEOUS,
         mixed_axes=_windowed_axes(op),
+        starts=(1,),
     )
 
 

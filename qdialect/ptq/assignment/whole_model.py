@@ -44,7 +44,7 @@ from qdialect.ptq.float_graph.flow_graph import (
     is_quantizable,
 )
 from qdialect.ptq.float_graph.flow_reading import flow_graph
-from qdialect.ptq.schemes.expected_noise import Spread, expected_noise
+from qdialect.ptq.schemes.noise import Spread, expected_noise
 from qdialect.ptq.schemes.presets import name_of_scheme
 from qdialect.ptq.schemes.profile import Profile
 from qdialect.ptq.value_reports import (

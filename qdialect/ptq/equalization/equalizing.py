@@ -1,9 +1,18 @@
-"""Equalization of a module: read, plan, write, report."""
+"""
+Equalization of a module: read, plan, write, and report.
+
+The report has the expected signal-to-noise ratios. The noise of a layer is that of its quantized
+input and weights, with the requested number of bits. The input is quantized per tensor, and the
+weights per row or per tensor.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple
+import json
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -11,28 +20,34 @@ from xdsl.ir import Operation
 
 from qdialect.folding.inlining import inline_calls
 from qdialect.folding.report import Outcome, PassRecord, PassReport
+from qdialect.ir.value_types import shape_of
 from qdialect.ops.interface import Refusal, RefusalCode, models_of, name_of
-from qdialect.ptq.equalization.equalization_plan import (
+from qdialect.ptq.equalization.factors import (
+    Factors,
+    range_along,
+    ranked_shape_of,
+    recorded_range,
+    statistics_behind,
+)
+from qdialect.ptq.equalization.layers import keys_of_node, layer_nodes
+from qdialect.ptq.equalization.planning import (
     EqualizationPolicy,
     Layer,
     Plan,
     Product,
+    plan_equalization,
 )
-from qdialect.ptq.equalization.equalization_planning import plan_equalization
-from qdialect.ptq.equalization.equalization_report import (
-    EqualizationReport,
-    Resolution,
-    report_on,
-)
-from qdialect.ptq.equalization.equalization_writing import (
-    UnwritableError,
-    write_equalization,
-)
-from qdialect.ptq.equalization.layer_weights import keys_of_node, layer_nodes
-from qdialect.ptq.equalization.raised_weights import Raised, Verdict, raise_weights
+from qdialect.ptq.equalization.writing import UnwritableError, write_equalization
 from qdialect.ptq.float_graph.flow_graph import Node
 from qdialect.ptq.float_graph.flow_reading import flow_graph
+from qdialect.ptq.schemes.equalization import noise_of_products, scaled, step_of
+from qdialect.ptq.schemes.noise import Noise, mean_squares
+from qdialect.ptq.schemes.ranges import Range
+from qdialect.support.lazy_numpy import np
 from qdialect.support.memory import memory_budget, paused_collection
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Choose = Callable[[Sequence[Sequence[str]]], "Chosen"]
 """Chooses layers, each given by its keys."""
@@ -67,41 +82,47 @@ def equalize_inputs(
     """
     with paused_collection(), models_of(context), memory_budget() as budget:
         calls = inline_calls(module)
-
-        def judge(trial: ModuleOp) -> Verdict:
-            graph = flow_graph(trial, context, budget)
-            chosen = choose([keys_of_node(graph, node) for node in layer_nodes(graph)])
-            plan = plan_equalization(graph, policy, chosen.keys)
-            return Verdict([layer.node.ops[0] for layer in _changed(plan)], plan.refusals)
-
-        raised = raise_weights(module, context, judge)
         graph = flow_graph(module, context, budget)
         chosen = choose([keys_of_node(graph, node) for node in layer_nodes(graph)])
         unwritable = dict[Node, Refusal]()
         while True:
             plan = plan_equalization(graph, policy, chosen.keys, unwritable)
-            changed = _changed(plan)
+            changed = [
+                layer
+                for layer in plan.layers
+                if layer in plan.scales or plan.rows(layer) is not None
+            ]
             report = report_on(plan, resolution, {of: name_of(of.node.ops[0]) for of in changed})
-            folded = {layer: _providers(plan, layer) for layer in changed}
+            providers = [_providers(plan, layer) for layer in changed]
             try:
-                made = write_equalization(plan, context)
+                products = write_equalization(plan, context)
             except UnwritableError as error:
                 unwritable |= dict.fromkeys(error.nodes, error.reason)
                 continue
             break
-        outcomes = _outcomes(plan, report, changed, folded, made, chosen.missing, raised)
+        told = [
+            _told(*of_layer, plan, products)
+            for of_layer in zip(changed, report.layers, providers, strict=True)
+        ]
+        outcomes = PassReport(verb="equalized")
+        for layer, reason in zip(changed, told, strict=True):
+            op = layer.node.ops[0]
+            outcomes.records.append(PassRecord(Outcome.EQUALIZED, op, name_of(op), reason=reason))
+        refusals = [*plan.refusals]
+        for key in chosen.missing:
+            reason = f"the evaluation has no signal-to-noise ratio for '{key}'"
+            refusals.append((module, Refusal(RefusalCode.NO_VALUE, reason)))
+        for op, error in refusals:
+            outcomes.records.append(
+                PassRecord(Outcome.REFUSED, op, name_of(op), code=error.code, reason=str(error))
+            )
         outcomes.records[:0] = calls
         return Equalized(outcomes, report)
 
 
-def _changed(plan: Plan) -> list[Layer]:
-    """The layers whose weights are changed."""
-    return [layer for layer in plan.layers if layer in plan.scales or plan.rows(layer) is not None]
-
-
 def _providers(plan: Plan, layer: Layer) -> list[str]:
     """The layers whose rows provide the factors of the input of a layer."""
-    found, pending, seen = list[str](), [layer.value], set[object]()
+    keys, pending, seen = list[str](), [layer.value], set[object]()
     while pending:
         value = pending.pop()
         maker = plan.graph.makers.get(value)
@@ -109,55 +130,239 @@ def _providers(plan: Plan, layer: Layer) -> list[str]:
             continue
         seen.add(value)
         if maker.weight is not None:
-            found.append(keys_of_node(plan.graph, maker)[0])
+            keys.append(keys_of_node(plan.graph, maker)[0])
         else:
             pending += [plan.graph.value(use.value) for use in reversed(maker.uses)]
-    return found
+    return keys
 
 
-def _outcomes(
+def _told(
+    layer: Layer,
+    changes: EqualizedLayer,
+    providers: Sequence[str],
     plan: Plan,
-    report: EqualizationReport,
-    changed: Sequence[Layer],
-    folded: dict[Layer, list[str]],
-    made: dict[Product, Operation],
-    missing: Sequence[str],
-    raised: Raised,
-) -> PassReport:
-    outcomes = PassReport(verb="equalized")
-    for layer, of in zip(changed, report.layers, strict=True):
-        told = list[str]()
-        if layer in plan.scales:
-            ends = min(of.scales), max(of.scales)
-            told.append(f"its input is scaled by {ends[0]:.6g} to {ends[1]:.6g}")
-            if folded[layer]:
-                told.append(f"in the rows of {', '.join(map(repr, folded[layer]))}")
-            told += [
-                f"by '{name_of(op)}'" for product, op in made.items() if layer in product.layers
-            ]
-        if of.rows:
-            told.append(f"its rows are scaled by {min(of.rows):.6g} to {max(of.rows):.6g}")
-        if layer.has_quantized_weights:
-            behind = ", behind a cast" * (layer.node.ops[0] in raised.layers)
-            told.append(f"its weights are requantized{behind}")
-        if of.before.noise:
-            told.append(f"the expected gain is {of.gain:+.2f} dB")
-        op = layer.node.ops[0]
-        outcomes.records.append(
-            PassRecord(Outcome.EQUALIZED, op, name_of(op), reason="; ".join(told))
-        )
-    refusals = [pair for pair in plan.refusals if pair[0] not in raised.refusals]
-    refusals += [(op, error) for op, errors in raised.refusals.items() for error in errors]
-    for op, error in refusals:
-        outcomes.records.append(
-            PassRecord(Outcome.REFUSED, op, name_of(op), code=error.code, reason=str(error))
-        )
-    for key in missing:
-        reason = f"the evaluation has no signal-to-noise ratio for '{key}'"
-        module = plan.graph.module
-        outcomes.records.append(
-            PassRecord(
-                Outcome.REFUSED, module, name_of(module), code=RefusalCode.NO_VALUE, reason=reason
+    products: Mapping[Product, Operation],
+) -> str:
+    """The changes of a layer, in words."""
+    told = list[str]()
+    if layer in plan.scales:
+        ends = min(changes.scales), max(changes.scales)
+        told.append(f"its input is scaled by {ends[0]:.6g} to {ends[1]:.6g}")
+        if providers:
+            told.append(f"in the rows of {', '.join(map(repr, providers))}")
+        told += [
+            f"by '{name_of(op)}'" for product, op in products.items() if layer in product.layers
+        ]
+    if changes.rows:
+        told.append(f"its rows are scaled by {min(changes.rows):.6g} to {max(changes.rows):.6g}")
+    if layer.has_quantized_weights:
+        told.append("its weights are requantized")
+    if changes.before.noise:
+        told.append(f"the expected gain is {changes.gain:+.2f} dB")
+    return "; ".join(told)
+
+
+# The report
+
+_FORMAT = "qdialect-equalization"
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """
+    The quantization for which noise is estimated.
+
+    Raises ValueError for a number of bits that is not from 2 to 16, and for an unknown granularity.
+    """
+
+    bits: int = 8
+    weight_bits: int = 8
+    granularity: str = "channel"
+    """The granularity of weights: `channel` or `tensor`."""
+
+    def __post_init__(self) -> None:
+        for name, bits in (("bits", self.bits), ("weight-bits", self.weight_bits)):
+            if not 2 <= bits <= 16:
+                raise ValueError(f"{name} must be from 2 to 16, not {bits}")
+        if self.granularity not in ("channel", "tensor"):
+            raise ValueError(f"granularity must be channel or tensor, not '{self.granularity}'")
+
+
+@dataclass(frozen=True)
+class EqualizedLayer:
+    """The changes of one layer."""
+
+    key: str
+    op: str
+    axes: tuple[int, ...]
+    """The axes of its input along which scales vary."""
+    scales: tuple[float, ...]
+    rows: tuple[float, ...]
+    """The factors of its rows; empty without factors."""
+    before: Noise
+    after: Noise
+
+    @property
+    def gain(self) -> float:
+        """The expected gain in dB; 0 without a change, or if a power overflows."""
+        before, after = self.before.decibels, self.after.decibels
+        return 0.0 if before == after or before is None or after is None else after - before
+
+
+@dataclass(frozen=True)
+class EqualizationReport:
+    """The layers whose weights are changed."""
+
+    layers: Sequence[EqualizedLayer]
+
+    @property
+    def gain(self) -> float:
+        """The expected gain of all layers together in dB, if their noise adds up."""
+        shares = [
+            sum(noise.noise / noise.signal for noise in noises if noise.signal)
+            for noises in (
+                [layer.before for layer in self.layers],
+                [layer.after for layer in self.layers],
             )
-        )
-    return outcomes
+        ]
+        if not all(shares):
+            return 0.0
+        return 10 * math.log10(shares[0] / shares[1])
+
+    def to_json(self) -> str:
+        """The report as JSON; the decibels of zero noise are null."""
+        layers: list[Mapping[str, Any]] = [
+            {
+                "key": layer.key,
+                "op": layer.op,
+                "axes": [*layer.axes],
+                "scales": [*layer.scales],
+                "rows": [*layer.rows],
+                "expected_signal_to_noise": [
+                    _finite(layer.before.decibels),
+                    _finite(layer.after.decibels),
+                ],
+                "expected_gain": _finite(layer.gain),
+            }
+            for layer in self.layers
+        ]
+        content = {
+            "format": _FORMAT,
+            "version": _VERSION,
+            "expected_gain": _finite(self.gain),
+            "layers": layers,
+        }
+        return json.dumps(content, indent=1) + "\n"
+
+
+def _finite(number: float | None) -> float | None:
+    return number if number is not None and math.isfinite(number) else None
+
+
+def report_on(plan: Plan, resolution: Resolution, names: Mapping[Layer, str]) -> EqualizationReport:
+    """
+    The report of a plan, from the weights before the change.
+
+    `names` has the changed layers, and the names of their ops.
+    """
+    # Weights and ends of ranges may be infinite; so is their noise.
+    with np.errstate(all="ignore"):
+        return EqualizationReport([_layer(plan, *layer, resolution) for layer in names.items()])
+
+
+def _layer(plan: Plan, layer: Layer, op: str, resolution: Resolution) -> EqualizedLayer:
+    scales, rows = plan.scales.get(layer), plan.values.get(layer.result)
+    axes = () if scales is None else tuple(at for at, n in enumerate(scales.shape) if n > 1)
+    return EqualizedLayer(
+        layer.key,
+        op,
+        axes,
+        () if scales is None else tuple(scales.reshape(-1).tolist()),
+        () if rows is None else tuple(rows.reshape(-1).tolist()),
+        _noise(plan, layer, resolution, None, None, is_after=False),
+        _noise(plan, layer, resolution, scales, plan.rows(layer), is_after=True),
+    )
+
+
+def _noise(
+    plan: Plan,
+    layer: Layer,
+    resolution: Resolution,
+    scales: Factors | None,
+    rows: NDArray[np.float32] | None,
+    *,
+    is_after: bool,
+) -> Noise:
+    """The noise in units of the sums before equalization, with these scales and rows."""
+    weights, inputs = layer.weights, plan.inputs.get(layer)
+    squares = input_steps = np.zeros((1,) * weights.ndim)
+    if inputs is None:
+        squares = squares + 1
+    else:
+        ends = inputs
+        if scales is not None:
+            ends = Range(*(scaled(end, scales) for end in inputs))
+        step = step_of(float(ends.minimum.min()), float(ends.maximum.max()), resolution.bits)
+        before = _squares_before(plan, layer, resolution, scales, is_after=is_after)
+        input_steps = np.sqrt(step**2 + layer.indices.on_weights(before))
+        squares = layer.indices.on_weights(mean_squares(*inputs))
+    if scales is not None:
+        on_weights = layer.indices.on_weights(scales)
+        weights = scaled(weights, on_weights, is_divided=True)
+        squares = squares * on_weights.astype("f8") ** 2
+    steps = _weight_steps(layer, weights, rows, resolution)
+    return noise_of_products(weights, squares, input_steps, steps)
+
+
+def _squares_before(
+    plan: Plan, layer: Layer, resolution: Resolution, scales: Factors | None, *, is_after: bool
+) -> NDArray[np.float64]:
+    """
+    The squared steps that values before a relu add to those of a layer's input.
+
+    Such values have a range of their own if other ops read them, and their noise passes the relu
+    where they are positive.
+    """
+    graph, value = plan.graph, layer.value
+    squares = np.zeros((1,) * len(ranked_shape_of(layer.use.value)))
+    while (maker := graph.makers.get(value)) is not None and maker.is_clamp:
+        reads = (graph.value(use.value) for use in maker.uses)
+        values = [read for read in reads if not graph.is_computed(read)]
+        if len(values) != 1 or shape_of(values[0].type) != shape_of(value.type):
+            break
+        (value,) = values
+        if isinstance(value.owner, Operation) and graph.is_before_clamp(value, maker):
+            continue
+        ranges = next(map(recorded_range, statistics_behind(graph, value)), None)
+        if ranges is None:
+            continue
+        if is_after:
+            ranges = plan.ranges.get(value, ranges)
+        along = range_along(ranges, tuple(layer.indices.lengths))
+        low, high = (end.astype("f8") for end in along)
+        above = np.maximum(high, 0) / np.maximum(high - np.minimum(low, 0), np.finfo("f4").tiny)
+        step = step_of(float(low.min()), float(high.max()), resolution.bits)
+        # A multiplication behind it multiplies its noise, too.
+        factors = 1 if scales is None or value in plan.values else scales.astype("f8")
+        squares = squares + above * (step * factors) ** 2
+    return squares
+
+
+def _weight_steps(
+    layer: Layer,
+    weights: NDArray[Any],
+    rows: NDArray[np.float32] | None,
+    resolution: Resolution,
+) -> NDArray[np.float64]:
+    """The steps of symmetric codes of weights, in units of the sums before equalization."""
+    magnitudes = np.abs(weights.astype("f8"))
+    on_rows = np.ones((1,) * weights.ndim) if rows is None else rows.astype("f8")
+    if resolution.granularity == "tensor":
+        largest = np.asarray((magnitudes * on_rows).max()) / on_rows
+    else:
+        side = layer.node.side
+        assert side is not None
+        others = tuple(axis for axis in range(weights.ndim) if axis not in side.channel_axes)
+        largest = magnitudes.max(axis=others, keepdims=True)
+    return 2 * largest / (2**resolution.weight_bits - 1)

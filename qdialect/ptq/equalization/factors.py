@@ -1,28 +1,51 @@
 """
-Factors of the elements of a tensor, and how they move with the elements.
+Factors of the elements of a tensor, ranges of its channels, and the ops that factors pass.
 
-Factors are an array of the rank of the tensor. An axis of length 1 has one factor for all
-positions, which saves memory; axes of unknown length always have length 1. NaN stands for any
-factor, where no element is read. Most factors vary along one axis, but a reshape may produce any
-pattern. They move by the source position of each result element, so every movement is supported:
-forward from an operand, and backward to it.
+Factors and ranges are arrays of the rank of the tensor. An axis of length 1 has one number for all
+positions; so has each axis whose length is only known at run time. Shape ops move factors as they
+move scales. An op on elements has a degree d: a factor f of the operand becomes f**d. `relu`,
+absolute values and products with constants have degree 1; a logistic function has no degree. A pool
+has degree 1 in the elements that it combines, so factors must not vary within a window.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
-from qdialect.algebra.movement import DYNAMIC, BroadcastInDim, Movement, Reshape, Shape
-from qdialect.check.index_maps import (
-    NotCertifiableError,
-    moved_shape,
-    origins,
-    steps_of,
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr
+
+from qdialect.algebra.joins import Concat
+from qdialect.algebra.movement import (
+    DYNAMIC,
+    BroadcastInDim,
+    Movement,
+    MovementError,
+    Reshape,
+    Shape,
+    Slice,
+    ValueSet,
+    pulled_back,
 )
+from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
+from qdialect.algebra.run_map import TooManySlotsError
+from qdialect.ir.value_types import shape_of
+from qdialect.ops.interface import (
+    Refusal,
+    elements_attribute_of,
+    find_attribute,
+    name_of,
+    op_model,
+    read_movements,
+)
+from qdialect.ops.rules import RuleKind, function_of, rule_of
+from qdialect.ops.statistics import is_statistics, statistics_of
+from qdialect.ptq.float_graph.flow_graph import FlowGraph, Node, Use, number_of
 from qdialect.ptq.schemes.ranges import Range
+from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import np
 
 if TYPE_CHECKING:
@@ -30,244 +53,424 @@ if TYPE_CHECKING:
 
 Factors: TypeAlias = "NDArray[np.float32]"
 
-_STAND_INS = (2, 3)
-"""Lengths that replace unknown ones: a property that holds for both is taken to hold for all."""
-
 
 def ones(rank: int) -> Factors:
     """Factors of one."""
     return np.ones((1,) * rank, "f4")
 
 
-def are_ones(factors: Factors) -> bool:
-    """Whether all factors are one."""
-    return bool((np.isnan(factors) | (factors == 1)).all())
+def are_equal(factors: Factors, others: Factors | float) -> bool:
+    """Whether all elements have equal factors in both."""
+    return bool((factors == others).all())
 
 
-def compact(values: NDArray[Any]) -> NDArray[Any]:
-    """The same array with length 1 along each axis along which it is constant."""
-    for axis in range(values.ndim):
-        first = values.take([0], axis) if values.shape[axis] > 1 else values
-        if first is not values and _are_equal(values, first):
-            values = first
-    return values
+# Ranges
 
 
-def _are_equal(one: NDArray[Any], other: NDArray[Any]) -> bool:
-    """Whether arrays are equal; NaN equals NaN."""
-    return bool(((one == other) | ((one != one) & (other != other))).all())
+def statistics_behind(graph: FlowGraph, value: SSAValue) -> Iterator[Operation]:
+    """The ops that hold ranges of a value."""
+    pending = [value]
+    while pending:
+        for use in pending.pop().uses:
+            op = use.operation
+            if len(op.results) == 1 and graph.same.get(op.results[0]) is value:
+                pending.append(op.results[0])
+                if is_statistics(op):
+                    yield op
+            elif any(graph.same.get(result) is value for result in _results_behind(op)):
+                pending += op.results
 
 
-def merged(one: Factors, other: Factors) -> Factors | None:
-    """The union of factors, where NaN means no factor; None if they differ anywhere."""
-    one, other = np.broadcast_arrays(one, other)
-    if ((one != other) & ~np.isnan(one) & ~np.isnan(other)).any():
+def _results_behind(op: Operation) -> Iterator[SSAValue]:
+    """The results of the readers of an op, such as the second cast of a pair."""
+    for result in op.results:
+        for use in result.uses:
+            yield from use.operation.results
+
+
+def recorded_range(op: Operation) -> Range:
+    """The range of each channel that an op of statistics holds, or that of all elements."""
+    shape = ranked_shape_of(op.operands[0])
+    layer, axis, by_axis = statistics_of(op, shape)
+    rows = layer.reshape(1, 2) if by_axis is None else by_axis
+    lengths = [len(rows) if at == axis else 1 for at in range(len(shape))]
+    return Range(*(np.asarray(rows[:, end], "f4").reshape(lengths) for end in (0, 1)))
+
+
+def scaled_range(ranges: Range, factors: Factors) -> Range | None:
+    """The ranges after a multiplication; None if a range has several factors."""
+    shape = ranges.minimum.shape
+    if np.broadcast_shapes(shape, factors.shape) != shape:
         return None
-    return compact(np.where(np.isnan(one), other, one))
+    return Range(ranges.minimum * factors, ranges.maximum * factors)
 
 
-def filled(factors: Factors, by: Factors | None = None) -> Factors:
-    """Factors with NaN replaced by those of another array, or by 1."""
-    if by is not None:
-        one, other = np.broadcast_arrays(factors, by)
-        factors = np.where(np.isnan(one), other, one)
-    return compact(np.where(np.isnan(factors), np.float32(1), factors))
+def range_along(ranges: Range, axes: Sequence[int]) -> Range:
+    """The ranges at the positions of some axes, with length 1 along all other axes."""
+    others = tuple(axis for axis in range(ranges.minimum.ndim) if axis not in axes)
+    low, high = ranges
+    return Range(low.min(axis=others, keepdims=True), high.max(axis=others, keepdims=True))
 
 
-_BYTES_PER_ELEMENT: Final = 32
-"""For the index of an element, and for temporary copies of factors."""
+def ranked_shape_of(value: SSAValue) -> Shape:
+    """The shape of a tensor with a rank."""
+    shape = shape_of(value.type)
+    assert shape is not None
+    return shape
 
 
-@dataclass(frozen=True, eq=False)
-class Places:
-    """The source of each element of the result of movements."""
+# Passages
 
-    operands: tuple[Shape, ...]
-    result: Shape
-    index: NDArray[np.int64]
-    """For each element of the result, its linear index in all operands together; -1 for padding."""
 
-    @classmethod
-    def of(cls, movements: Sequence[Movement], operands: Sequence[Shape]) -> Places:
+class Passage(NamedTuple):
+    """How factors pass an op."""
+
+    uses: Sequence[Use]
+    """The operands whose factors become those of the result."""
+
+    moves: Moves
+
+    keeps_elements: bool = False
+    """Whether the result has all elements of its only operand, and no others."""
+
+
+def passages_of(graph: FlowGraph) -> Mapping[Node, Passage]:
+    """How factors pass the nodes of a graph, for those that they pass."""
+    passages = ((node, _passage_of(graph, node)) for node in graph.nodes)
+    return {node: passage for node, passage in passages if passage is not None}
+
+
+def _passage_of(graph: FlowGraph, node: Node) -> Passage | None:
+    if node.weight is not None or len(node.ops) != 1 or len(node.results) != 1:
+        return None
+    try:
+        # A shape op that is an identity has no movements.
+        is_moving = node.movements or node.rule is RuleKind.MOVED
+        return _movement(graph, node) if is_moving else _computation(graph, node)
+    except (Refusal, MovementError):
+        return None
+
+
+_STAND_IN: Final = 1 << 20
+"""The length that replaces unknown ones, along which numbers do not vary."""
+
+
+class Moves:
+    """The numbers that movements move, one movement after another."""
+
+    def __init__(self, movements: Sequence[Movement], operands: Sequence[Shape]) -> None:
         """
-        Follow movements of operands of static shapes.
-
-        Raises NotCertifiableError, and MemoryLimitError for too many elements.
+        The first movement has these operands. Raises MovementError.
         """
-        shapes, steps = [tuple(operands)], list(steps_of(movements))
-        for step in steps:
-            shapes.append((moved_shape(step, shapes[-1]),))
-        (result,) = shapes[-1] if steps else (operands[0],)
-        largest = max(math.prod(shape) for of_step in shapes for shape in of_step)
-        # Interpreters import numpy.
-        from qdialect.check.interpreters.memory import allocated
+        self._steps = list[tuple[Movement, Sequence[Shape]]]()
+        """Each movement with the shapes of its operands, all lengths of which are known."""
+        shapes = list(operands)
+        for movement in movements:
+            self._steps.append(_with_lengths(movement, shapes))
+            shapes = [movement.result_shape(*shapes)]
 
-        index = allocated(lambda: cls._index(shapes, steps, result), _BYTES_PER_ELEMENT * largest)
-        return cls(tuple(operands), result, index)
-
-    @staticmethod
-    def _index(
-        shapes: Sequence[Sequence[Shape]], steps: Sequence[Movement], result: Shape
-    ) -> NDArray[np.int64]:
-        positions = np.arange(math.prod(result), dtype=np.int64)
-        is_new = np.zeros(len(positions), np.bool_)
-        numbers: NDArray[np.int64] | None = None
-        for step, before in zip(reversed(steps), reversed(shapes[:-1]), strict=True):
-            found = origins(step, before, positions)
-            positions, numbers = found.positions, found.operands
-            if found.is_new is not None:
-                is_new |= found.is_new
-        if numbers is not None:
-            starts = np.cumsum([0, *map(math.prod, shapes[0])])
-            positions = positions + starts[numbers]
-        return np.where(is_new, -1, positions)
-
-    @property
-    def pads(self) -> bool:
-        """Whether any element is padding."""
-        return bool((self.index < 0).any())
-
-    def pulled(self, factors: Factors) -> list[Factors] | None:
+    def pulled(self, factors: NDArray[Any]) -> list[NDArray[Any]] | None:
         """The operand factors that give the result these factors; None if there are none."""
-        wanted = np.broadcast_to(factors, self.result).reshape(-1)
-        is_known = ~np.isnan(wanted) & (self.index >= 0)
-        wanted, index = wanted[is_known], self.index[is_known]
-        found = np.full(sum(map(math.prod, self.operands)), np.nan, "f4")
-        found[index] = wanted
-        if (found[index] != wanted).any():
+        arrays = [factors]
+        try:
+            for movement, shapes in reversed(self._steps):
+                result = _as_parameters(arrays[0], movement.result_shape(*shapes))
+                operands = _undone(movement, result, shapes)
+                if operands is None:
+                    return None
+                arrays = [_as_array(operand, factors) for operand in operands]
+        except (MovementError, TooManySlotsError, ValueError):
             return None
-        ends = np.cumsum([math.prod(shape) for shape in self.operands])
-        parts = np.split(found, ends[:-1])
-        return [
-            compact(part.reshape(shape)) for part, shape in zip(parts, self.operands, strict=True)
-        ]
+        return arrays
 
-    def moved(self, operands: Sequence[NDArray[Any]], new: object) -> NDArray[Any]:
-        """The elements of the result, from arrays of the operands; `new` where there is padding."""
-        pairs = zip(operands, self.operands, strict=True)
-        parts = [np.broadcast_to(array, shape).reshape(-1) for array, shape in pairs]
-        held = np.concatenate([*parts, np.asarray([new], parts[0].dtype)])
-        return compact(held[self.index].reshape(self.result))
-
-    def keeps(self, groups: Sequence[NDArray[np.int64]]) -> bool:
-        """Whether the result has all or none of the elements of each group of the operands."""
-        if self.pads:
-            return False
-        pairs = zip(groups, self.operands, strict=True)
-        of_elements = np.concatenate([np.broadcast_to(*pair).reshape(-1) for pair in pairs])
-        is_here = np.zeros(len(of_elements), np.bool_)
-        is_here[self.index] = True
-        return not np.isin(of_elements[is_here], of_elements[~is_here]).any()
+    def moved(self, numbers: Sequence[NDArray[Any]]) -> NDArray[Any] | None:
+        """Numbers of the elements of the operands, moved to the elements of the result."""
+        arrays = list(numbers)
+        try:
+            for movement, shapes in self._steps:
+                operands = [_as_parameters(*pair) for pair in zip(arrays, shapes, strict=True)]
+                arrays = [_as_array(movement(*operands), numbers[0])]
+        except (MovementError, TooManySlotsError, ValueError):
+            return None
+        return arrays[0]
 
 
-def places_of(movements: Sequence[Movement], operands: Sequence[Shape]) -> list[Places]:
-    """
-    The sources of the elements of movements: several if lengths are known only at run time.
-
-    Each of them is for other lengths in their place. Raises NotCertifiableError for an unknown
-    movement, or a movement with unknown lengths of its own.
-    """
-    own = map(_own_shape, steps_of(movements))
-    if not any(DYNAMIC in shape for shape in (*operands, *own)):
-        return [Places.of(movements, operands)]
-    found = list[Places]()
-    for length in _STAND_INS:
-        shapes = [tuple(length if of == DYNAMIC else of for of in shape) for shape in operands]
-        steps, shape = list[Movement](), shapes
-        for step in steps_of(movements):
-            steps.append(_with_length(step, shape, length))
-            shape = [moved_shape(steps[-1], shape)]
-        found.append(Places.of(steps, shapes))
-    return found
-
-
-def _with_length(movement: Movement, operands: Sequence[Shape], length: int) -> Movement:
-    """A movement with its own unknown length replaced by one that fits its operands."""
-    shape = _own_shape(movement)
-    if DYNAMIC not in shape:
-        return movement
+def _with_lengths(
+    movement: Movement, operands: Sequence[Shape]
+) -> tuple[Movement, Sequence[Shape]]:
+    """A movement and the shapes of its operands, with stand-ins for unknown lengths."""
     if isinstance(movement, Reshape):
-        known = math.prod(of for of in shape if of != DYNAMIC)
-        count = math.prod(operands[0])
-        if shape.count(DYNAMIC) > 1 or not known or count % known:
-            raise NotCertifiableError("a length is only known at run time")
-        length = count // known
-    return movement.to(tuple(length if of == DYNAMIC else of for of in shape))
+        operand, result = _regrouped(operands[0], movement.shape)
+        return movement.to(result), [operand]
+    if isinstance(movement, BroadcastInDim):
+        movement = movement.to(_static(movement.shape))
+    return movement, [_static(shape) for shape in operands]
 
 
-def _own_shape(movement: Movement) -> Shape:
-    """The result shape that a movement contains; empty if its operands decide the shape."""
-    return movement.shape if isinstance(movement, Reshape | BroadcastInDim) else ()
+def _static(shape: Shape) -> Shape:
+    return tuple(_STAND_IN if length == DYNAMIC else length for length in shape)
 
 
-def common(found: Sequence[NDArray[Any] | None], shape: Shape) -> NDArray[Any] | None:
-    """One array for a tensor of `shape`, from arrays for several lengths of its unknown axes."""
-    first = found[0]
-    for each in found:
-        if each is None or first is None or each.shape != first.shape:
-            return None
-        if not _are_equal(each, first):
-            return None
-    if first is None or any(
-        of == DYNAMIC and length > 1 for of, length in zip(shape, first.shape, strict=True)
-    ):
+def _regrouped(operand: Shape, result: Shape) -> tuple[Shape, Shape]:
+    """
+    The shapes of a reshape, in which one axis replaces all axes around unknown lengths.
+
+    Raises MovementError if only one of them has an unknown length.
+    """
+    shapes = operand, result
+    unknown = [[axis for axis, n in enumerate(shape) if n == DYNAMIC] for shape in shapes]
+    if not any(unknown):
+        return shapes
+    if not all(unknown):
+        raise MovementError("a length is only known at run time")
+    starts, ends = [axes[0] for axes in unknown], [axes[-1] + 1 for axes in unknown]
+    # What is before and behind the unknown lengths is regrouped on its own, if it can be.
+    before = [math.prod(shape[:start]) for shape, start in zip(shapes, starts, strict=True)]
+    behind = [math.prod(shape[end:]) for shape, end in zip(shapes, ends, strict=True)]
+    starts = starts if before[0] == before[1] else [0, 0]
+    ends = ends if behind[0] == behind[1] else [len(shape) for shape in shapes]
+    operand, result = (
+        (*shape[:start], _STAND_IN, *[1] * (end - start - 1), *shape[end:])
+        for shape, start, end in zip(shapes, starts, ends, strict=True)
+    )
+    return operand, result
+
+
+def _undone(
+    movement: Movement, moved: QuantizationParameters, operands: Sequence[Shape]
+) -> Sequence[QuantizationParameters] | None:
+    """The operands that move to `moved`; None if there are none."""
+    if not isinstance(movement, Concat):
+        before = pulled_back(movement, moved, operands[0]) if len(operands) == 1 else None
+        return None if before is None else [before]
+    pieces, start = list[QuantizationParameters](), 0
+    for shape in operands:
+        starts = [start if axis == movement.dim else 0 for axis in range(len(shape))]
+        limits = [low + length for low, length in zip(starts, shape, strict=True)]
+        pieces.append(Slice.between(starts, limits, [1] * len(shape))(moved))
+        start += shape[movement.dim]
+    return pieces
+
+
+def _as_parameters(numbers: NDArray[Any], shape: Shape) -> QuantizationParameters:
+    """Numbers as the scales of a tensor, which all movements move. Raises ValueError."""
+    formats = FLOAT_FORMATS["f64"], StorageFormat(8, signed=True)
+    zeros = np.zeros(numbers.shape, np.int64)
+    return QuantizationParameters.from_blocks(shape, numbers.astype("f8"), zeros, *formats)
+
+
+def _as_array(parameters: QuantizationParameters, like: NDArray[Any]) -> NDArray[Any]:
+    """
+    The scales of a tensor, with length 1 along each axis along which they do not vary.
+
+    Raises MovementError if they vary along an axis of unknown length.
+    """
+    parameters = parameters.simplify()
+    runs = zip(parameters.shape, parameters.ends, strict=True)
+    if any(length >= _STAND_IN and len(ends) > 1 for length, ends in runs):
+        raise MovementError("a length is only known at run time")
+    return parameters.expand()[0].astype(like.dtype)
+
+
+def _movement(graph: FlowGraph, node: Node) -> Passage | None:
+    """How factors pass a shape op, which may pad with zero or an infinity."""
+    model = op_model(node.op).movement
+    if model is None:
         return None
-    return first
+    operands, movements, padding = read_movements(node.op, model, graph.folding.operands)
+    uses = list(node.uses)
+    if padding is not None and uses and uses[-1].value is padding:
+        uses.pop()
+    if [use.value for use in uses] != list(operands):
+        return None
+    pads = any(movement.values is ValueSet.MORE for movement in movements)
+    if pads and (padding is None or not has_any(graph, padding)):
+        return None
+    moves = Moves(movements, [ranked_shape_of(value) for value in operands])
+    is_same = all(movement.values is ValueSet.SAME for movement in movements)
+    return Passage(uses, moves, is_same and len(uses) == 1)
 
 
-@dataclass(frozen=True, eq=False)
-class GroupedRanges:
-    """Ranges of groups of elements of a tensor, such as its channels."""
-
-    groups: NDArray[np.int64]
+def _along(use: Use, kept: Sequence[int | None]) -> Passage:
     """
-    The group of each element.
+    The passage of an op that keeps some axes, and combines elements along the others.
 
-    As with factors, length 1 stands for the same group along an axis.
+    `kept` has the axis of the result for each axis of the operand, or None if elements are combined
+    along it.
     """
-    minima: NDArray[np.float32]
-    maxima: NDArray[np.float32]
+    operand, result = (_static(ranked_shape_of(end)) for end in (use.value, use.op.results[0]))
+    single = [1 if axis is None else n for n, axis in zip(operand, kept, strict=True)]
+    axes = tuple(axis for axis in kept if axis is not None)
+    lengths = tuple(n for n, axis in zip(operand, kept, strict=True) if axis is not None)
+    return Passage([use], Moves([Reshape(lengths), BroadcastInDim(axes, result)], [tuple(single)]))
 
-    def scaled(self, factors: Factors) -> GroupedRanges | None:
-        """The ranges after a multiplication; None if one group has several factors."""
-        groups, of_elements = np.broadcast_arrays(self.groups, factors)
-        is_known = ~np.isnan(of_elements)
-        groups, of_elements = groups[is_known], of_elements[is_known]
-        of_groups = np.ones(len(self.minima), "f4")
-        of_groups[groups] = of_elements
-        if (of_groups[groups] != of_elements).any():
-            return None
-        return GroupedRanges(self.groups, self.minima * of_groups, self.maxima * of_groups)
 
-    @property
-    def whole(self) -> tuple[np.float32, np.float32]:
-        """The range of all groups."""
-        return self.minima.min(), self.maxima.max()
+# Computations
 
-    @property
-    def axes(self) -> tuple[int, ...]:
-        """The axes along which groups vary."""
-        return tuple(axis for axis, length in enumerate(self.groups.shape) if length > 1)
+Degrees = frozenset[int]
+"""The degrees of a number; zeros and infinities have all of them."""
 
-    def pooled(self, of_positions: Range) -> Range:
-        """
-        The ranges of positions, as of `along`, with one range for each group.
+_ANY: Final = frozenset({-1, 0, 1, 2})
+_NONE: Final = frozenset[int]()
+_FIXED: Final = frozenset({0})
+_SCALED: Final = frozenset({1})
 
-        Groups that differ only in other axes count as one.
-        """
-        others = tuple(
-            axis for axis, length in enumerate(of_positions.minimum.shape) if length == 1
-        )
-        groups = self.groups.min(axis=others, keepdims=True)
-        low = np.full(len(self.minima), np.inf, "f4")
-        high = np.full(len(self.minima), -np.inf, "f4")
-        positions = np.broadcast_to(groups, of_positions.minimum.shape)
-        np.minimum.at(low, positions, of_positions.minimum)
-        np.maximum.at(high, positions, of_positions.maximum)
-        return Range(low[positions], high[positions])
 
-    def along(self, axes: Sequence[int]) -> Range:
-        """The ranges at the positions of some axes, with length 1 along all other axes."""
-        others = tuple(axis for axis in range(self.groups.ndim) if axis not in axes)
-        low, high = self.minima[self.groups], self.maxima[self.groups]
-        return Range(low.min(axis=others, keepdims=True), high.max(axis=others, keepdims=True))
+def _computation(graph: FlowGraph, node: Node) -> Passage | None:
+    """How factors pass an op that computes elements."""
+    op = node.op
+    if op_model(op).maps_elements:
+        return _with_body(graph, op)
+    rule = rule_of(op)
+    uses = [use for use in node.uses if not graph.is_constant(use.value)]
+    if len(uses) > 1:
+        uses = [use for use in uses if not has_any(graph, use.value)]
+    if rule is None or len(uses) != 1:
+        return None
+    (use,) = uses
+    shape, result = ranked_shape_of(use.value), ranked_shape_of(op.results[0])
+    if rule.is_homogeneous:
+        starts = (op.operands[number] for number in rule.starts)
+        is_free = all(has_any(graph, start) for start in starts)
+        return _pool(use, rule.mixed_axes) if is_free else None
+    if len(rule.functions) != 1 or shape != result:
+        return None
+    if find_attribute(op, "indexing_maps") is not None:
+        return None
+    numbers = range(len(op.operands)) if rule.operands is None else rule.operands
+    (function,) = rule.functions
+    if limits := [limit for limit in rule.limits or () if isinstance(limit, SSAValue)]:
+        degrees = [_SCALED, *(_degrees_of(graph, limit) for limit in limits)]
+        function = "max"
+    else:
+        degrees = [
+            _SCALED if number == use.number else _degrees_of(graph, op.operands[number])
+            for number in numbers
+        ]
+    if 1 not in _degrees(function, degrees):
+        return None
+    return _along(use, range(len(shape)))
+
+
+def _pool(use: Use, mixed: Sequence[int]) -> Passage | None:
+    before, after = ranked_shape_of(use.value), ranked_shape_of(use.op.results[0])
+    kept = [None if axis in mixed else axis for axis in range(len(before))]
+    if len(after) == len(before) - len(mixed):
+        # Reduced axes are dropped.
+        axes = iter(range(len(after)))
+        kept = [None if axis is None else next(axes) for axis in kept]
+    elif len(after) != len(before):
+        return None
+    if any(axis is not None and before[at] != after[axis] for at, axis in enumerate(kept)):
+        return None
+    return _along(use, kept)
+
+
+def _degrees_of(graph: FlowGraph, value: SSAValue) -> Degrees:
+    """The degrees of a constant operand."""
+    if has_any(graph, value):
+        return _ANY
+    return _FIXED if graph.is_constant(value) else _NONE
+
+
+def has_any(graph: FlowGraph, value: SSAValue) -> bool:
+    """Whether all elements of a value are zero or infinite, so that no factor changes it."""
+    if (number := number_of(value)) is not None:
+        return _is_unchanged(np.asarray(number))
+    owner = graph.value(value).owner
+    if isinstance(owner, Operation) and op_model(owner).repeats:
+        return has_any(graph, owner.operands[0])
+    return graph.stored(value) is not None and _is_unchanged(graph.numbers(value))
+
+
+def _is_unchanged(numbers: NDArray[Any]) -> bool:
+    """Whether all numbers are zero, or at an end of the range of their type."""
+    return bool(((numbers == 0) | (np.abs(numbers) >= np.finfo("f4").max)).all())
+
+
+def _degrees(function: str, operands: Sequence[Degrees]) -> Degrees:
+    """The degrees of the result of a function."""
+    if not operands or _NONE in operands:
+        return _NONE
+    first, *others = operands
+    match function:
+        case "add" | "sub" | "max" | "min" | "maxnum" | "minnum":
+            return first.intersection(*others)
+        case "mul" if len(others) == 1:
+            return frozenset(one + other for one in first for other in others[0])
+        case "div" if len(others) == 1:
+            return frozenset(one - other for one in first for other in others[0])
+        case "neg" | "abs" | "identity":
+            return first
+        case "cmp" if first.intersection(*others):
+            return _FIXED
+        case "select" if len(others) == 2 and 0 in first:
+            return others[0] & others[1]
+        case _:
+            return _NONE
+
+
+def _with_body(graph: FlowGraph, op: Operation) -> Passage | None:
+    """How factors pass an op whose body computes each element by ops of arith and math."""
+    block = op.regions[0].block
+    count = len(op.operands) - len(op.results)
+    inputs = list(op.operands)[:count]
+    active = [at for at, value in enumerate(inputs) if not graph.is_constant(value)]
+    active = [at for at in active if number_of(inputs[at]) is None and block.args[at].first_use]
+    if len(active) != 1 or len(op.results) != 1:
+        return None
+    degrees = dict[SSAValue, Degrees]()
+    for at, argument in enumerate(block.args):
+        value = op.operands[at]
+        if at < count:
+            degrees[argument] = _SCALED if at in active else _degrees_of(graph, value)
+        else:
+            # The accumulator has the degree of the elements that are combined into it.
+            degrees[argument] = _SCALED if has_any(graph, value) else _NONE
+    kept = _kept_axes(op, active[0])
+    if kept is None or 1 not in _degrees_of_body(block, degrees):
+        return None
+    return _along(Use(op, active[0]), kept)
+
+
+def _degrees_of_body(block: Block, degrees: Mapping[SSAValue, Degrees]) -> Degrees:
+    """The degrees of the yielded values of a body, from the degrees of its arguments."""
+    known = dict(degrees)
+
+    def degrees_at(value: SSAValue) -> Degrees:
+        if value in known:
+            return known[value]
+        number = number_of(value)
+        if number is None:
+            return _NONE
+        return _ANY if _is_unchanged(np.asarray(number)) else _FIXED
+
+    for inner in block.ops:
+        if inner is block.last_op:
+            return degrees_at(inner.operands[0]) if len(inner.operands) == 1 else _NONE
+        if len(inner.results) == 1 and elements_attribute_of(inner) is None:
+            operands = [degrees_at(operand) for operand in inner.operands]
+            known[inner.results[0]] = _degrees(function_of(name_of(inner)), operands)
+    return _NONE
+
+
+def _kept_axes(op: Operation, number: int) -> Sequence[int | None] | None:
+    """For each axis of an operand, that of the result; None for combined axes."""
+    maps = find_attribute(op, "indexing_maps")
+    if maps is None:
+        return range(len(ranked_shape_of(op.operands[number])))
+    loops = cast("ArrayAttr[Attribute]", maps).data
+    own, result = (_loops(loops[at]) for at in (number, -1))
+    if own is None or result is None:
+        return None
+    return [result.index(loop) if loop in result else None for loop in own]
+
+
+def _loops(map: Attribute) -> Sequence[int] | None:
+    """The loop that indexes each axis of an operand; None if a loop indexes two."""
+    if not isinstance(map, AffineMapAttr):
+        return None
+    results = map.data.results
+    loops = [result.position for result in results if isinstance(result, AffineDimExpr)]
+    is_plain = len(loops) == len(results) and len(set(loops)) == len(loops)
+    return loops if is_plain else None

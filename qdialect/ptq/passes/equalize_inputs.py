@@ -13,11 +13,10 @@ from xdsl.utils.exceptions import PassFailedException
 
 from qdialect.folding import FoldReportListener, WarningListener
 from qdialect.ops.refusals import RefusalCode
-from qdialect.ptq.equalization.equalization_plan import EqualizationPolicy
-from qdialect.ptq.equalization.equalization_report import Resolution
-from qdialect.ptq.equalization.equalizing import Chosen, equalize_inputs
+from qdialect.ptq.equalization.equalizing import Chosen, Resolution, equalize_inputs
+from qdialect.ptq.equalization.planning import EqualizationPolicy
 from qdialect.ptq.schemes.equalization import STRENGTH, ScaleRule
-from qdialect.ptq.schemes.evaluations import worst_keys
+from qdialect.ptq.schemes.noise import worst_keys
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from qdialect.ptq.schemes.noise import Noise
 from qdialect.ptq.schemes.ranges import Range
 from qdialect.support.lazy_numpy import np
 
@@ -91,22 +92,7 @@ def scaled(
         return wide * factors.astype(wide.dtype)
 
 
-@dataclass(frozen=True)
-class Noise:
-    """The expected signal power of a layer's result, and the noise power of its codes."""
-
-    signal: float
-    noise: float
-
-    @property
-    def decibels(self) -> float:
-        """The signal-to-noise ratio in dB; infinite without noise."""
-        if not self.noise:
-            return math.inf
-        return 10 * math.log10(self.signal / self.noise) if self.signal else -math.inf
-
-
-def expected_noise(
+def noise_of_products(
     weights: NDArray[Any],
     squares: NDArray[Any],
     input_steps: NDArray[Any],
@@ -118,15 +104,9 @@ def expected_noise(
     `weights` are multiplied by inputs with the mean `squares`. The error of a code is uniform
     within half a step, so its mean square is a twelfth of the squared step. All arrays broadcast.
     """
-    of_weights = weights.astype("f8") ** 2
-    noise = of_weights * input_steps**2 + squares * weight_steps**2
-    return Noise(float((of_weights * squares).sum()), float(noise.sum()) / 12)
-
-
-def mean_squares(ranges: Range) -> NDArray[np.float64]:
-    """The mean square of numbers that are uniform in their range."""
-    low, high = (np.asarray(end, "f8") for end in ranges)
-    return (low * low + low * high + high * high) / 3
+    squares_of_weights = weights.astype("f8") ** 2
+    noise = squares_of_weights * input_steps**2 + squares * weight_steps**2
+    return Noise(float((squares_of_weights * squares).sum()), float(noise.sum()) / 12, 1)
 
 
 def step_of(low: float, high: float, bits: int) -> float:

@@ -1,17 +1,25 @@
 """
-The differences between the values of a quantized module and those of the float module.
+The noise that quantization adds to values: as measured, as expected, and as in an evaluation.
 
+Measured are the differences between the values of a quantized module and those of the float module.
 For values they are signal-to-noise ratios, for results the number of equal top answers. Sums are
 computed in float64, and do not depend on the order of records.
+
+For expected noise, numbers are taken to be spread evenly in their range, or in each bin of a
+histogram. The squared differences from the numbers that codes stand for are integrated exactly,
+also beyond the range of codes.
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
+from qdialect.ptq.schemes.ranges import FloatHistogram
+from qdialect.support.files import FileError, read_text
 from qdialect.support.lazy_numpy import np
 
 if TYPE_CHECKING:
@@ -45,8 +53,7 @@ class Noise:
     @classmethod
     def between(cls, expected: NDArray[Any], found: NDArray[Any]) -> Noise:
         """Compare two tensors of floats. Raises ValueError if they differ in shape."""
-        if expected.shape != found.shape:
-            raise ValueError(f"shapes {[*expected.shape]} and {[*found.shape]} differ")
+        _check_shapes(expected, found)
         one, other = expected.astype("f8").reshape(-1), found.astype("f8").reshape(-1)
         is_finite = np.isfinite(one) & np.isfinite(other)
         left_out = int(one.size - np.count_nonzero(is_finite))
@@ -66,16 +73,7 @@ class Noise:
     @staticmethod
     def total(parts: Iterable[Noise]) -> Noise:
         """All parts together, such as records."""
-        parts = list(parts)
-        return Noise(
-            _sum(part.signal for part in parts),
-            _sum(part.noise for part in parts),
-            sum(part.count for part in parts),
-            sum(part.nans_before for part in parts),
-            sum(part.nans_after for part in parts),
-            sum(part.infinite for part in parts),
-            sum(part.differing for part in parts),
-        )
+        return Noise(*map(_sum, zip(*map(astuple, parts), strict=True)))
 
     @property
     def decibels(self) -> float | None:
@@ -128,8 +126,7 @@ class Answers:
         Raises ValueError if they differ in shape, if the numbers of labels and answers differ, and
         for a label that is not a class.
         """
-        if expected.shape != found.shape:
-            raise ValueError(f"shapes {[*expected.shape]} and {[*found.shape]} differ")
+        _check_shapes(expected, found)
         old, new = _answers(expected), _answers(found)
         right_before = right_after = 0
         if labels is not None:
@@ -154,15 +151,7 @@ class Answers:
     @staticmethod
     def total(parts: Iterable[Answers]) -> Answers:
         """All parts together, such as records."""
-        parts = list(parts)
-        return Answers(
-            sum(part.count for part in parts),
-            sum(part.agreeing for part in parts),
-            sum(part.right_before for part in parts),
-            sum(part.right_after for part in parts),
-            sum(part.nans_before for part in parts),
-            sum(part.nans_after for part in parts),
-        )
+        return Answers(*map(_sum, zip(*map(astuple, parts), strict=True)))
 
 
 _NO_ANSWER: Final = -1
@@ -176,15 +165,166 @@ def _answers(numbers: NDArray[Any]) -> NDArray[np.int64]:
     return np.where(np.isnan(rows).any(axis=1), _NO_ANSWER, rows.argmax(axis=1))
 
 
+def _check_shapes(expected: NDArray[Any], found: NDArray[Any]) -> None:
+    if expected.shape != found.shape:
+        raise ValueError(f"shapes {[*expected.shape]} and {[*found.shape]} differ")
+
+
 def _squares(numbers: NDArray[Any]) -> float:
     """The sum of squares; zero only if all numbers are zero."""
     found = float(np.square(numbers).sum())
     return math.ulp(0.0) if not found and numbers.any() else found
 
 
-def _sum(numbers: Iterable[float]) -> float:
-    """The sum, rounded once."""
+def _sum(numbers: Sequence[Any]) -> Any:
+    """The sum; of floats, rounded once."""
+    if isinstance(numbers[0], int):
+        return sum(numbers)
     try:
         return math.fsum(numbers)
     except OverflowError:
         return math.inf
+
+
+# Expected noise
+
+_NARROW: Final = 1e-6
+"""An interval shorter than this many steps counts as its middle."""
+
+
+class Spread(NamedTuple):
+    """A distribution of numbers: uniform within intervals, each with a weight."""
+
+    lows: NDArray[np.float64]
+    highs: NDArray[np.float64]
+    weights: NDArray[np.float64]
+
+    @classmethod
+    def even(cls, minimum: float, maximum: float) -> Spread:
+        """The uniform distribution in a range."""
+        return cls(*(np.array([each], "f8") for each in (minimum, maximum, 1)))
+
+    @classmethod
+    def of_histogram(cls, histogram: FloatHistogram, minimum: float, maximum: float) -> Spread:
+        """
+        The distribution of a histogram, except infinities; its outer bins are clipped to the range.
+        """
+        near, far = histogram.edges
+        lows, highs = (np.clip(each, minimum, maximum) for each in (near, far))
+        is_finite = np.isfinite(near)
+        counts = histogram.counts.astype("f8")
+        ends = np.minimum(lows, highs), np.maximum(lows, highs)
+        return cls(*(each[is_finite] for each in (*ends, counts)))
+
+
+class Expected(NamedTuple):
+    """The expected noise of a value."""
+
+    decibels: float | None
+    """The signal-to-noise ratio in dB, as in `Noise`."""
+
+    saturated: float
+    """The fraction of numbers beyond the range of codes, which are clamped."""
+
+
+def expected_noise(
+    spread: Spread,
+    scales: NDArray[np.float64],
+    zero_points: NDArray[np.int64],
+    minimum: int,
+    maximum: int,
+) -> Expected:
+    """
+    The noise of rounding numbers with distribution `spread` to codes from `minimum` to `maximum`.
+
+    Each slot of `scales` and `zero_points` has an equal share of the numbers.
+    """
+    scale, zero_point = (each.astype("f8").reshape(-1, 1) for each in (scales, zero_points))
+    low, high = minimum - zero_point, maximum - zero_point
+    total = spread.weights.sum() * scale.size
+    if not total:
+        return Expected(None, 0.0)
+    # From here on, the unit is one step.
+    start, end = spread.lows / scale, spread.highs / scale
+    width = end - start
+    is_narrow = width <= _NARROW
+    safe = np.where(is_narrow, 1, width)
+    noise = (_integral(end, low, high) - _integral(start, low, high)) / safe
+    middle = (start + end) / 2
+    noise = np.where(is_narrow, (middle - _code(middle, low, high)) ** 2, noise)
+    signal = mean_squares(start, end)
+    below = np.clip((low - 0.5 - start) / safe, 0, 1)
+    above = np.clip((end - high - 0.5) / safe, 0, 1)
+    beyond = np.where(is_narrow, (middle < low - 0.5) | (middle > high + 0.5), below + above)
+    weights = spread.weights
+    signal, noise = (float((each * scale**2 * weights).sum()) for each in (signal, noise))
+    # The difference of two nearly equal integrals may be negative.
+    return Expected(
+        Noise(signal, max(noise, 0.0), 1).decibels, float((beyond * weights).sum() / total)
+    )
+
+
+def mean_squares(low: NDArray[Any], high: NDArray[Any]) -> NDArray[np.float64]:
+    """The mean squares of numbers that are uniform between two ends."""
+    low, high = (np.asarray(end, "f8") for end in (low, high))
+    return (low * low + low * high + high * high) / 3
+
+
+def _code(number: NDArray[Any], low: NDArray[Any], high: NDArray[Any]) -> NDArray[np.float64]:
+    return np.clip(np.floor(number + 0.5), low, high)
+
+
+def _integral(end: NDArray[Any], low: NDArray[Any], high: NDArray[Any]) -> NDArray[np.float64]:
+    """The integral, from 0 to `end`, of the squared difference from the code."""
+    code = _code(end, low, high)
+    # There are 2 * code - 1 half steps, of 1/24 each, up to the last code's lower bound.
+    return (2 * code - 1) / 24 + ((end - code) ** 3 + 1 / 8) / 3
+
+
+# Evaluations
+
+_FORMAT: Final = "qdialect-evaluation"
+_REMEDY: Final = "write it with 'qdialect-evaluate --json'"
+_WORDS: Final = {"inf": math.inf, "-inf": -math.inf}
+
+
+def worst_keys(
+    path: str, layers: Sequence[Sequence[str]], count: int
+) -> tuple[list[str], list[str]]:
+    """
+    The keys of the `count` layers with the lowest signal-to-noise ratio, the lowest first.
+
+    Each layer has several keys; the first one that the file has is used. Layers without a key in
+    the file follow, by their first keys. Raises OSError, and ValueError for another file.
+    """
+    known = _decibels(path)
+    found, missing = list[tuple[float, str]](), list[str]()
+    for keys in layers:
+        key = next((key for key in keys if key in known), None)
+        if key is None:
+            missing.append(keys[0])
+        else:
+            found.append((known[key], key))
+    return [key for _, key in sorted(found, key=lambda pair: pair[0])[:count]], missing
+
+
+def _decibels(path: str) -> dict[str, float]:
+    """The least signal-to-noise ratio of each value, in dB."""
+    text = read_text(path, _REMEDY)
+    try:
+        held: Any = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise FileError(path, text, error.pos, error.msg, _REMEDY) from None
+    if not isinstance(held, dict) or cast("dict[str, Any]", held).get("format") != _FORMAT:
+        raise ValueError(f"{path}: it is not an evaluation; {_REMEDY}")
+    rows = cast("dict[str, Any]", held).get("values")
+    found = dict[str, float]()
+    for row in cast("list[Any]", rows) if isinstance(rows, list) else []:
+        if not isinstance(row, dict) or "key" not in row or "signal_to_noise" not in row:
+            raise ValueError(f"{path}: a value has no key or no signal-to-noise ratio; {_REMEDY}")
+        number = cast("dict[str, Any]", row)["signal_to_noise"]
+        number = _WORDS.get(number, None) if isinstance(number, str) else number
+        if isinstance(number, int | float):
+            key = str(cast("dict[str, Any]", row)["key"])
+            found[key] = min(float(number), found.get(key, math.inf))
+    return found

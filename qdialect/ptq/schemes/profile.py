@@ -15,8 +15,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
-from qdialect.ptq.schemes.histograms import FloatHistogram
-from qdialect.ptq.schemes.ranges import WHOLE, Reduction, ReductionKind, Statistics, merged
+from qdialect.ptq.schemes.ranges import (
+    WHOLE,
+    FloatHistogram,
+    Reduction,
+    ReductionKind,
+    Statistics,
+    merged,
+)
 from qdialect.support.files import FileError, read_text
 from qdialect.support.lazy_numpy import np
 

@@ -32,7 +32,7 @@ from qdialect.ptq.calibration.fingerprints import fingerprint_of
 from qdialect.ptq.calibration.keys import keys_of
 from qdialect.ptq.calibration.record_files import Argument, RecordError, RecordFiles
 from qdialect.ptq.calibration.recorded_function import RecordedFunction, record_function
-from qdialect.ptq.equalization.channel_axes import channel_axes
+from qdialect.ptq.equalization.layers import channel_axes
 from qdialect.ptq.float_graph.flow_graph import LOWER_TENSORS, is_other_tensor
 from qdialect.ptq.schemes.profile import Fingerprint, Profile, merged_profiles
 from qdialect.ptq.schemes.ranges import Reduction, ReductionKind

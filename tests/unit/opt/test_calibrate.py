@@ -30,9 +30,8 @@ from qdialect.frontends import from_jax
 from qdialect.opt import opt
 from qdialect.opt.registry import ToolContext
 from qdialect.ptq.calibration.record_files import Argument, RecordFiles
-from qdialect.ptq.schemes.histograms import FloatHistogram
 from qdialect.ptq.schemes.profile import Profile
-from qdialect.ptq.schemes.ranges import Reduction, ReductionKind, Statistics
+from qdialect.ptq.schemes.ranges import FloatHistogram, Reduction, ReductionKind, Statistics
 from qdialect.ptq.tools.calibrate import main
 from qdialect.support.memory import memory_budget
 from qdialect.support.terminal import Progress

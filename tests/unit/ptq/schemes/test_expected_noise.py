@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qdialect.ptq.schemes.expected_noise import Spread, expected_noise
-from qdialect.ptq.schemes.histograms import FloatHistogram
+from qdialect.ptq.schemes.noise import Spread, expected_noise
+from qdialect.ptq.schemes.ranges import FloatHistogram
 
 POINTS = 200_003
 

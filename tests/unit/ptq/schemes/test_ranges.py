@@ -13,9 +13,8 @@ from hypothesis.extra.numpy import arrays
 
 from qdialect.ptq.schemes.arrays import quantize_array, quantize_values
 from qdialect.ptq.schemes.blocks import Blocks
-from qdialect.ptq.schemes.histograms import FloatHistogram
 from qdialect.ptq.schemes.presets import U8, luci
-from qdialect.ptq.schemes.ranges import Range, Statistics, merged
+from qdialect.ptq.schemes.ranges import FloatHistogram, Range, Statistics, merged
 
 pytestmark = pytest.mark.without_xdsl
 

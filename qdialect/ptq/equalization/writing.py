@@ -23,7 +23,6 @@ from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.algebra.views import as_view
-from qdialect.check.index_maps import NotCertifiableError
 from qdialect.dialects.quant import StatisticsOp, UniformQuantizedType
 from qdialect.folding.writing import constant_like, write_constant
 from qdialect.ir.elements import dense_elements, element_dtype, floats_attribute
@@ -44,15 +43,22 @@ from qdialect.ops.interface import (
 from qdialect.ops.statistics import AXIS_STATS, LAYER_STATS, is_statistics
 from qdialect.ops.unused_ops import erase_unused
 from qdialect.ptq.calibration.keys import KEY_ATTRIBUTE
-from qdialect.ptq.equalization.equalization_plan import Layer, Plan, Product
-from qdialect.ptq.equalization.factors import Factors, GroupedRanges, compact, places_of
-from qdialect.ptq.equalization.layer_weights import constant_numbers, quantized_layer
-from qdialect.ptq.equalization.recorded_ranges import grouped_ranges, statistics_behind
+from qdialect.ptq.equalization.factors import (
+    Factors,
+    Moves,
+    ranked_shape_of,
+    recorded_range,
+    scaled_range,
+    statistics_behind,
+)
+from qdialect.ptq.equalization.layers import constant_numbers, quantized_layer
+from qdialect.ptq.equalization.planning import Layer, Plan, Product
 from qdialect.ptq.float_graph.flow_graph import FLOAT_ATTRIBUTE, Bias, Node, Use
 from qdialect.ptq.float_graph.flow_reading import broadcast_axes
 from qdialect.ptq.schemes.blocks import Blocks
 from qdialect.ptq.schemes.equalization import scaled
 from qdialect.ptq.schemes.presets import scheme_of
+from qdialect.ptq.schemes.ranges import Range
 from qdialect.ptq.weights import quantized_values
 from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import np
@@ -105,8 +111,8 @@ class _Writer:
         replaced = [(use, self._prepared(use, steps, node)) for use, steps, node in self._steps()]
         for value, factors in self._plan.values.items():
             maker = self._graph.makers[value]
-            for held in (value, *(each for op in maker.ops[:-1] for each in op.results)):
-                self._rewrite_ranges(held, factors)
+            for part in (value, *(result for op in maker.ops[:-1] for result in op.results)):
+                self._rewrite_ranges(part, factors)
         made = {product: self._multiply(product) for product in self._plan.products.values()}
         old = [use.value.owner for use, _ in replaced]
         for layer in self._plan.layers:
@@ -164,27 +170,31 @@ class _Writer:
         return self._known[key]
 
     def _new_constant(self, value: SSAValue, steps: Sequence[Step]) -> SSAValue:
-        op = cast(Operation, value.owner)
-        shape = shape_of(value.type)
-        assert shape is not None
-        if np.broadcast_shapes(shape, *(step.factors.shape for step in steps)) != tuple(shape):
+        op, shape = cast(Operation, value.owner), ranked_shape_of(value)
+        if np.broadcast_shapes(shape, *(step.factors.shape for step in steps)) != shape:
             return self._written(value, steps)
         if is_statistics(op):
             inner = self._rebuilt(op.operands[0], steps)
             new = op.clone({op.operands[0]: inner})
-            own, rounded = grouped_ranges(op), self._rounded.get(inner)
+            rounded = self._rounded.get(inner)
             numbers = self._numbers(value, steps) if rounded is None else rounded
-            _set_ranges(new, _ranges_of(numbers, own))
+            _set_ranges(new, _ranges_of(numbers, recorded_range(op)))
             return self._placed(new, op)
         if (model := model_of(op)) is not None and elements_attribute_of(op) is None:
             operands, movements, padding = read_movements(op, model, self._graph.folding.operands)
             is_plain = padding is None and len(set(operands)) == len(operands)
-            is_plain &= all(each in list(op.operands) for each in operands)
-            pulled = _pulled(movements, operands, steps) if is_plain else None
-            if pulled is not None:
-                pairs = zip(operands, pulled, strict=True)
-                mapped = {operand: self._rebuilt(operand, of) for operand, of in pairs}
-                return self._placed(op.clone(mapped), op)
+            if is_plain and all(operand in list(op.operands) for operand in operands):
+                moves = Moves(movements, [ranked_shape_of(operand) for operand in operands])
+                pulled = [moves.pulled(step.factors) for step in steps]
+                if None not in pulled:
+                    mapped = dict[SSAValue, SSAValue]()
+                    for number, operand in enumerate(operands):
+                        inner = [
+                            Step(cast("list[Factors]", factors)[number], step.is_divided)
+                            for factors, step in zip(pulled, steps, strict=True)
+                        ]
+                        mapped[operand] = self._rebuilt(operand, inner)
+                    return self._placed(op.clone(mapped), op)
         return self._written(value, steps)
 
     def _placed(self, new: Operation, like: Operation) -> SSAValue:
@@ -249,12 +259,10 @@ class _Writer:
 
     def _rewrite_ranges(self, value: SSAValue, factors: Factors) -> None:
         """Multiply the recorded ranges of a value."""
-        ops = list(statistics_behind(self._graph, value))
-        known = [grouped_ranges(op).scaled(factors) for op in ops]
-        best = self._plan.ranges.get(value)
-        for op, own in zip(ops, known, strict=True):
-            if (found := own or best) is not None:
-                _set_ranges(op, found, has_axis=own is not None)
+        for op in statistics_behind(self._graph, value):
+            own = scaled_range(recorded_range(op), factors)
+            if (ranges := own or self._plan.ranges.get(value)) is not None:
+                _set_ranges(op, ranges, has_axis=own is not None)
 
     def _rewrite_broadcast(self, layer: Layer, bias: Bias) -> None:
         """The ranges behind a broadcast of a bias to lengths known only at run time."""
@@ -270,7 +278,7 @@ class _Writer:
             lengths[axis] = length
         placed = numbers.transpose(np.argsort(axes)).reshape(lengths)
         for op in statistics_behind(self._graph, result):
-            _set_ranges(op, _ranges_of(placed, grouped_ranges(op)))
+            _set_ranges(op, _ranges_of(placed, recorded_range(op)))
 
     def _multiply(self, product: Product) -> Operation:
         """Insert a multiplication with its ranges, and redirect its readers to it."""
@@ -292,14 +300,10 @@ class _Writer:
         result.name_hint = hint
         read = result
         if (ranges := product.ranges) is not None:
-            whole = floats_attribute(np.array(ranges.whole, "f8"))
-            by_axis = axis = None
-            # A group of several positions does not have a range for each position.
-            if len(ranges.axes) == 1 and ranges.groups.size == len(ranges.minima):
-                (axis,) = ranges.axes
-                at = ranges.groups.reshape(-1)
-                rows = np.stack([ranges.minima[at], ranges.maxima[at]], -1)
-                by_axis = floats_attribute(rows.astype("f8"))
+            whole = floats_attribute(_whole(ranges))
+            axes = _axes_of(ranges)
+            axis = axes[0] if len(axes) == 1 else None
+            by_axis = None if axis is None else floats_attribute(_rows(ranges))
             count = None if recorded is None else find_attribute(recorded, _COUNT)
             records = cast(Any, count).value.data if count is not None else None
             stats = StatisticsOp(result, whole, by_axis, axis, key=key, count=records)
@@ -352,26 +356,6 @@ def _on_bias(rows: Factors, bias: Bias, layer: Layer) -> Factors:
     return np.broadcast_to(found, full).reshape(shape)
 
 
-def _pulled(
-    movements: Sequence[Any], operands: Sequence[SSAValue], steps: Sequence[Step]
-) -> list[list[Step]] | None:
-    """The steps for each operand of a shape op; None if one element would need different ones."""
-    shapes = [tuple(shape_of(each.type) or ()) for each in operands]
-    found = list[list[Step]]([] for _ in operands)
-    try:
-        (places,) = places_of(movements, shapes)
-    except NotCertifiableError:
-        return None
-    for factors, is_divided in steps:
-        pulled = places.pulled(factors)
-        if pulled is None:
-            return None
-        for each, of_operand in zip(found, pulled, strict=True):
-            plain = np.where(np.isnan(of_operand), np.float32(1), of_operand)
-            each.append(Step(compact(plain), is_divided))
-    return found
-
-
 def _bits(numbers: NDArray[Any], type: AnyFloat) -> NDArray[Any]:
     """The elements of a constant of floats."""
     bits = FLOAT_FORMATS[type.name].nearest_bits(numbers.astype("f8"))
@@ -395,24 +379,39 @@ def _requantized(numbers: NDArray[Any], like: UniformQuantizedType) -> tuple[NDA
     return as_view(codes).array(), with_element_type(type, type.element_type)
 
 
-def _ranges_of(numbers: NDArray[Any], own: GroupedRanges) -> GroupedRanges:
-    """The ranges of numbers, for the same groups."""
-    others = tuple(axis for axis in range(numbers.ndim) if axis not in own.axes)
-    low, high = (of(numbers, axis=others).reshape(-1).astype("f4") for of in (np.min, np.max))
-    return GroupedRanges(own.groups, low, high)
+def _axes_of(ranges: Range) -> tuple[int, ...]:
+    """The axes along which ranges vary."""
+    return tuple(axis for axis, length in enumerate(ranges.minimum.shape) if length > 1)
 
 
-def _set_ranges(op: Operation, ranges: GroupedRanges, *, has_axis: bool = True) -> None:
+def _whole(ranges: Range) -> NDArray[np.float64]:
+    """The range of all elements."""
+    return np.array([ranges.minimum.min(), ranges.maximum.max()], "f8")
+
+
+def _rows(ranges: Range) -> NDArray[np.float64]:
+    """The ranges along one axis: a row for each position."""
+    return np.stack([end.reshape(-1) for end in ranges], -1).astype("f8")
+
+
+def _ranges_of(numbers: NDArray[Any], own: Range) -> Range:
+    """The ranges of numbers along the axes of other ranges."""
+    others = tuple(axis for axis in range(numbers.ndim) if axis not in _axes_of(own))
+    low, high = (end(numbers, axis=others, keepdims=True) for end in (np.min, np.max))
+    return Range(low.astype("f4"), high.astype("f4"))
+
+
+def _set_ranges(op: Operation, ranges: Range, *, has_axis: bool = True) -> None:
     """Write ranges to a `quant.stats`."""
-    _set(op, LAYER_STATS, np.array(ranges.whole, "f8"))
+    _set(op, LAYER_STATS, _whole(ranges))
     if find_attribute(op, AXIS_STATS) is None:
         return
     if has_axis:
-        _set(op, AXIS_STATS, np.stack([ranges.minima, ranges.maxima], -1).astype("f8"))
+        _set(op, AXIS_STATS, _rows(ranges))
         return
-    for held in (op.properties, op.attributes):
-        held.pop(AXIS_STATS, None)
-        held.pop("axis", None)
+    for attributes in (op.properties, op.attributes):
+        attributes.pop(AXIS_STATS, None)
+        attributes.pop("axis", None)
 
 
 def _set(op: Operation, name: str, numbers: NDArray[np.float64]) -> None:

@@ -7,41 +7,48 @@ weights are rewritten in this run multiplies its rows and its bias; a constant, 
 homogeneous op requests factors for its own operands. Elsewhere a multiplication is inserted.
 
 One walk, from the last op to the first, makes all decisions. If a decision fails, for instance
-because a range cannot follow, its value is barred, and the walk is repeated.
+because a range cannot follow, its value is barred, and the walk is repeated. The plan holds all
+changes to a module as data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.algebra.movement import DYNAMIC
-from qdialect.ir.value_types import element_type_or_self, shape_of
+from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.interface import Refusal, RefusalCode, name_of
 from qdialect.ops.products import Contraction, layer_of
-from qdialect.ptq.equalization.equalization_plan import (
-    EqualizationPolicy,
-    Layer,
-    Plan,
-    Product,
+from qdialect.ptq.equalization.factors import (
+    Factors,
+    Passage,
+    are_equal,
+    has_any,
+    ones,
+    passages_of,
+    range_along,
+    ranked_shape_of,
+    recorded_range,
+    scaled_range,
+    statistics_behind,
 )
-from qdialect.ptq.equalization.factor_walk import FactorWalk
-from qdialect.ptq.equalization.factors import Factors, GroupedRanges, are_ones, ones
-from qdialect.ptq.equalization.homogeneous import Passage, has_any, passage_of
-from qdialect.ptq.equalization.layer_weights import (
+from qdialect.ptq.equalization.layers import (
+    RAISE_FIRST,
+    LayerIndices,
     constant_numbers,
     indices_of,
     is_layer_node,
     keys_of_node,
 )
-from qdialect.ptq.equalization.recorded_ranges import grouped_ranges, statistics_behind
 from qdialect.ptq.float_graph.flow_graph import FlowGraph, Node, Use
-from qdialect.ptq.schemes.equalization import scaled
+from qdialect.ptq.schemes.equalization import ScaleRule, scaled
 from qdialect.ptq.schemes.ranges import Range
 from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import np
@@ -50,7 +57,174 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-_MOST_SWEEPS: Final = 100
+@dataclass(frozen=True)
+class EqualizationPolicy:
+    """The choices of an equalization: its layers, the rule of scales, and what it may change."""
+
+    rule: ScaleRule = field(default_factory=ScaleRule)
+
+    weights_only: bool = False
+    """
+    Whether only the rows of weights and the columns of the next layer's are equalized, without
+    recorded ranges.
+    """
+
+    joined_forks: bool = False
+    """Whether layers that read the same value share their scales."""
+
+    sweeps: int = 1
+    """
+    The number of sweeps over the weights, each from the result of the one before; with weights
+    only.
+    """
+
+
+@dataclass(eq=False)
+class Layer:
+    """A layer that can be equalized."""
+
+    node: Node
+    key: str
+    use: Use
+    """Its input: the operand that is not the weights."""
+    value: SSAValue
+    """The value of that operand, with `quant.stats` and pairs of casts skipped."""
+    weights: NDArray[Any]
+    """The elements of its weights."""
+    indices: LayerIndices
+    has_quantized_weights: bool
+    why_no_rows: str | None
+    """Why its rows cannot be multiplied; None if they can."""
+
+    @property
+    def result(self) -> SSAValue:
+        """The result of the layer, with its bias."""
+        return self.node.results[0]
+
+
+@dataclass(eq=False)
+class Product:
+    """An inserted multiplication of a value, and the operands that read the product."""
+
+    value: SSAValue
+    factors: Factors
+    ranges: Range | None
+    """The ranges of the product, if they are known."""
+    uses: list[Use] = field(default_factory=list[Use])
+    layers: list[Layer] = field(default_factory=list[Layer])
+    """The layers that request it."""
+
+
+@dataclass(eq=False)
+class Plan:
+    """The changes of an equalization."""
+
+    graph: FlowGraph
+    layers: Sequence[Layer]
+    scales: dict[Layer, Factors] = field(default_factory=dict[Layer, Factors])
+    """The scales of layers: inputs are multiplied by them, and weights divided."""
+    inputs: dict[Layer, Range] = field(default_factory=dict[Layer, Range])
+    """The ranges of the inputs of layers, if known."""
+    values: dict[SSAValue, Factors] = field(default_factory=dict[SSAValue, Factors])
+    """The factors of values whose producers change."""
+    products: dict[tuple[SSAValue, bytes], Product] = field(
+        default_factory=dict[tuple[SSAValue, bytes], "Product"]
+    )
+    """The multiplications to insert."""
+    ranges: dict[SSAValue, Range] = field(default_factory=dict[SSAValue, Range])
+    """The ranges of changed values after the change, if known."""
+    constants: dict[Use, Factors] = field(default_factory=dict[Use, Factors])
+    """The factors of constants other than weights and biases."""
+    refusals: list[tuple[Operation, Refusal]] = field(
+        default_factory=list[tuple[Operation, Refusal]]
+    )
+
+    def rows(self, layer: Layer) -> Factors | None:
+        """The factors of the rows of a layer, in the shape of its weights; None without factors."""
+        factors = self.values.get(layer.result)
+        return None if factors is None else layer.indices.rows_on_weights(factors)
+
+
+class _Walk:
+    """The factors of all values, given the scales of layers: from the last op to the first."""
+
+    def __init__(
+        self,
+        graph: FlowGraph,
+        layers: Mapping[Node, Layer],
+        passages: Mapping[Node, Passage],
+        scales: Mapping[Layer, Factors],
+        barred: Collection[SSAValue],
+    ) -> None:
+        self._graph = graph
+        self._passages = passages
+        self._requests = {layer.use: factors for layer, factors in scales.items()}
+        """The factors that readers request."""
+        self.claims: dict[Use, list[Layer]] = {layer.use: [layer] for layer in scales}
+        """The layers that request them."""
+        self.values = dict[SSAValue, Factors]()
+        self.products: list[tuple[Use, Factors]] = []
+        self.constants = dict[Use, Factors]()
+        for node in reversed(graph.nodes):
+            for result in node.results:
+                if result not in barred:
+                    self._propagate(node, result, layers.get(node))
+        self._place()
+        for use, factors in self._requests.items():
+            value = graph.value(use.value)
+            if value in self.values or are_equal(factors, 1):
+                continue
+            if graph.is_constant(value):
+                self.constants[use] = factors
+            else:
+                self.products.append((use, factors))
+
+    def inner(self, value: SSAValue) -> Sequence[SSAValue]:
+        """The sums of a layer, before a bias is added to them."""
+        maker = self._graph.makers[value]
+        return [result for op in maker.ops[:-1] for result in op.results]
+
+    def _propagate(self, node: Node, result: SSAValue, layer: Layer | None) -> None:
+        """Let the producer of a value provide the factors that are requested, if it can."""
+        factors, passage = self._agreed(result), self._passages.get(node)
+        if factors is None:
+            return
+        if layer is not None and layer.why_no_rows is None:
+            if layer.indices.rows_on_weights(factors) is not None:
+                self.values[result] = factors
+        elif passage is not None and (pulled := passage.moves.pulled(factors)) is not None:
+            self.values[result] = factors
+            readers = self._graph.readers_of(result)
+            layers = [layer for use in readers for layer in self.claims.get(use, ())]
+            for use, of_operand in zip(passage.uses, pulled, strict=True):
+                self._requests[use] = of_operand
+                self.claims[use] = layers
+
+    def _agreed(self, value: SSAValue) -> Factors | None:
+        """The factors that all readers of a value request; None if it should not change."""
+        requests = [self._requests.get(use) for use in self._graph.readers_of(value)]
+        first = next(iter(requests), None)
+        if first is None or are_equal(first, 1):
+            return None
+        are_alike = all(other is not None and are_equal(first, other) for other in requests)
+        return first if are_alike else None
+
+    def _place(self) -> None:
+        """
+        Place multiplications as late as possible, unless layers provide their factors earlier.
+
+        A multiplication moves up to a value with a recorded range, since its range is known there.
+        """
+        for node, passage in self._passages.items():
+            (result,) = node.results
+            if result not in self.values:
+                continue
+            reads = [self._graph.value(use.value) for use in passage.uses]
+            is_recorded = any(True for _ in statistics_behind(self._graph, result))
+            if is_recorded and not any(value in self.values for value in reads):
+                del self.values[result]
+                for use in passage.uses:
+                    del self._requests[use]
 
 
 def plan_equalization(
@@ -81,7 +255,7 @@ class _Planner:
         self._unwritable = unwritable
         self._refusals = dict[tuple[Operation, str], Refusal]()
         self._layers = {layer.node: layer for layer in self._read_layers(chosen)}
-        self._ranges = dict[SSAValue, list[GroupedRanges]]()
+        self._ranges = dict[SSAValue, list[Range]]()
         self._barred = set[SSAValue]()
         """Values that get no factors, since their ranges or readers could not follow."""
         self._scales = dict[Layer, Factors]()
@@ -117,10 +291,7 @@ class _Planner:
         for use in node.uses:
             maker = self._graph.value(use.value).owner
             if use.value in self._graph.derived and isinstance(maker, Operation):
-                return (
-                    f"'{name_of(maker)}' computes its weights from constants, and is not an exact "
-                    "dequantization: see the remarks of --raise-dequantization"
-                )
+                return f"'{name_of(maker)}' computes its weights from constants: {RAISE_FIRST}"
         return "neither of its operands is constant"
 
     def _layer(self, node: Node, key: str) -> Layer:
@@ -131,9 +302,9 @@ class _Planner:
         if indices is None:
             raise Refusal(RefusalCode.UNKNOWN_OP, "its window slides over a constant input")
         numbers, is_quantized = constant_numbers(self._graph, weight.value)
-        use = next(each for each in node.uses if each.number == side.other)
-        shape = shape_of(use.value.type) or ()
-        if any(shape[axis] not in (n, DYNAMIC) for axis, n in indices.lengths().items()):
+        use = next(use for use in node.uses if use.number == side.other)
+        shape = ranked_shape_of(use.value)
+        if any(shape[axis] not in (n, DYNAMIC) for axis, n in indices.lengths.items()):
             raise Refusal(
                 RefusalCode.UNKNOWN_OP,
                 "the axes of its operands and of its weights differ in length",
@@ -159,44 +330,34 @@ class _Planner:
 
     # Ranges
 
-    def ranges(self, value: SSAValue) -> list[GroupedRanges]:
-        """The known ranges of a value: its own, and those moved by shape ops."""
+    def ranges(self, value: SSAValue) -> list[Range]:
+        """The known ranges of a value: its own, or those of the value that a shape op moves."""
         if value not in self._ranges:
-            self._ranges[value] = [*self._own_ranges(value), *self._moved_ranges(value)]
+            own = [recorded_range(op) for op in statistics_behind(self._graph, value)]
+            self._ranges[value] = [*own, *self._moved_ranges(value)]
         return self._ranges[value]
 
-    def _own_ranges(self, value: SSAValue) -> Iterator[GroupedRanges]:
-        for op in statistics_behind(self._graph, value):
-            yield grouped_ranges(op)
-
-    def _moved_ranges(self, value: SSAValue) -> Iterator[GroupedRanges]:
-        """The ranges moved by a shape op that adds no numbers and drops whole groups."""
+    def _moved_ranges(self, value: SSAValue) -> Iterator[Range]:
+        """The ranges moved by a shape op that keeps all elements, one for each channel."""
         maker = self._graph.makers.get(value)
         passage = None if maker is None else self._passages.get(maker)
-        if passage is None:
+        if passage is None or not passage.keeps_elements:
             return
-        known = [self.ranges(self._graph.value(use.value)) for use in passage.uses]
-        if not all(known):
-            return
-        start, groups, ends = 0, list[Any](), list[Any]()
-        for each in (of[0] for of in known):
-            groups.append(each.groups + start)
-            start += len(each.minima)
-            ends.append((each.minima, each.maxima))
-        if not passage.keeps(groups) or (moved := passage.moved(groups, -1)) is None:
-            return
-        minima, maxima = (np.concatenate(of) for of in zip(*ends, strict=True))
-        here, numbers = np.unique(moved, return_inverse=True)
-        yield GroupedRanges(numbers.reshape(moved.shape), minima[here], maxima[here])
+        for ranges in self.ranges(self._graph.value(passage.uses[0].value))[:1]:
+            numbers = np.arange(ranges.minimum.size).reshape(ranges.minimum.shape)
+            moved = passage.moves.moved([numbers])
+            if moved is not None and moved.size == numbers.size:
+                yield Range(*(end.reshape(-1)[moved] for end in ranges))
 
-    def _has_records(self, value: SSAValue) -> bool:
-        return any(True for _ in statistics_behind(self._graph, value))
+    def _after(self, value: SSAValue, factors: Factors) -> Range | None:
+        """The ranges of a value after a multiplication; None if they are not known."""
+        after = (scaled_range(ranges, factors) for ranges in self.ranges(value))
+        return next((ranges for ranges in after if ranges is not None), None)
 
     def _can_follow(self, value: SSAValue, factors: Factors) -> bool:
         """Whether the ranges of a value, if it has any, are known after a multiplication."""
-        if not self._has_records(value):
-            return True
-        return any(each.scaled(factors) is not None for each in self.ranges(value))
+        is_recorded = any(True for _ in statistics_behind(self._graph, value))
+        return not is_recorded or self._after(value, factors) is not None
 
     # Scales
 
@@ -213,11 +374,11 @@ class _Planner:
             if _are_close(before, self._scales):
                 break
         plan.scales = {
-            layer: factors for layer, factors in self._scales.items() if not are_ones(factors)
+            layer: factors for layer, factors in self._scales.items() if not are_equal(factors, 1)
         }
         for layer in self._layers.values():
             try:
-                _, plan.inputs[layer] = self._range_of_inputs(layer)
+                plan.inputs[layer] = self._range_of_inputs(layer)
             except Refusal:
                 # It is reported where scales are computed from ranges.
                 continue
@@ -226,7 +387,6 @@ class _Planner:
 
     def _compute_scales(self, plan: Plan) -> None:
         """The scales of all layers, from ranges, or from weights as a sweep before left them."""
-        found = dict[Layer, Factors]()
         columns = dict[Layer, tuple[Range, Range]]()
         for layer in self._layers.values():
             try:
@@ -235,10 +395,11 @@ class _Planner:
                 self._refuse(layer.node.ops[0], error.code, str(error))
         if self._policy.joined_forks:
             columns = _joined(columns)
-        for layer, (weights, inputs) in columns.items():
-            scales = self._policy.rule.scales(weights, inputs)
-            found[layer] = _representable(scales, layer.use.value)
-        self._scales = found
+        rule = self._policy.rule
+        self._scales = {
+            layer: _representable(rule.scales(*ranges), layer.use.value)
+            for layer, ranges in columns.items()
+        }
 
     def _ranges_of(self, layer: Layer, plan: Plan) -> tuple[Range, Range]:
         """The ranges of the columns of a layer's weights, and of the inputs that they multiply."""
@@ -246,24 +407,21 @@ class _Planner:
             raise Refusal(RefusalCode.QUANTIZED, "its input is quantized")
         if self._policy.weights_only:
             return self._magnitudes_of(layer, plan)
-        known, inputs = self._range_of_inputs(layer)
-        axes = tuple(axis for axis in layer.indices.shared if inputs.minimum.shape[axis] > 1)
-        low, high = (layer.indices.columns(layer.weights, axes, of) for of in (np.min, np.max))
-        columns = Range(*(np.asarray(of, "f4") for of in (low, high)))
-        # A group with one range gets one scale: the ranges of its parts are unknown.
-        return known.pooled(columns), inputs
+        inputs = self._range_of_inputs(layer)
+        axes = tuple(axis for axis in layer.indices.lengths if inputs.minimum.shape[axis] > 1)
+        ends = (layer.indices.columns(layer.weights, axes, end) for end in (np.minimum, np.maximum))
+        return Range(*(np.asarray(end, "f4") for end in ends)), inputs
 
-    def _range_of_inputs(self, layer: Layer) -> tuple[GroupedRanges, Range]:
-        """The known ranges of the input of a layer, and the same per shared index."""
-        known = self.ranges(layer.value)
+    def _range_of_inputs(self, layer: Layer) -> Range:
+        """The known ranges of the input of a layer per shared index."""
         name = self._graph.keys.get(layer.value, "")
-        lengths = layer.indices.lengths()
+        lengths = layer.indices.lengths
         long = [axis for axis, length in lengths.items() if length > 1]
         if not lengths:
             raise Refusal(RefusalCode.UNKNOWN_OP, "it sums over no axis of its weights")
-        pairs = [(each, each.along(tuple(lengths))) for each in known]
-        grouped, best = max(pairs, key=lambda pair: pair[1].minimum.size, default=(None, None))
-        if grouped is None or best is None:
+        known = [range_along(ranges, tuple(lengths)) for ranges in self.ranges(layer.value)]
+        best = max(known, key=lambda ranges: ranges.minimum.size, default=None)
+        if best is None:
             raise Refusal(RefusalCode.NO_RECORD, f"there is no record of its input '{name}'")
         if long and best.minimum.size == 1:
             raise Refusal(
@@ -272,7 +430,7 @@ class _Planner:
                 "for each index is needed; 'qdialect-calibrate --channels' records one axis of a "
                 "value, and a second 'quant.stats' can hold another one",
             )
-        return grouped, best
+        return best
 
     def _magnitudes_of(self, layer: Layer, plan: Plan) -> tuple[Range, Range]:
         """
@@ -283,16 +441,16 @@ class _Planner:
         rows = self._rows_behind(layer.value, plan)
         own = self._scales.get(layer, ones(rows.ndim))
         rows = rows / own
-        others = tuple(axis for axis in range(rows.ndim) if axis not in layer.indices.shared)
+        others = tuple(axis for axis in range(rows.ndim) if axis not in layer.indices.lengths)
         if not np.isfinite(rows).any():
             raise Refusal(
                 RefusalCode.NOT_CONSTANT, "its input is not the result of a layer that is rewritten"
             )
         is_finite = np.isfinite(rows).all(axis=others, keepdims=True)
         rows = np.where(is_finite, rows.max(axis=others, keepdims=True), np.nan).astype("f4")
-        axes = tuple(axis for axis in layer.indices.shared if rows.shape[axis] > 1)
+        axes = tuple(axis for axis in layer.indices.lengths if rows.shape[axis] > 1)
         weights = self._current_weights(layer, plan)
-        columns = layer.indices.columns(np.abs(weights), axes, np.max) * own
+        columns = layer.indices.columns(np.abs(weights), axes, np.maximum) * own
         return Range(*np.asarray([-columns, columns], "f4")), Range(-rows, rows)
 
     def _current_weights(self, layer: Layer, plan: Plan) -> NDArray[Any]:
@@ -308,25 +466,25 @@ class _Planner:
         """
         For each element of a value, the magnitude of the row that computes it; NaN without one.
         """
-        unknown = ones(len(shape_of(value.type) or ())) * np.float32(np.nan)
+        unknown = ones(len(ranked_shape_of(value))) * np.float32(np.nan)
         maker = self._graph.makers.get(value)
         if maker is None:
             return unknown
         if (layer := self._layers.get(maker)) is not None:
             weights = self._current_weights(layer, plan)
-            return layer.indices.rows(np.abs(weights), np.max).astype("f4")
+            return layer.indices.rows(np.abs(weights), np.maximum).astype("f4")
         passage = self._passages.get(maker)
-        if passage is None:
+        if passage is None or len(passage.uses) > 1:
+            # The rows of several layers are not followed.
             return unknown
-        behind = [self._rows_behind(self._graph.value(use.value), plan) for use in passage.uses]
-        found = passage.moved(behind, 0)
-        return unknown if found is None else found
+        rows = self._rows_behind(self._graph.value(passage.uses[0].value), plan)
+        moved = passage.moves.moved([rows])
+        return unknown if moved is None else moved
 
     @cached_property
     def _passages(self) -> Mapping[Node, Passage]:
         """The nodes that pass factors on."""
-        found = ((node, passage_of(self._graph, node)) for node in self._graph.nodes)
-        return {node: passage for node, passage in found if passage is not None}
+        return passages_of(self._graph)
 
     # Factors
 
@@ -336,11 +494,11 @@ class _Planner:
             plan.products.clear()
             plan.constants.clear()
             plan.values = dict[SSAValue, Factors]()
-            walk = FactorWalk(self._graph, self._layers, self._passages, self._scales, self._barred)
+            walk = _Walk(self._graph, self._layers, self._passages, self._scales, self._barred)
             if not self._take(walk, plan):
                 return
 
-    def _take(self, walk: FactorWalk, plan: Plan) -> bool:
+    def _take(self, walk: _Walk, plan: Plan) -> bool:
         """
         Add the result of a walk to the plan.
 
@@ -348,9 +506,9 @@ class _Planner:
         """
         graph, is_barred = self._graph, False
         for value, factors in walk.values.items():
-            for held in (value, *walk.inner(value)):
-                if held in graph.given or not self._can_follow(held, factors):
-                    self._bar(value, held, factors)
+            for part in (value, *walk.inner(value)):
+                if part in graph.given or not self._can_follow(part, factors):
+                    self._bar(value, part, factors)
                     is_barred = True
         for use, factors in walk.products:
             value = graph.value(use.value)
@@ -368,9 +526,7 @@ class _Planner:
             else:
                 key = value, factors.tobytes() + str(factors.shape).encode()
                 if key not in plan.products:
-                    scaled_ranges = (each.scaled(factors) for each in self.ranges(value))
-                    known = next((each for each in scaled_ranges if each is not None), None)
-                    plan.products[key] = Product(value, factors, known)
+                    plan.products[key] = Product(value, factors, self._after(value, factors))
                 plan.products[key].uses.append(use)
                 plan.products[key].layers += walk.claims[use]
         for use in walk.constants:
@@ -381,19 +537,19 @@ class _Planner:
                 self._barred.update(use.op.results)
                 is_barred = True
         for value, factors in walk.values.items():
-            for held in (value, *walk.inner(value)):
-                after = (each.scaled(factors) for each in self.ranges(held))
-                if (found := next((each for each in after if each is not None), None)) is not None:
-                    plan.ranges[held] = found
+            for part in (value, *walk.inner(value)):
+                if (ranges := self._after(part, factors)) is not None:
+                    plan.ranges[part] = ranges
         plan.values, plan.constants = walk.values, walk.constants
         return is_barred
 
-    def _bar(self, value: SSAValue, held: SSAValue, factors: Factors) -> None:
+    def _bar(self, value: SSAValue, part: SSAValue, factors: Factors) -> None:
+        """Keep a value from changing, since the record of one of its parts cannot follow."""
         self._barred.add(value)
         axes = [axis for axis, length in enumerate(factors.shape) if length > 1]
-        name = self._graph.keys.get(held, "")
+        name = self._graph.keys.get(part, "")
         op = value.owner if isinstance(value.owner, Operation) else self._graph.module
-        if held in self._graph.given:
+        if part in self._graph.given:
             self._refuse(op, RefusalCode.QUANTIZED, f"'{name}' is quantized, so its scale is kept")
             return
         self._refuse(

@@ -1,0 +1,307 @@
+"""
+The layers of a module that have constant weights: their keys, numbers, and shared indices.
+
+The input and the weights share the axis that is summed over, or the channels of a depthwise
+convolution. With grouped channels, the input has one axis for all of them. The weights have an axis
+for the channels within a group; the group follows from the channel of the result.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import AnyFloat, ModuleOp
+from xdsl.ir import SSAValue
+
+from qdialect.algebra.movement import Shape
+from qdialect.algebra.views import as_view
+from qdialect.folding.moved_constant import MovedConstant
+from qdialect.ir.value_types import shape_of
+from qdialect.ops.interface import Refusal, RefusalCode, cast_reads, models_of
+from qdialect.ops.models import CastReads
+from qdialect.ops.products import Contraction, Side, layer_of
+from qdialect.ops.statistics import is_statistics
+from qdialect.ptq.equalization.factors import passages_of, ranked_shape_of
+from qdialect.ptq.float_graph.flow_graph import FlowGraph, Node
+from qdialect.ptq.float_graph.flow_reading import flow_graph
+from qdialect.ptq.weights import float_elements
+from qdialect.support.lazy_numpy import np
+from qdialect.support.memory import memory_budget
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class _Positions:
+    """The positions along the axes of a tensor that the elements of the weights meet."""
+
+    def __init__(self, rank: int) -> None:
+        """`rank` is that of the weights."""
+        self._nowhere = np.zeros((1,) * rank, np.int64)
+        self._axes = list["NDArray[np.int64] | None"]()
+        self.lengths = list[int]()
+
+    def add(self, positions: NDArray[np.int64] | None, length: int) -> None:
+        """Add an axis whose positions broadcast to the weights; None if these do not have it."""
+        self._axes.append(positions)
+        self.lengths.append(length)
+
+    def read(self, numbers: NDArray[Any]) -> NDArray[Any] | None:
+        """
+        Numbers of the positions, broadcast to the weights.
+
+        None if they vary along an axis that the weights do not have.
+        """
+        positions = [self._nowhere]
+        for length, axis in zip(numbers.shape, self._axes, strict=True):
+            if length > 1 and axis is None:
+                return None
+            positions.append(self._nowhere if length == 1 or axis is None else axis)
+        return numbers[np.newaxis][tuple(positions)]
+
+    def reduced(
+        self, weights: NDArray[Any], axes: Collection[int], function: np.ufunc
+    ) -> NDArray[Any]:
+        """The weights reduced to a number for each position along some of the axes."""
+        kept = [axis in axes and places is not None for axis, places in enumerate(self._axes)]
+        lengths = [n if is_kept else 1 for n, is_kept in zip(self.lengths, kept, strict=True)]
+        positions = [self._nowhere]
+        for places, is_kept in zip(self._axes, kept, strict=True):
+            positions.append(places if is_kept and places is not None else self._nowhere)
+        common = np.broadcast_shapes(*(places.shape for places in positions))
+        gone = tuple(axis for axis, length in enumerate(common) if length == 1)
+        parts = function.reduce(weights, axis=gone, keepdims=True)
+        numbers = np.empty([1, *lengths], parts.dtype)
+        # Any of the parts at a position may be the first one.
+        numbers[tuple(positions)] = parts
+        function.at(numbers, tuple(positions), parts)
+        return numbers[0]
+
+
+class LayerIndices:
+    """Moves numbers between the axes of the input, of the weights, and of the result."""
+
+    def __init__(self, layer: Contraction, side: Side, weights: Shape) -> None:
+        """`weights` is a static shape."""
+        grid = np.meshgrid(*map(np.arange, weights), indexing="ij", sparse=True)
+        places = dict(zip(side.labels, grid, strict=True))
+        lengths = dict(zip(side.labels, weights, strict=True))
+        result = "".join(side.result_labels)
+        own = [label for label in side.labels if label not in side.other_labels and label in result]
+        self._inputs, self._result = _Positions(len(weights)), _Positions(len(weights))
+        for label in side.other_labels:
+            position, length = places.get(label), lengths.get(label, 1)
+            if position is not None and layer.groups > 1 and label not in result:
+                # The channels of the result are in groups, each of which reads its own input.
+                group = places[own[0]] // (lengths[own[0]] // layer.groups)
+                position, length = position + group * length, length * layer.groups
+            self._inputs.add(position, length)
+        for labels in (label.strip("()") for label in side.result_labels):
+            position, length = None, 1
+            if all(label in places for label in labels):
+                position = np.zeros((1,) * len(weights), np.int64)
+                for label in labels:
+                    position = position * lengths[label] + places[label]
+                    length *= lengths[label]
+            self._result.add(position, length)
+        self.lengths: Mapping[int, int] = {
+            axis: self._inputs.lengths[axis]
+            for axis, label in enumerate(side.other_labels)
+            if label in places
+        }
+        """The length of each axis of the input that the weights share."""
+
+    def on_weights(self, inputs: NDArray[Any]) -> NDArray[Any]:
+        """Numbers per index of the input, broadcast to the elements of the weights."""
+        numbers = self._inputs.read(inputs)
+        assert numbers is not None, "the numbers vary along an axis that is not shared"
+        return numbers
+
+    def columns(
+        self, weights: NDArray[Any], axes: Collection[int], function: np.ufunc
+    ) -> NDArray[Any]:
+        """
+        The weights reduced to a number for each index of some axes of the input.
+
+        `function` is `np.minimum` or `np.maximum`.
+        """
+        return self._inputs.reduced(weights, axes, function)
+
+    def rows_on_weights(self, result: NDArray[Any]) -> NDArray[Any] | None:
+        """
+        Numbers per index of the result, broadcast to the elements of the weights.
+
+        None if they vary along an axis that the weights do not have.
+        """
+        return self._result.read(result)
+
+    def rows(self, weights: NDArray[Any], function: np.ufunc) -> NDArray[Any]:
+        """The weights reduced to a number for each index of the result, as for `columns`."""
+        return self._result.reduced(weights, range(len(self._result.lengths)), function)
+
+
+# Weights
+
+
+def layer_nodes(graph: FlowGraph) -> Iterator[Node]:
+    """The layers of a module that have constant weights."""
+    for node in graph.nodes:
+        if node.weight is not None and node.side is not None and node.table is None:
+            yield node
+
+
+def is_layer_node(node: Node) -> bool:
+    """Whether a node is a sum of products."""
+    try:
+        return isinstance(layer_of(node.ops[0]), Contraction)
+    except Refusal:
+        return False
+
+
+def indices_of(node: Node) -> LayerIndices | None:
+    """The indices of a layer; None if it has no weights, or its window slides over them."""
+    assert node.side is not None
+    assert node.weight is not None
+    layer, shape = layer_of(node.ops[0]), ranked_shape_of(node.weight.value)
+    assert isinstance(layer, Contraction)
+    is_other = layer.groups > 1 and node.side.operand != layer.operands[1]
+    if "*" in node.side.labels or is_other or 0 in shape:
+        return None
+    return LayerIndices(layer, node.side, tuple(shape))
+
+
+def keys_of_node(graph: FlowGraph, node: Node) -> list[str]:
+    """The names of a layer: the keys of the results of its ops, the last one first."""
+    results = (result for op in reversed(node.ops) for result in op.results)
+    return list(dict.fromkeys(graph.keys.get(result, "") for result in results))
+
+
+def constant_numbers(graph: FlowGraph, value: SSAValue) -> tuple[NDArray[Any], bool]:
+    """
+    The elements of a constant, and whether they are dequantized.
+
+    Raises Refusal unless they are stored as floats, or quantized and cast once.
+    """
+    moved = graph.constant(value)
+    if moved is None:
+        raise Refusal(RefusalCode.NOT_CONSTANT, "its weights are not constant")
+    values = graph.folding.values_of(moved)
+    number = quantized_layer(moved)
+    if number is None:
+        type = moved.layers[0].element_type
+        if not isinstance(type, AnyFloat):
+            raise Refusal(RefusalCode.UNKNOWN_OP, "its weights are not floats")
+        return np.broadcast_to(float_elements(values, type), moved.shape), False
+    parameters = moved.layers[number].parameters
+    assert parameters is not None
+    codes = as_view(values).array()
+    numbers = np.broadcast_to(parameters.read(codes), moved.shape)
+    return numbers.astype("f8" if parameters.expressed.name == "f64" else "f4"), True
+
+
+def quantized_layer(moved: MovedConstant) -> int | None:
+    """
+    The number of the quantized layer of a constant, before casts to floats; None if none is.
+
+    Raises Refusal for unknown casts.
+    """
+    layers, casts = moved.layers, list(moved.casts)
+    while casts and is_statistics(casts[-1]):
+        casts.pop()
+    quantized = [number for number, layer in enumerate(layers) if layer.parameters is not None]
+    if any(layer.sides is not None for layer in layers):
+        raise Refusal(RefusalCode.ARITHMETIC, f"arithmetic computes its weights: {RAISE_FIRST}")
+    if not quantized:
+        if all(map(is_statistics, moved.casts)):
+            return None
+        raise Refusal(RefusalCode.CASTS, "its weights are cast to another type")
+    (number, *others) = quantized
+    reads = CastReads.NUMBERS
+    if others or number != len(casts) - 1 or reads not in cast_reads(casts[number]):
+        raise Refusal(RefusalCode.CASTS, "its weights are cast several times")
+    return number
+
+
+RAISE_FIRST = "--raise-dequantization before equalization replaces an exact dequantization by casts"
+"""What to do about weights that arithmetic dequantizes."""
+
+
+# The axes of the channels
+
+
+def channel_axes(module: ModuleOp, context: Context) -> Mapping[SSAValue, int]:
+    """
+    The axis of each value whose indices equalization needs ranges of.
+
+    It is an axis that the input of a layer shares with the weights, also of the values before it,
+    as far as factors propagate, and of the result of the layer before. Of several axes, as before a
+    reshape that merges them, the channel axis of that layer is chosen, whose rows can have factors,
+    or else the longest.
+    """
+    with models_of(context), memory_budget() as budget:
+        return _AxisFinder(flow_graph(module, context, budget)).axes()
+
+
+class _AxisFinder:
+    def __init__(self, graph: FlowGraph) -> None:
+        self._graph = graph
+        self._layers = {node: indices_of(node) for node in layer_nodes(graph)}
+        self._passages = passages_of(graph)
+        self._rows: dict[SSAValue, NDArray[Any]] = {}
+        """For a value, distinct numbers for the rows of weights that compute it."""
+        self._axes = dict[SSAValue, int]()
+
+    def axes(self) -> Mapping[SSAValue, int]:
+        """The axis of each value."""
+        for node in self._graph.nodes:
+            self._number_rows(node)
+        for node in reversed(self._graph.nodes):
+            self._choose_axes(node)
+        for value, axis in list(self._axes.items()):
+            maker = self._graph.makers.get(value)
+            if maker in self._layers:
+                # A bias has the axes of its sums.
+                sums = (result for op in maker.ops[:-1] for result in op.results)
+                self._axes |= dict.fromkeys(sums, axis)
+        return self._axes
+
+    def _number_rows(self, node: Node) -> None:
+        """Number the rows of weights that the elements of a result are computed with."""
+        indices, passage = self._layers.get(node), self._passages.get(node)
+        if indices is not None:
+            assert node.weight is not None
+            shape = ranked_shape_of(node.weight.value)
+            numbers = np.arange(math.prod(shape)).reshape(shape)
+            self._rows[node.results[0]] = indices.rows(numbers, np.maximum)
+        elif passage is not None:
+            reads = [self._graph.value(use.value) for use in passage.uses]
+            rows = [self._rows[value] for value in reads if value in self._rows]
+            moved = passage.moves.moved(rows) if len(rows) == len(reads) == 1 else None
+            if moved is not None:
+                self._rows[node.results[0]] = moved
+
+    def _choose_axes(self, node: Node) -> None:
+        """Choose the axes of the operands of a node."""
+        indices, passage = self._layers.get(node), self._passages.get(node)
+        if indices is not None and node.side is not None:
+            use = next(use for use in node.uses if use.number == node.side.other)
+            rank, shared = len(ranked_shape_of(use.value)), indices.lengths
+            self._choose(self._graph.value(use.value), [shared.get(at, 1) for at in range(rank)])
+        elif passage is not None and (axis := self._axes.get(node.results[0])) is not None:
+            shape = shape_of(node.results[0].type) or ()
+            lengths = [length if at == axis else 1 for at, length in enumerate(shape)]
+            numbers = np.arange(1, 1 + shape[axis], dtype="f8").reshape(lengths)
+            pulled = passage.moves.pulled(numbers)
+            for use, factors in zip(passage.uses, pulled or (), strict=pulled is not None):
+                self._choose(self._graph.value(use.value), factors.shape)
+
+    def _choose(self, value: SSAValue, lengths: Sequence[int]) -> None:
+        """Choose one of the axes along which numbers vary, unless another reader has chosen."""
+        shape, rows = ranked_shape_of(value), self._rows.get(value)
+        axes = [axis for axis, n in enumerate(lengths) if n > 1 and shape[axis] == n]
+        of_rows = [axis for axis in axes if rows is not None and rows.shape[axis] > 1]
+        if axes:
+            self._axes.setdefault(value, max(of_rows or axes, key=lambda axis: (shape[axis], axis)))
