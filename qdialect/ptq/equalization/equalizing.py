@@ -20,12 +20,11 @@ from xdsl.ir import Operation
 
 from qdialect.folding.inlining import inline_calls
 from qdialect.folding.report import Outcome, PassRecord, PassReport
-from qdialect.ir.value_types import shape_of
+from qdialect.ops.attributes import shape_of
 from qdialect.ops.interface import Refusal, RefusalCode, models_of, name_of
 from qdialect.ptq.equalization.factors import (
     Factors,
     range_along,
-    ranked_shape_of,
     recorded_range,
     statistics_behind,
 )
@@ -325,11 +324,11 @@ def _squares_before(
     where they are positive.
     """
     graph, value = plan.graph, layer.value
-    squares = np.zeros((1,) * len(ranked_shape_of(layer.use.value)))
+    squares = np.zeros((1,) * len(shape_of(layer.use.value)))
     while (maker := graph.makers.get(value)) is not None and maker.is_clamp:
         reads = (graph.value(use.value) for use in maker.uses)
         values = [read for read in reads if not graph.is_computed(read)]
-        if len(values) != 1 or shape_of(values[0].type) != shape_of(value.type):
+        if len(values) != 1 or shape_of(values[0]) != shape_of(value):
             break
         (value,) = values
         if isinstance(value.owner, Operation) and graph.is_before_clamp(value, maker):

@@ -32,7 +32,7 @@ from qdialect.algebra.movement import (
 )
 from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
 from qdialect.algebra.run_map import TooManySlotsError
-from qdialect.ir.value_types import shape_of
+from qdialect.ops.attributes import shape_of
 from qdialect.ops.interface import (
     Refusal,
     elements_attribute_of,
@@ -90,7 +90,7 @@ def _results_behind(op: Operation) -> Iterator[SSAValue]:
 
 def recorded_range(op: Operation) -> Range:
     """The range of each channel that an op of statistics holds, or that of all elements."""
-    shape = ranked_shape_of(op.operands[0])
+    shape = shape_of(op.operands[0])
     layer, axis, by_axis = statistics_of(op, shape)
     rows = layer.reshape(1, 2) if by_axis is None else by_axis
     lengths = [len(rows) if at == axis else 1 for at in range(len(shape))]
@@ -110,13 +110,6 @@ def range_along(ranges: Range, axes: Sequence[int]) -> Range:
     others = tuple(axis for axis in range(ranges.minimum.ndim) if axis not in axes)
     low, high = ranges
     return Range(low.min(axis=others, keepdims=True), high.max(axis=others, keepdims=True))
-
-
-def ranked_shape_of(value: SSAValue) -> Shape:
-    """The shape of a tensor with a rank."""
-    shape = shape_of(value.type)
-    assert shape is not None
-    return shape
 
 
 # Passages
@@ -159,15 +152,18 @@ class Moves:
     """The numbers that movements move, one movement after another."""
 
     def __init__(self, movements: Sequence[Movement], operands: Sequence[Shape]) -> None:
-        """
-        The first movement has these operands. Raises MovementError.
-        """
+        """The first movement has these operands. Raises MovementError."""
         self._steps = list[tuple[Movement, Sequence[Shape]]]()
         """Each movement with the shapes of its operands, all lengths of which are known."""
         shapes = list(operands)
+        self.keeps_elements = len(operands) == 1
+        """Whether the result has all elements of the only operand, and no others."""
         for movement in movements:
-            self._steps.append(_with_lengths(movement, shapes))
-            shapes = [movement.result_shape(*shapes)]
+            result = movement.result_shape(*shapes)
+            if not movement.is_identity(*shapes):
+                self._steps.append(_with_lengths(movement, shapes))
+                self.keeps_elements &= movement.values is ValueSet.SAME
+            shapes = [result]
 
     def pulled(self, factors: NDArray[Any]) -> list[NDArray[Any]] | None:
         """The operand factors that give the result these factors; None if there are none."""
@@ -286,9 +282,8 @@ def _movement(graph: FlowGraph, node: Node) -> Passage | None:
     pads = any(movement.values is ValueSet.MORE for movement in movements)
     if pads and (padding is None or not has_any(graph, padding)):
         return None
-    moves = Moves(movements, [ranked_shape_of(value) for value in operands])
-    is_same = all(movement.values is ValueSet.SAME for movement in movements)
-    return Passage(uses, moves, is_same and len(uses) == 1)
+    moves = Moves(movements, [shape_of(value) for value in operands])
+    return Passage(uses, moves, moves.keeps_elements)
 
 
 def _along(use: Use, kept: Sequence[int | None]) -> Passage:
@@ -298,7 +293,7 @@ def _along(use: Use, kept: Sequence[int | None]) -> Passage:
     `kept` has the axis of the result for each axis of the operand, or None if elements are combined
     along it.
     """
-    operand, result = (_static(ranked_shape_of(end)) for end in (use.value, use.op.results[0]))
+    operand, result = (_static(shape_of(end)) for end in (use.value, use.op.results[0]))
     single = [1 if axis is None else n for n, axis in zip(operand, kept, strict=True)]
     axes = tuple(axis for axis in kept if axis is not None)
     lengths = tuple(n for n, axis in zip(operand, kept, strict=True) if axis is not None)
@@ -328,7 +323,7 @@ def _computation(graph: FlowGraph, node: Node) -> Passage | None:
     if rule is None or len(uses) != 1:
         return None
     (use,) = uses
-    shape, result = ranked_shape_of(use.value), ranked_shape_of(op.results[0])
+    shape, result = shape_of(use.value), shape_of(op.results[0])
     if rule.is_homogeneous:
         starts = (op.operands[number] for number in rule.starts)
         is_free = all(has_any(graph, start) for start in starts)
@@ -353,7 +348,7 @@ def _computation(graph: FlowGraph, node: Node) -> Passage | None:
 
 
 def _pool(use: Use, mixed: Sequence[int]) -> Passage | None:
-    before, after = ranked_shape_of(use.value), ranked_shape_of(use.op.results[0])
+    before, after = shape_of(use.value), shape_of(use.op.results[0])
     kept = [None if axis in mixed else axis for axis in range(len(before))]
     if len(after) == len(before) - len(mixed):
         # Reduced axes are dropped.
@@ -458,7 +453,7 @@ def _kept_axes(op: Operation, number: int) -> Sequence[int | None] | None:
     """For each axis of an operand, that of the result; None for combined axes."""
     maps = find_attribute(op, "indexing_maps")
     if maps is None:
-        return range(len(ranked_shape_of(op.operands[number])))
+        return range(len(shape_of(op.operands[number])))
     loops = cast("ArrayAttr[Attribute]", maps).data
     own, result = (_loops(loops[at]) for at in (number, -1))
     if own is None or result is None:

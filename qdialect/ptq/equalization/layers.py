@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from xdsl.context import Context
@@ -19,12 +20,13 @@ from xdsl.ir import SSAValue
 from qdialect.algebra.movement import Shape
 from qdialect.algebra.views import as_view
 from qdialect.folding.moved_constant import MovedConstant
-from qdialect.ir.value_types import shape_of
+from qdialect.ir.value_types import tensor_parts
+from qdialect.ops.attributes import shape_of
 from qdialect.ops.interface import Refusal, RefusalCode, cast_reads, models_of
 from qdialect.ops.models import CastReads
 from qdialect.ops.products import Contraction, Side, layer_of
 from qdialect.ops.statistics import is_statistics
-from qdialect.ptq.equalization.factors import passages_of, ranked_shape_of
+from qdialect.ptq.equalization.factors import passages_of
 from qdialect.ptq.float_graph.flow_graph import FlowGraph, Node
 from qdialect.ptq.float_graph.flow_reading import flow_graph
 from qdialect.ptq.weights import float_elements
@@ -161,16 +163,18 @@ def is_layer_node(node: Node) -> bool:
         return False
 
 
-def indices_of(node: Node) -> LayerIndices | None:
-    """The indices of a layer; None if it has no weights, or its window slides over them."""
+def indices_of(node: Node) -> LayerIndices:
+    """The indices of a layer. Raises Refusal."""
     assert node.side is not None
     assert node.weight is not None
-    layer, shape = layer_of(node.ops[0]), ranked_shape_of(node.weight.value)
+    if tensor_parts(node.ops[0].operands[node.side.other].type) is None:
+        raise Refusal(RefusalCode.UNKNOWN_OP, "its input has no rank")
+    layer, shape = layer_of(node.ops[0]), shape_of(node.weight.value)
     assert isinstance(layer, Contraction)
     is_other = layer.groups > 1 and node.side.operand != layer.operands[1]
     if "*" in node.side.labels or is_other or 0 in shape:
-        return None
-    return LayerIndices(layer, node.side, tuple(shape))
+        raise Refusal(RefusalCode.UNKNOWN_OP, "its window slides over a constant input")
+    return LayerIndices(layer, node.side, shape)
 
 
 def keys_of_node(graph: FlowGraph, node: Node) -> list[str]:
@@ -248,7 +252,10 @@ def channel_axes(module: ModuleOp, context: Context) -> Mapping[SSAValue, int]:
 class _AxisFinder:
     def __init__(self, graph: FlowGraph) -> None:
         self._graph = graph
-        self._layers = {node: indices_of(node) for node in layer_nodes(graph)}
+        self._layers = dict[Node, LayerIndices]()
+        for node in layer_nodes(graph):
+            with suppress(Refusal):
+                self._layers[node] = indices_of(node)
         self._passages = passages_of(graph)
         self._rows: dict[SSAValue, NDArray[Any]] = {}
         """For a value, distinct numbers for the rows of weights that compute it."""
@@ -273,7 +280,7 @@ class _AxisFinder:
         indices, passage = self._layers.get(node), self._passages.get(node)
         if indices is not None:
             assert node.weight is not None
-            shape = ranked_shape_of(node.weight.value)
+            shape = shape_of(node.weight.value)
             numbers = np.arange(math.prod(shape)).reshape(shape)
             self._rows[node.results[0]] = indices.rows(numbers, np.maximum)
         elif passage is not None:
@@ -288,10 +295,10 @@ class _AxisFinder:
         indices, passage = self._layers.get(node), self._passages.get(node)
         if indices is not None and node.side is not None:
             use = next(use for use in node.uses if use.number == node.side.other)
-            rank, shared = len(ranked_shape_of(use.value)), indices.lengths
+            rank, shared = len(shape_of(use.value)), indices.lengths
             self._choose(self._graph.value(use.value), [shared.get(at, 1) for at in range(rank)])
         elif passage is not None and (axis := self._axes.get(node.results[0])) is not None:
-            shape = shape_of(node.results[0].type) or ()
+            shape = shape_of(node.results[0])
             lengths = [length if at == axis else 1 for at, length in enumerate(shape)]
             numbers = np.arange(1, 1 + shape[axis], dtype="f8").reshape(lengths)
             pulled = passage.moves.pulled(numbers)
@@ -300,7 +307,7 @@ class _AxisFinder:
 
     def _choose(self, value: SSAValue, lengths: Sequence[int]) -> None:
         """Choose one of the axes along which numbers vary, unless another reader has chosen."""
-        shape, rows = ranked_shape_of(value), self._rows.get(value)
+        shape, rows = shape_of(value), self._rows.get(value)
         axes = [axis for axis, n in enumerate(lengths) if n > 1 and shape[axis] == n]
         of_rows = [axis for axis in axes if rows is not None and rows.shape[axis] > 1]
         if axes:

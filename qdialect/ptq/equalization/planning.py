@@ -24,6 +24,7 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.algebra.movement import DYNAMIC
 from qdialect.ir.value_types import element_type_or_self
+from qdialect.ops.attributes import shape_of
 from qdialect.ops.interface import Refusal, RefusalCode, name_of
 from qdialect.ops.products import Contraction, layer_of
 from qdialect.ptq.equalization.factors import (
@@ -34,7 +35,6 @@ from qdialect.ptq.equalization.factors import (
     ones,
     passages_of,
     range_along,
-    ranked_shape_of,
     recorded_range,
     scaled_range,
     statistics_behind,
@@ -299,11 +299,9 @@ class _Planner:
         assert side is not None
         assert weight is not None
         indices = indices_of(node)
-        if indices is None:
-            raise Refusal(RefusalCode.UNKNOWN_OP, "its window slides over a constant input")
         numbers, is_quantized = constant_numbers(self._graph, weight.value)
         use = next(use for use in node.uses if use.number == side.other)
-        shape = ranked_shape_of(use.value)
+        shape = shape_of(use.value)
         if any(shape[axis] not in (n, DYNAMIC) for axis, n in indices.lengths.items()):
             raise Refusal(
                 RefusalCode.UNKNOWN_OP,
@@ -466,7 +464,7 @@ class _Planner:
         """
         For each element of a value, the magnitude of the row that computes it; NaN without one.
         """
-        unknown = ones(len(ranked_shape_of(value))) * np.float32(np.nan)
+        unknown = ones(len(shape_of(value))) * np.float32(np.nan)
         maker = self._graph.makers.get(value)
         if maker is None:
             return unknown

@@ -27,8 +27,9 @@ from qdialect.dialects.quant import StatisticsOp, UniformQuantizedType
 from qdialect.folding.writing import constant_like, write_constant
 from qdialect.ir.elements import dense_elements, element_dtype, floats_attribute
 from qdialect.ir.rewriting import insert_after
-from qdialect.ir.value_types import element_type_or_self, shape_of, with_element_type
+from qdialect.ir.value_types import element_type_or_self, with_element_type
 from qdialect.lowering.multiplication import multiplied
+from qdialect.ops.attributes import shape_of
 from qdialect.ops.interface import (
     Refusal,
     RefusalCode,
@@ -46,7 +47,6 @@ from qdialect.ptq.calibration.keys import KEY_ATTRIBUTE
 from qdialect.ptq.equalization.factors import (
     Factors,
     Moves,
-    ranked_shape_of,
     recorded_range,
     scaled_range,
     statistics_behind,
@@ -170,7 +170,7 @@ class _Writer:
         return self._known[key]
 
     def _new_constant(self, value: SSAValue, steps: Sequence[Step]) -> SSAValue:
-        op, shape = cast(Operation, value.owner), ranked_shape_of(value)
+        op, shape = cast(Operation, value.owner), shape_of(value)
         if np.broadcast_shapes(shape, *(step.factors.shape for step in steps)) != shape:
             return self._written(value, steps)
         if is_statistics(op):
@@ -184,7 +184,7 @@ class _Writer:
             operands, movements, padding = read_movements(op, model, self._graph.folding.operands)
             is_plain = padding is None and len(set(operands)) == len(operands)
             if is_plain and all(operand in list(op.operands) for operand in operands):
-                moves = Moves(movements, [ranked_shape_of(operand) for operand in operands])
+                moves = Moves(movements, [shape_of(operand) for operand in operands])
                 pulled = [moves.pulled(step.factors) for step in steps]
                 if None not in pulled:
                     mapped = dict[SSAValue, SSAValue]()
@@ -273,7 +273,7 @@ class _Writer:
         step = Step(_on_bias(rows, bias, layer), is_divided=False)
         numbers = self._numbers(bias.use.value, [step])
         (result,) = broadcast.results
-        lengths = [1] * len(shape_of(result.type) or ())
+        lengths = [1] * len(shape_of(result))
         for axis, length in zip(axes, numbers.shape, strict=True):
             lengths[axis] = length
         placed = numbers.transpose(np.argsort(axes)).reshape(lengths)

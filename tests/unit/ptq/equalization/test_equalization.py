@@ -6,17 +6,16 @@ Networks are random, and numpy computes what they return.
 
 from __future__ import annotations
 
-from typing import Any, cast
-
 import numpy as np
 import pytest
 from equalized_modules import Model, are_close
 from hypothesis import given, note
 from hypothesis import strategies as st
 from random_networks import Array, Network, held, powers, random_network, type_of
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from qdialect.folding.report import Outcome
+from qdialect.ops.attributes import shape_of
 from qdialect.ops.statistics import is_statistics
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
@@ -99,26 +98,6 @@ def test_a_second_time_changes_nothing(seed: int) -> None:
     assert not [of for of in model.outcomes.records if of.outcome is Outcome.EQUALIZED]
 
 
-def written(value: SSAValue) -> SSAValue:
-    """The value before its ranges."""
-    owner = value.owner
-    if isinstance(owner, Operation) and is_statistics(owner):
-        return owner.operands[0]
-    return value
-
-
-def has_one_range(value: SSAValue) -> bool:
-    """
-    Whether the channels of a value share a range, if ranges are those of whole tensors.
-
-    Values that are put side by side have one each.
-    """
-    joined = written(value).owner
-    if isinstance(joined, Operation) and joined.name == "tosa.concat":
-        return any(written(of) is of for of in joined.operands)
-    return cast(Any, value.type).get_shape()[3] > 1
-
-
 def is_read(op: Operation) -> bool:
     """Whether the result of an op is read, and not only its ranges recorded."""
     users = [use.operation for use in op.results[0].uses]
@@ -138,11 +117,11 @@ def test_without_ranges_of_channels_there_is_a_remark(seed: int) -> None:
     before = model.printed
     # What nothing reads does not matter.
     layers = [
-        of
-        for of in model.named("tosa.conv2d") + model.named("tosa.depthwise_conv2d")
-        if is_read(of)
+        op
+        for op in model.named("tosa.conv2d") + model.named("tosa.depthwise_conv2d")
+        if is_read(op)
     ]
-    expected = {of for of in layers if has_one_range(of.operands[0])}
+    expected = {op for op in layers if shape_of(op.operands[0])[3] > 1}
     model.equalize()
     refused = [of for of in model.outcomes.records if "one for each index is needed" in of.reason]
     assert {str(of.code) for of in refused} <= {"no-record"}
