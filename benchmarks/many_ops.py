@@ -24,8 +24,7 @@ from xdsl.passes import ModulePass
 from qdialect.opt.diagnostics import DiagnosticPrinter
 from qdialect.opt.registry import ToolContext
 from qdialect.opt.verifier import ModuleVerifier
-from qdialect.passes.fold_constant_shapes import FoldConstantShapesPass
-from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
+from qdialect.passes.fold_quant_shapes import FoldConstantShapesPass, FoldQuantShapesPass
 from qdialect.text.parser import LocatingParser
 from qdialect.text.printer import MLIRPrinter
 

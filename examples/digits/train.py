@@ -29,7 +29,7 @@ from qdialect.frontends import from_jax
 from qdialect.ops.interface import name_of
 from qdialect.opt.registry import ToolContext
 from qdialect.passes.inline import InlinePass
-from qdialect.ptq.passes.attach_keys import AttachKeysPass
+from qdialect.ptq.passes.ranges import AttachKeysPass
 from qdialect.text import write_module
 
 HERE: Final = Path(__file__).parent

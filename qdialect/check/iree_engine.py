@@ -58,10 +58,10 @@ from qdialect.ops.model import Bits, bits_of, model_named
 from qdialect.ops.models import CastReads
 from qdialect.ops.positions import Positions
 from qdialect.ops.rules import function_of
+from qdialect.ops.statistics import drop_ranges
 from qdialect.ops.unused_ops import erase_with_unused
 from qdialect.opt.child_processes import ChildEndedError, computed_in_copy, run_child
 from qdialect.opt.tool_error import ToolError
-from qdialect.passes.drop_ranges import DropRangesPass
 from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
 from qdialect.passes.lower_quant_shapes import LowerQuantShapesPass
 from qdialect.passes.strip_func_quant_types import StripFuncQuantTypesPass
@@ -284,8 +284,8 @@ def compile_module(side: Side, *, is_before: bool = True) -> tuple[ModuleOp, byt
 
     try:
         widen_storage(module, side.context)
+        drop_ranges(module)
         for each in (
-            DropRangesPass(),
             LowerQuantShapesPass(),
             # The rounding by which casts are defined, and which the interpreter uses.
             LowerQuantOpsPass(rounding=Rounding.NEAREST_EVEN.value, keep_round_trips=True),

@@ -58,21 +58,38 @@ class WarningListener(ABC):
         """Take a warning about an op."""
 
 
+def send_report(ctx: Context, report: PassReport) -> None:
+    """Send a report to a context that takes reports."""
+    if isinstance(ctx, FoldReportListener):
+        ctx.take_fold_report(report)
+
+
+def wants_values(ctx: Context) -> bool:
+    """Whether reports of quantization should have the parameters of each value."""
+    return isinstance(ctx, FoldReportListener) and ctx.wants_values
+
+
+def warn(ctx: Context, op: Operation, message: str) -> None:
+    """Send a warning to a context that takes warnings."""
+    if isinstance(ctx, WarningListener):
+        ctx.take_warning(op, message)
+
+
 def warn_of(ctx: Context, records: Sequence[PassRecord]) -> None:
     """Warn of the first of some refusals, and of the number of the others."""
-    if not records or not isinstance(ctx, WarningListener):
+    if not records:
         return
     first = records[0]
     more = f"; {len(records) - 1} more, see --remarks" if len(records) > 1 else ""
-    ctx.take_warning(first.op, f"'{first.op_name}' op stays float: {first.reason}{more}")
+    warn(ctx, first.op, f"'{first.op_name}' op stays float: {first.reason}{more}")
 
 
 def warn_of_roundings(ctx: Context, op: Operation, count: int) -> None:
     """Warn that a pass dropped casts of a module that rounded floats."""
-    if count and isinstance(ctx, WarningListener):
+    if count:
         values = "1 value" if count == 1 else f"{count} values"
         message = (
             f"the rounding of {values} is lost: a 'quant.dcast' of a 'quant.qcast' is dropped, as "
             "in MLIR; to keep it, run '--lower-quant-ops=keep-round-trips=true' before"
         )
-        ctx.take_warning(op, message)
+        warn(ctx, op, message)

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple, NoReturn, Self, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -20,7 +20,7 @@ from xdsl.transforms.dead_code_elimination import is_trivially_dead
 
 from qdialect.algebra.movement import ValueSet
 from qdialect.dialects.quant.shape_ops import ShapeOp
-from qdialect.folding import FoldReportListener
+from qdialect.folding import FoldReportListener, send_report
 from qdialect.folding.fold_plan import FoldPlan, PlanError, PlannedConstant, PlannedStep
 from qdialect.folding.graph import FoldGraph, declared_layer
 from qdialect.folding.moved_constant import ElementValues, MovedConstant, form_for
@@ -647,14 +647,6 @@ class Certificate(Enum):
     VALUES = "values"
     """STRUCTURE, and `C' = C . f`: every element is stored and dequantized as before."""
 
-    @classmethod
-    def named(cls, name: str) -> Self:
-        """The certificate named by the value of an option. Raises ValueError."""
-        names = [certificate.value for certificate in cls]
-        if name not in names:
-            raise ValueError(f"verify must be one of {', '.join(names)}, but is '{name}'")
-        return cls(name)
-
 
 def fold_with_certificate(
     module: ModuleOp,
@@ -672,8 +664,7 @@ def fold_with_certificate(
         report = fold_shapes(module, context, policy, may_fold)
     else:
         report = _certified(module, context, policy, certificate, may_fold)
-    if isinstance(context, FoldReportListener):
-        context.take_fold_report(report)
+    send_report(context, report)
 
 
 def _certified(

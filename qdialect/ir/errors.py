@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, Operation, OpTraits
 from xdsl.irdl import IRDLOperation, OpDef
 from xdsl.traits import SymbolTable, SymbolUserOpInterface
 from xdsl.utils.diagnostic import Diagnostic
-from xdsl.utils.exceptions import DiagnosticException, VerifyException
+from xdsl.utils.exceptions import DiagnosticException, PassFailedException, VerifyException
 
 from qdialect.support.memory import registered_cache
 
@@ -45,6 +45,17 @@ def errors_of(op: Operation) -> Generator[None]:
         yield
     except VerifyException as error:
         raise VerifyException(f"'{op.name}' op {error}") from None
+
+
+@contextmanager
+def pass_failures() -> Generator[None]:
+    """Raise an OSError of opening a file, or a ValueError, as a PassFailedException."""
+    try:
+        yield
+    except OSError as error:
+        raise PassFailedException(f"cannot open '{error.filename}': {error.strerror}") from None
+    except ValueError as error:
+        raise PassFailedException(str(error)) from None
 
 
 def describe(error: BaseException) -> str:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from xdsl.dialects.builtin import AnyFloat, DenseIntOrFPElementsAttr
+from xdsl.dialects.builtin import AnyFloat, DenseIntOrFPElementsAttr, ModuleOp
 from xdsl.ir import Attribute, Operation
+from xdsl.rewriter import Rewriter
 
 from qdialect.algebra.movement import DYNAMIC, Shape
 from qdialect.algebra.views import as_view
 from qdialect.ir.elements import DenseElementsAttr, elements_of
+from qdialect.ir.rewriting import Replacements
 from qdialect.ops.along_axis import AXIS, AlongAxis
 from qdialect.ops.attributes import attribute_of, integer_of
 from qdialect.ops.interface import (
@@ -106,3 +108,18 @@ def _ranges(attribute: Attribute, name: str) -> NDArray[np.float64]:
 
 def _malformed(reason: str) -> Refusal:
     return Refusal(RefusalCode.UNKNOWN_OP, reason)
+
+
+def drop_ranges(module: ModuleOp) -> None:
+    """Replace each op that carries ranges by its operand, which is kept even if it is unused."""
+    dropped = [op for op in module.walk() if is_statistics(op)]
+    replacements = Replacements()
+    for op in dropped:
+        # In a graph region, an op may be its own operand.
+        if op.operands[0] is not op.results[0]:
+            replacements.add(op.results[0], op.operands[0])
+    replacements.apply()
+    for op in dropped:
+        op.operands = ()
+    for op in dropped:
+        Rewriter.erase_op(op)

@@ -13,29 +13,17 @@ if __name__ != "qdialect.passes":
 
 if TYPE_CHECKING:
     from qdialect.passes.canonicalize import CanonicalizePass
-    from qdialect.passes.drop_ranges import DropRangesPass
+    from qdialect.passes.dequantization import LowerDequantizationPass, RaiseDequantizationPass
     from qdialect.passes.elide_round_trips import ElideRoundTripsPass
-    from qdialect.passes.fold_constant_shapes import FoldConstantShapesPass
-    from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
+    from qdialect.passes.fold_quant_shapes import FoldConstantShapesPass, FoldQuantShapesPass
     from qdialect.passes.inline import InlinePass
-    from qdialect.passes.lower_dequantization import LowerDequantizationPass
     from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
     from qdialect.passes.lower_quant_shapes import LowerQuantShapesPass
     from qdialect.passes.normalize_quant_types import NormalizeQuantTypesPass
-    from qdialect.passes.raise_dequantization import RaiseDequantizationPass
     from qdialect.passes.sink_quant_shapes import SinkQuantShapesPass
     from qdialect.passes.strip_func_quant_types import StripFuncQuantTypesPass
     from qdialect.passes.verify_quant_shapes import VerifyQuantShapesPass
-    from qdialect.ptq.passes.attach_keys import AttachKeysPass
-    from qdialect.ptq.passes.attach_ranges import AttachRangesPass
-    from qdialect.ptq.passes.convert_ranges import ConvertRangesPass
-    from qdialect.ptq.passes.equalize_inputs import EqualizeInputsPass
-    from qdialect.ptq.passes.fake_quantize import FakeQuantizePass
-    from qdialect.ptq.passes.quantize_dequantize_weights import QuantizeDequantizeWeightsPass
-    from qdialect.ptq.passes.quantize_weights import QuantizeWeightsPass
-    from qdialect.ptq.passes.quantize_with_ranges import QuantizeWithRangesPass
-    from qdialect.ptq.passes.shift_storage import ShiftStoragePass
-    from qdialect.ptq.passes.steps import (
+    from qdialect.ptq.passes.models import (
         AssignActivationsPass,
         AssignBiasesPass,
         AssignConstantInputsPass,
@@ -46,10 +34,23 @@ if TYPE_CHECKING:
         AssignWeightsPass,
         PropagateParametersBackwardPass,
         PropagateParametersForwardPass,
+        QuantizeWithRangesPass,
         RemoveRedundantQuantizePass,
+        VerifyQuantizationPass,
         WriteQuantizedPass,
     )
-    from qdialect.ptq.passes.verify_quantization import VerifyQuantizationPass
+    from qdialect.ptq.passes.ranges import (
+        AttachKeysPass,
+        AttachRangesPass,
+        ConvertRangesPass,
+        DropRangesPass,
+    )
+    from qdialect.ptq.passes.storage import FakeQuantizePass, ShiftStoragePass
+    from qdialect.ptq.passes.weights import (
+        EqualizeInputsPass,
+        QuantizeDequantizeWeightsPass,
+        QuantizeWeightsPass,
+    )
 
 __all__ = [
     "GROUPS",
@@ -95,53 +96,53 @@ __all__ = [
 GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
     "Folding": {
         "fold-quant-shapes": "passes.fold_quant_shapes",
-        "fold-constant-shapes": "passes.fold_constant_shapes",
+        "fold-constant-shapes": "passes.fold_quant_shapes",
         "sink-quant-shapes": "passes.sink_quant_shapes",
         "elide-round-trips": "passes.elide_round_trips",
         "canonicalize": "passes.canonicalize",
         "inline": "passes.inline",
     },
     "Raising and lowering": {
-        "raise-dequantization": "passes.raise_dequantization",
-        "lower-dequantization": "passes.lower_dequantization",
+        "raise-dequantization": "passes.dequantization",
+        "lower-dequantization": "passes.dequantization",
         "lower-quant-shapes": "passes.lower_quant_shapes",
         "lower-quant-ops": "passes.lower_quant_ops",
     },
     "Types and storage": {
         "normalize-quant-types": "passes.normalize_quant_types",
         "strip-func-quant-types": "passes.strip_func_quant_types",
-        "shift-storage": "ptq.passes.shift_storage",
-        "fake-quantize": "ptq.passes.fake_quantize",
+        "shift-storage": "ptq.passes.storage",
+        "fake-quantize": "ptq.passes.storage",
     },
     "Recorded ranges": {
-        "attach-keys": "ptq.passes.attach_keys",
-        "attach-ranges": "ptq.passes.attach_ranges",
-        "convert-ranges": "ptq.passes.convert_ranges",
-        "drop-ranges": "passes.drop_ranges",
+        "attach-keys": "ptq.passes.ranges",
+        "attach-ranges": "ptq.passes.ranges",
+        "convert-ranges": "ptq.passes.ranges",
+        "drop-ranges": "ptq.passes.ranges",
     },
     "Quantization": {
-        "equalize-inputs": "ptq.passes.equalize_inputs",
-        "quantize-weights": "ptq.passes.quantize_weights",
-        "quantize-dequantize-weights": "ptq.passes.quantize_dequantize_weights",
-        "quantize-with-ranges": "ptq.passes.quantize_with_ranges",
+        "equalize-inputs": "ptq.passes.weights",
+        "quantize-weights": "ptq.passes.weights",
+        "quantize-dequantize-weights": "ptq.passes.weights",
+        "quantize-with-ranges": "ptq.passes.models",
     },
     "Steps of --quantize-with-ranges, in order": {
-        "assign-activations": "ptq.passes.steps",
-        "assign-mixed-precision": "ptq.passes.steps",
-        "remove-redundant-quantize": "ptq.passes.steps",
-        "propagate-parameters-backward": "ptq.passes.steps",
-        "assign-constant-inputs": "ptq.passes.steps",
-        "assign-fixed-values": "ptq.passes.steps",
-        "propagate-parameters-forward": "ptq.passes.steps",
-        "assign-weights": "ptq.passes.steps",
-        "assign-biases": "ptq.passes.steps",
-        "assign-input-types": "ptq.passes.steps",
-        "assign-output-types": "ptq.passes.steps",
-        "write-quantized": "ptq.passes.steps",
+        "assign-activations": "ptq.passes.models",
+        "assign-mixed-precision": "ptq.passes.models",
+        "remove-redundant-quantize": "ptq.passes.models",
+        "propagate-parameters-backward": "ptq.passes.models",
+        "assign-constant-inputs": "ptq.passes.models",
+        "assign-fixed-values": "ptq.passes.models",
+        "propagate-parameters-forward": "ptq.passes.models",
+        "assign-weights": "ptq.passes.models",
+        "assign-biases": "ptq.passes.models",
+        "assign-input-types": "ptq.passes.models",
+        "assign-output-types": "ptq.passes.models",
+        "write-quantized": "ptq.passes.models",
     },
     "Verification": {
         "verify-quant-shapes": "passes.verify_quant_shapes",
-        "verify-quantization": "ptq.passes.verify_quantization",
+        "verify-quantization": "ptq.passes.models",
     },
 }
 """The module of each pass, by flag, in the groups of `--help`."""

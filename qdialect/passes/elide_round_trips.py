@@ -22,7 +22,7 @@ from qdialect.dialects.quant.constants import ConstantOp
 from qdialect.dialects.quant.round_trips import UnprovableError, first_change
 from qdialect.dialects.quant.shape_ops import PadOp, ShapeOp
 from qdialect.dialects.quant.types import UniformQuantizedType, uniform_tensor
-from qdialect.folding import FoldReportListener
+from qdialect.folding import send_report
 from qdialect.folding.report import Outcome, PassRecord, PassReport
 from qdialect.ir.rewriting import Replacements, operands_first
 from qdialect.ir.value_types import element_type_or_self
@@ -137,5 +137,4 @@ class ElideRoundTripsPass(ModulePass):
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         report = RoundTripElider(changing=self.changing).elide(op)
-        if isinstance(ctx, FoldReportListener):
-            ctx.take_fold_report(report)
+        send_report(ctx, report)

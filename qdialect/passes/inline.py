@@ -9,7 +9,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from qdialect.folding import FoldReportListener
+from qdialect.folding import send_report
 from qdialect.folding.inlining import inline_calls
 from qdialect.folding.report import PassReport
 
@@ -30,5 +30,5 @@ class InlinePass(ModulePass):
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         records = inline_calls(op, erases_unused=True)
-        if records and isinstance(ctx, FoldReportListener):
-            ctx.take_fold_report(PassReport(records, "inlined"))
+        if records:
+            send_report(ctx, PassReport(records, "inlined"))

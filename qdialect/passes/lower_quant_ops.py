@@ -33,6 +33,7 @@ from qdialect.lowering.dialect_conversion import (
     functions_in,
     reserve_for,
 )
+from qdialect.support.arguments import named_member
 from qdialect.support.float_format import Rounding
 from qdialect.support.memory import memory_budget
 
@@ -103,11 +104,7 @@ class LowerQuantOpsPass(ModulePass):
 
     def __post_init__(self) -> None:
         """Raise ValueError for an invalid value of an option."""
-        values = [rounding.value for rounding in Rounding]
-        if self.rounding not in values:
-            raise ValueError(
-                f"rounding must be one of {', '.join(values)}, but is '{self.rounding}'"
-            )
+        named_member("rounding", Rounding, self.rounding)
 
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:

@@ -9,7 +9,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from qdialect.folding import FoldReportListener
+from qdialect.folding import send_report
 from qdialect.sinking.sinker import sink_shapes
 
 
@@ -31,5 +31,4 @@ class SinkQuantShapesPass(ModulePass):
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         report = sink_shapes(op, ctx)
-        if isinstance(ctx, FoldReportListener):
-            ctx.take_fold_report(report)
+        send_report(ctx, report)

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from enum import Enum
 from reprlib import Repr
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from qdialect.support.lazy_numpy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+Kind = TypeVar("Kind", bound=Enum)
 
 _SHORT: Final = Repr()
 _SHORT.maxother = 80
@@ -29,6 +32,14 @@ def shown(value: object) -> str:
     text = _SHORT.repr(value)
     is_plain = isinstance(value, int | float | str | list | tuple)
     return text if is_plain else f"{text} ({type(value).__name__})"
+
+
+def named_member(option: str, kinds: type[Kind], name: str) -> Kind:
+    """The member of an enumeration of texts that an option names. Raises ValueError."""
+    names = [kind.value for kind in kinds]
+    if name not in names:
+        raise ValueError(f"{option} must be one of {', '.join(names)}, but is '{name}'")
+    return kinds(name)
 
 
 def check_instance(name: str, value: object, wanted: type, example: str) -> None:

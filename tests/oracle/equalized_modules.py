@@ -25,7 +25,7 @@ from qdialect.ptq.calibration.fingerprints import fingerprint_of
 from qdialect.ptq.calibration.recorded_function import record_function, returning
 from qdialect.ptq.equalization.equalizing import EqualizationReport, equalize_inputs
 from qdialect.ptq.equalization.layers import channel_axes
-from qdialect.ptq.passes.equalize_inputs import EqualizeInputsPass
+from qdialect.ptq.passes.weights import EqualizeInputsPass
 from qdialect.ptq.schemes.profile import Profile
 from qdialect.ptq.schemes.ranges import WHOLE
 from qdialect.ptq.tools.recording import prepare

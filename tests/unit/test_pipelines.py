@@ -37,8 +37,7 @@ from qdialect.opt.diagnostics import Diagnostic, DiagnosticHandler
 from qdialect.opt.registry import ToolContext
 from qdialect.opt.verifier import ModuleVerifier
 from qdialect.passes.elide_round_trips import ElideRoundTripsPass
-from qdialect.passes.fold_constant_shapes import FoldConstantShapesPass
-from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
+from qdialect.passes.fold_quant_shapes import FoldConstantShapesPass, FoldQuantShapesPass
 from qdialect.passes.inline import InlinePass
 from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
 from qdialect.passes.lower_quant_shapes import LowerQuantShapesPass

@@ -39,8 +39,8 @@ from qdialect.folding.plan_json import plan_of_json, plans_to_json
 from qdialect.folding.policy import FoldPolicy
 from qdialect.folding.report import Outcome
 from qdialect.ops.interface import RefusalCode
+from qdialect.passes.dequantization import RaiseDequantizationPass
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
-from qdialect.passes.raise_dequantization import RaiseDequantizationPass
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 

@@ -27,8 +27,8 @@ from qdialect.check.function_comparison import Grounds
 from qdialect.check.module_comparison import Side, compare_modules
 from qdialect.folding.report import Outcome
 from qdialect.ops.interface import RefusalCode
+from qdialect.passes.dequantization import RaiseDequantizationPass
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
-from qdialect.passes.raise_dequantization import RaiseDequantizationPass
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 

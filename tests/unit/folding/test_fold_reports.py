@@ -17,8 +17,7 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.folding.report import Outcome, PassReport
 from qdialect.ops.interface import is_cast, model_of, name_of
 from qdialect.opt.registry import ToolContext
-from qdialect.passes.fold_constant_shapes import FoldConstantShapesPass
-from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
+from qdialect.passes.fold_quant_shapes import FoldConstantShapesPass, FoldQuantShapesPass
 from qdialect.text.parser import LocatingParser
 
 pytestmark = pytest.mark.usefixtures("without_plugins")

@@ -28,8 +28,7 @@ from qdialect.folding.policy import FoldPolicy
 from qdialect.folding.report import Outcome, PassRecord
 from qdialect.ops.interface import RefusalCode, elements_attribute_of, find_attribute, name_of
 from qdialect.opt.registry import ToolContext
-from qdialect.passes.fold_constant_shapes import FoldConstantShapesPass
-from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
+from qdialect.passes.fold_quant_shapes import FoldConstantShapesPass, FoldQuantShapesPass
 from qdialect.text.parser import LocatingParser
 from qdialect.text.printer import MLIRPrinter
 

@@ -25,7 +25,7 @@ from qdialect.ops.models import CastReads
 from qdialect.ops.products import Contraction, Lookup, Window, layer_of, windows_of
 from qdialect.ops.rules import QuantizationRule, RuleKind, homogeneous, rule_of
 from qdialect.passes import FoldQuantShapesPass
-from qdialect.ptq.passes.quantize_with_ranges import QuantizeWithRangesPass
+from qdialect.ptq.passes.models import QuantizeWithRangesPass
 
 
 def op(name: str) -> Operation:

@@ -112,7 +112,6 @@ ON_ARRAYS = (
     "qdialect.check.typed_values",
     "qdialect.dialects.tosa.runs",
     "qdialect.check.interpreters",
-    "qdialect.ptq.passes.fake_quantize",
     "qdialect.ptq.calibration.compared_functions",
     "qdialect.ptq.fake_quantization",
     "qdialect.ptq.calibration.record",

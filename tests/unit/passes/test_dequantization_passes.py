@@ -31,9 +31,8 @@ from qdialect.dialects.quant import Storage, UniformQuantizedType
 from qdialect.folding.report import Outcome
 from qdialect.lowering.dequantization import Form
 from qdialect.ops.interface import RefusalCode
+from qdialect.passes.dequantization import LowerDequantizationPass, RaiseDequantizationPass
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
-from qdialect.passes.lower_dequantization import LowerDequantizationPass
-from qdialect.passes.raise_dequantization import RaiseDequantizationPass
 from qdialect.support.float_format import FLOAT_FORMATS
 
 pytestmark = pytest.mark.usefixtures("without_plugins")

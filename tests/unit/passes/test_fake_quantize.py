@@ -13,7 +13,7 @@ from xdsl.dialects.func import FuncOp
 from qdialect.check.interpreters import TypedArray, run_function
 from qdialect.ops.interface import model_of, name_of
 from qdialect.opt.registry import ToolContext
-from qdialect.ptq.passes.fake_quantize import FakeQuantizePass
+from qdialect.ptq.passes.storage import FakeQuantizePass
 from qdialect.text.parser import LocatingParser
 
 pytestmark = pytest.mark.usefixtures("without_plugins")

@@ -29,7 +29,7 @@ from qdialect.dialects.quant import (
 )
 from qdialect.ir.elements import integer_range
 from qdialect.opt.registry import ToolContext
-from qdialect.ptq.passes.shift_storage import ShiftStoragePass
+from qdialect.ptq.passes.storage import ShiftStoragePass
 from qdialect.text.parser import LocatingParser
 
 pytestmark = pytest.mark.usefixtures("without_plugins")

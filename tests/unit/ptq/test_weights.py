@@ -16,9 +16,8 @@ from qdialect.dialects.quant import ConstantOp
 from qdialect.dialects.quant.types import uniform_tensor
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ops.reading import Constants
-from qdialect.passes.fold_constant_shapes import FoldConstantShapesPass
-from qdialect.ptq.passes.quantize_dequantize_weights import QuantizeDequantizeWeightsPass
-from qdialect.ptq.passes.quantize_weights import QuantizeWeightsPass
+from qdialect.passes.fold_quant_shapes import FoldConstantShapesPass
+from qdialect.ptq.passes.weights import QuantizeDequantizeWeightsPass, QuantizeWeightsPass
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 

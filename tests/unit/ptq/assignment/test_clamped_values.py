@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from qdialect.check.interpreters import TypedArray, find_function, run_function
 from qdialect.dialects.quant import DequantizeCastOp, QuantizeCastOp
-from qdialect.ptq.passes.quantize_with_ranges import QuantizeWithRangesPass
+from qdialect.ptq.passes.models import QuantizeWithRangesPass
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 

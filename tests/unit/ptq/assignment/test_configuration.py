@@ -15,7 +15,7 @@ from qdialect.dialects.quant import QuantizeCastOp
 from qdialect.dialects.quant.types import uniform_tensor
 from qdialect.ptq.assignment.settings import Configuration, Settings, precision_of
 from qdialect.ptq.assignment.whole_model import quantize_model
-from qdialect.ptq.passes.quantize_with_ranges import QuantizeWithRangesPass
+from qdialect.ptq.passes.models import QuantizeWithRangesPass
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 

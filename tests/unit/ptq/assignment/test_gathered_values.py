@@ -9,7 +9,7 @@ from xdsl.ir import Operation
 from qdialect.dialects.quant import DequantizeCastOp, QuantizeCastOp
 from qdialect.dialects.quant.types import uniform_tensor
 from qdialect.ops.interface import name_of
-from qdialect.ptq.passes.quantize_with_ranges import QuantizeWithRangesPass
+from qdialect.ptq.passes.models import QuantizeWithRangesPass
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 

@@ -9,7 +9,7 @@ from dequantizing_arithmetic import Module
 from qdialect.dialects.quant import DequantizeCastOp, QuantizeCastOp
 from qdialect.ir.value_types import is_tensor
 from qdialect.ops.interface import RefusalCode, name_of
-from qdialect.ptq.passes.quantize_with_ranges import QuantizeWithRangesPass
+from qdialect.ptq.passes.models import QuantizeWithRangesPass
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 

@@ -25,8 +25,7 @@ from qdialect.dialects.quant import (
 )
 from qdialect.dialects.quant.types import uniform_tensor
 from qdialect.ops.interface import name_of
-from qdialect.ptq.passes.quantize_with_ranges import QuantizeWithRangesPass
-from qdialect.ptq.passes.verify_quantization import VerifyQuantizationPass
+from qdialect.ptq.passes.models import QuantizeWithRangesPass, VerifyQuantizationPass
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 

@@ -26,7 +26,7 @@ from qdialect.dialects.quant.types import uniform_tensor
 from qdialect.ops.interface import elements_attribute_of, name_of
 from qdialect.opt import opt
 from qdialect.ptq.calibration.keys import is_recordable
-from qdialect.ptq.passes.quantize_with_ranges import QuantizeWithRangesPass
+from qdialect.ptq.passes.models import QuantizeWithRangesPass
 from qdialect.ptq.tools import calibrate, evaluate
 from qdialect.ptq.tools.evaluation_plot import expected_from_report
 from qdialect.ptq.value_reports import QuantizationReport, Role, ValueReport

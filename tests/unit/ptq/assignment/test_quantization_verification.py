@@ -26,8 +26,7 @@ from qdialect.ir.errors import OpErrors
 from qdialect.ir.xdsl_private import set_type
 from qdialect.ops.interface import name_of
 from qdialect.ptq.calibration.keys import keys_of
-from qdialect.ptq.passes.quantize_with_ranges import QuantizeWithRangesPass
-from qdialect.ptq.passes.verify_quantization import VerifyQuantizationPass
+from qdialect.ptq.passes.models import QuantizeWithRangesPass, VerifyQuantizationPass
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 

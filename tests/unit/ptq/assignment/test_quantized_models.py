@@ -27,14 +27,13 @@ from qdialect.dialects.quant import (
 )
 from qdialect.dialects.quant.types import uniform_tensor
 from qdialect.ops.interface import name_of
-from qdialect.passes.drop_ranges import DropRangesPass
 from qdialect.ptq.assignment.assignment_steps import SEQUENCE
 from qdialect.ptq.assignment.parameter_assignment import read_attributes
 from qdialect.ptq.assignment.settings import Configuration, LayerSetting, Settings, precision_of
 from qdialect.ptq.assignment.whole_model import quantize_model
 from qdialect.ptq.calibration.keys import is_recordable
-from qdialect.ptq.passes.quantize_with_ranges import QuantizeWithRangesPass
-from qdialect.ptq.passes.verify_quantization import VerifyQuantizationPass
+from qdialect.ptq.passes.models import QuantizeWithRangesPass, VerifyQuantizationPass
+from qdialect.ptq.passes.ranges import DropRangesPass
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 

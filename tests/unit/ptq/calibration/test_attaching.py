@@ -17,13 +17,11 @@ from xdsl.ir import Operation
 from qdialect.dialects.quant import StatisticsOp
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.opt.opt import main
-from qdialect.passes.drop_ranges import DropRangesPass
-from qdialect.passes.fold_constant_shapes import FoldConstantShapesPass
+from qdialect.passes.fold_quant_shapes import FoldConstantShapesPass
 from qdialect.ptq.calibration.attaching import attach_ranges
 from qdialect.ptq.calibration.fingerprints import fingerprint_of
 from qdialect.ptq.calibration.keys import keys_of
-from qdialect.ptq.passes.attach_keys import AttachKeysPass
-from qdialect.ptq.passes.attach_ranges import AttachRangesPass
+from qdialect.ptq.passes.ranges import AttachKeysPass, AttachRangesPass, DropRangesPass
 from qdialect.ptq.schemes.profile import Fingerprint, Profile
 from qdialect.ptq.schemes.ranges import Reduction, ReductionKind, Statistics
 

@@ -20,11 +20,11 @@ from qdialect.algebra.views import as_view
 from qdialect.dialects.quant import ConstantOp, StatisticsOp
 from qdialect.dialects.quant.types import uniform_tensor
 from qdialect.ir.resources import ResourceBlobs
-from qdialect.passes.fold_constant_shapes import FoldConstantShapesPass
+from qdialect.passes.fold_quant_shapes import FoldConstantShapesPass
 from qdialect.ptq.calibration.fingerprints import fingerprint_of
 from qdialect.ptq.calibration.keys import keys_of
-from qdialect.ptq.passes.attach_ranges import AttachRangesPass
-from qdialect.ptq.passes.quantize_weights import QuantizeWeightsPass
+from qdialect.ptq.passes.ranges import AttachRangesPass
+from qdialect.ptq.passes.weights import QuantizeWeightsPass
 from qdialect.ptq.schemes.profile import Profile
 from qdialect.ptq.schemes.ranges import Statistics
 

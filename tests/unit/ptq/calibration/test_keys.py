@@ -11,9 +11,9 @@ from xdsl.ir import Operation
 
 from qdialect.ops.interface import name_of
 from qdialect.opt.registry import ToolContext
-from qdialect.passes.fold_constant_shapes import FoldConstantShapesPass
+from qdialect.passes.fold_quant_shapes import FoldConstantShapesPass
 from qdialect.ptq.calibration.keys import keys_of
-from qdialect.ptq.passes.attach_keys import AttachKeysPass
+from qdialect.ptq.passes.ranges import AttachKeysPass
 from qdialect.text.parser import LocatingParser
 from qdialect.text.printer import MLIRPrinter
 

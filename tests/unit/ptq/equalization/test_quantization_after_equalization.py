@@ -12,7 +12,7 @@ from torch_chains import Chain
 from xdsl.dialects.func import ReturnOp
 
 from qdialect.dialects.quant import DequantizeCastOp, QuantizeCastOp
-from qdialect.ptq.passes.quantize_with_ranges import QuantizeWithRangesPass
+from qdialect.ptq.passes.models import QuantizeWithRangesPass
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 

@@ -1,9 +1,10 @@
-"""The pass that moves scale between the inputs of layers and their weights."""
+"""The passes that change constant weights: quantization, and equalization of inputs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 from typing_extensions import override
 from xdsl.context import Context
@@ -11,12 +12,82 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
-from qdialect.folding import FoldReportListener, WarningListener
+from qdialect.folding import send_report, wants_values, warn, warn_of
+from qdialect.ir.errors import pass_failures
 from qdialect.ops.refusals import RefusalCode
+from qdialect.ptq.assignment.settings import storage_named, weight_policy
 from qdialect.ptq.equalization.equalizing import Chosen, Resolution, equalize_inputs
 from qdialect.ptq.equalization.planning import EqualizationPolicy
 from qdialect.ptq.schemes.equalization import STRENGTH, ScaleRule
 from qdialect.ptq.schemes.noise import worst_keys
+from qdialect.ptq.schemes.presets import SCHEME_NAMES, scheme_of
+from qdialect.ptq.weights import WeightPolicy, quantize_weights
+
+
+@dataclass(frozen=True)
+class QuantizeWeightsPass(ModulePass):
+    """
+    Quantize the constant weights of layers: `quant.dcast` of a `quant.constant`.
+
+    Scales and zero points are computed from the weights, by the scheme of the chosen system. Shape
+    ops between a constant and its layer are folded. Weights that stay float are reported as
+    remarks. Weights that cannot have these parameters are a warning.
+
+    Example: `qdialect-opt --quantize-weights="granularity=tensor scheme=one-u8" model.mlir`.
+    """
+
+    name = "quantize-weights"
+    IS_DEQUANTIZED: ClassVar[bool] = False
+
+    granularity: str = "channel"
+    """`tensor`, `channel` or `block`."""
+
+    block_size: int = 32
+    """The length of a block along the axis that is summed over."""
+
+    scheme: str = field(default="torch-per-channel-symmetric", metadata={"values": SCHEME_NAMES})
+    """The name of a scheme, or of a system, whose scheme of weights is used."""
+
+    storage: str | None = None
+    """The storage type, such as `u8`, `i4` or `i16`; default that of the system, or `i8`."""
+
+    otherwise: str = "leave"
+    """The fallback for a weight: `leave` it float, or use a `coarser` granularity."""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for an invalid value of an option."""
+        self._policy()
+
+    def _policy(self) -> WeightPolicy:
+        storage = None if self.storage is None else storage_named(self.storage)
+        scheme = scheme_of(self.scheme, storage)
+        return weight_policy(scheme, self.granularity, self.block_size, self.otherwise)
+
+    @override
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        report = quantize_weights(
+            op,
+            ctx,
+            self._policy(),
+            is_dequantized=self.IS_DEQUANTIZED,
+            is_explained=wants_values(ctx),
+        )
+        warn_of(ctx, report.refused(RefusalCode.GRANULARITY, RefusalCode.ILLEGAL_TYPE))
+        send_report(ctx, report)
+
+
+@dataclass(frozen=True)
+class QuantizeDequantizeWeightsPass(QuantizeWeightsPass):
+    """
+    Replace the constant weights of layers by quantized and dequantized ones, which are floats.
+
+    They equal the results of the casts that `quantize-weights` inserts with the same options.
+
+    Example: `qdialect-opt --quantize-dequantize-weights=scheme=one-u8 model.mlir`.
+    """
+
+    name = "quantize-dequantize-weights"
+    IS_DEQUANTIZED = True
 
 
 @dataclass(frozen=True)
@@ -106,22 +177,15 @@ class EqualizeInputsPass(ModulePass):
 
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        try:
-            found = equalize_inputs(op, ctx, self.policy(), self.resolution(), self.choose)
-        except OSError as error:
-            reason = f"cannot open '{self.evaluation}': {error.strerror}"
-            raise PassFailedException(reason) from None
-        except ValueError as error:
-            raise PassFailedException(str(error)) from None
+        with pass_failures():
+            equalized = equalize_inputs(op, ctx, self.policy(), self.resolution(), self.choose)
         if self.report is not None:
             try:
                 with open(self.report, "w", encoding="utf-8") as file:
-                    file.write(found.report.to_json())
+                    file.write(equalized.report.to_json())
             except OSError as error:
                 reason = f"cannot write '{self.report}': {error.strerror}"
                 raise PassFailedException(reason) from None
-        if isinstance(ctx, WarningListener):
-            for record in found.outcomes.refused(RefusalCode.NO_VALUE):
-                ctx.take_warning(op, record.reason)
-        if isinstance(ctx, FoldReportListener):
-            ctx.take_fold_report(found.outcomes)
+        for record in equalized.outcomes.refused(RefusalCode.NO_VALUE):
+            warn(ctx, op, record.reason)
+        send_report(ctx, equalized.outcomes)

@@ -1,4 +1,4 @@
-"""The pass that lowers dequantization to the dialect of a consumer."""
+"""The passes that raise dequantization to casts of quant, and lower such casts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from qdialect.dialects.quant.casts import DequantizeCastOp
-from qdialect.folding import FoldReportListener
+from qdialect.folding import send_report
+from qdialect.folding.policy import FoldPolicy
+from qdialect.folding.raising import raise_dequantization
 from qdialect.folding.report import Outcome, PassRecord, PassReport
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.rewriting import Replacements
@@ -18,6 +20,7 @@ from qdialect.lowering.dequantization import DequantizationLowering, Form
 from qdialect.ops.interface import Refusal, models_of
 from qdialect.ops.reading import Constants
 from qdialect.ops.unused_ops import erase_with_unused
+from qdialect.support.arguments import named_member
 from qdialect.support.memory import memory_budget, paused_collection
 
 
@@ -51,6 +54,34 @@ def lower_dequantization(module: ModuleOp, context: Context, form: Form) -> Pass
 
 
 @dataclass(frozen=True)
+class RaiseDequantizationPass(ModulePass):
+    """
+    Raise dequantization by arithmetic, or by casts of other dialects, to casts of quant.
+
+    `(C - z) * s` on constants becomes `quant.dcast(quant.scast(C))` of a type with the same
+    meaning, bit for bit. Arithmetic that is not an exact dequantization is kept, and reported
+    with the reason.
+
+    Example: `qdialect-opt --raise-dequantization examples/tosa_convolution.mlir`.
+    """
+
+    name = "raise-dequantization"
+
+    max_parameter_growth: int | None = None
+    """The maximum number of scales in excess of the sources, as for `fold-quant-shapes`."""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a negative number."""
+        FoldPolicy(max_parameter_growth=self.max_parameter_growth)
+
+    @override
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        policy = FoldPolicy(max_parameter_growth=self.max_parameter_growth)
+        report = raise_dequantization(op, ctx, policy)
+        send_report(ctx, report)
+
+
+@dataclass(frozen=True)
 class LowerDequantizationPass(ModulePass):
     """
     Lower `quant.dcast` of `quant.scast` to the dialect of a consumer.
@@ -69,12 +100,9 @@ class LowerDequantizationPass(ModulePass):
 
     def __post_init__(self) -> None:
         """Raise ValueError for an invalid value of an option."""
-        values = [form.value for form in Form]
-        if self.to not in values:
-            raise ValueError(f"to must be one of {', '.join(values)}, but is '{self.to}'")
+        named_member("to", Form, self.to)
 
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         report = lower_dequantization(op, ctx, Form(self.to))
-        if isinstance(ctx, FoldReportListener):
-            ctx.take_fold_report(report)
+        send_report(ctx, report)

@@ -1,4 +1,4 @@
-"""The pass that makes signed storage unsigned, or the reverse."""
+"""The passes that change how quantized values are stored, or computed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import ArgSpec
 
 from qdialect.algebra.parameters import StorageFormat
-from qdialect.folding import FoldReportListener
+from qdialect.folding import send_report
 from qdialect.ptq.shifting import MAX_WIDTH, StorageShift, shift_storage
 
 
@@ -58,11 +58,10 @@ class ShiftStoragePass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Raises OpErrors."""
         report = shift_storage(op, ctx, self._shift())
-        if isinstance(ctx, FoldReportListener):
-            ctx.take_fold_report(report)
+        send_report(ctx, report)
 
     def _shift(self) -> StorageShift:
-        source, result = (_format(name, of) for name, of in (("from", self.from_), ("to", self.to)))
+        source, result = _format("from", self.from_), _format("to", self.to)
         if source.width != result.width or source.signed == result.signed:
             raise ValueError(
                 "'from' and 'to' must have the same width and different signedness, not "
@@ -72,14 +71,36 @@ class ShiftStoragePass(ModulePass):
 
 
 def _renamed(spec: ArgSpec, old: str, new: str) -> ArgSpec:
-    parameters = {new if key == old else key: of for key, of in spec.parameters.items()}
+    parameters = {new if key == old else key: value for key, value in spec.parameters.items()}
     return ArgSpec(spec.name, parameters)
 
 
 def _format(option: str, text: str) -> StorageFormat:
-    found = re.fullmatch("([iu])([0-9]{1,2})", text)
-    if found is None or not 1 < int(found[2]) <= MAX_WIDTH:
+    storage = re.fullmatch("([iu])([0-9]{1,2})", text)
+    if storage is None or not 1 < int(storage[2]) <= MAX_WIDTH:
         raise ValueError(
             f"'{option}' must be a storage of 2 to {MAX_WIDTH} bits, such as i8 or u4, not '{text}'"
         )
-    return StorageFormat(int(found[2]), signed=found[1] == "i")
+    return StorageFormat(int(storage[2]), signed=storage[1] == "i")
+
+
+@dataclass(frozen=True)
+class FakeQuantizePass(ModulePass):
+    """
+    Make ops that compute on quantized values compute on floats, between `dcast` and `qcast`.
+
+    Ops that only move values, casts and constants stay on quantized types. Ops that cannot compute
+    on floats are kept, and reported as remarks.
+
+    Example: `qdialect-opt --fake-quantize quantized.mlir`.
+    """
+
+    name = "fake-quantize"
+
+    @override
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        # It imports what runs ops on arrays, which other passes do not need.
+        from qdialect.ptq.fake_quantization import fake_quantize
+
+        report = fake_quantize(op, ctx)
+        send_report(ctx, report)

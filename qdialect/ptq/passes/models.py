@@ -1,0 +1,333 @@
+"""The passes that quantize whole models from recorded ranges, and verify the result."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+from typing_extensions import override
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from qdialect.folding import send_report, wants_values, warn, warn_of
+from qdialect.folding.report import Outcome, PassReport
+from qdialect.ir.errors import OpErrors, pass_failures
+from qdialect.ops.refusals import RefusalCode
+from qdialect.ops.statistics import drop_ranges
+from qdialect.ptq.assignment.assignment_steps import SEQUENCE
+from qdialect.ptq.assignment.quantization_verification import Expectation, verify_quantization
+from qdialect.ptq.assignment.settings import (
+    Configuration,
+    Precision,
+    SettingError,
+    Settings,
+    check_precision,
+    declared_scheme,
+    granularity_of,
+    precision_of,
+    storage_named,
+    weight_policy,
+)
+from qdialect.ptq.assignment.whole_model import quantize_model
+from qdialect.ptq.calibration.keys import keys_of
+from qdialect.ptq.schemes.presets import SCHEME_NAMES, scheme_of
+from qdialect.ptq.schemes.profile import Profile
+
+
+@contextmanager
+def _configuration_in(path: str | None) -> Generator[Configuration]:
+    """
+    The configuration in a file, or one without settings.
+
+    Raises PassFailedException, also for settings that the code in the context refuses.
+    """
+    with pass_failures():
+        configuration = Configuration() if path is None else Configuration.read(path)
+        try:
+            yield configuration
+        except SettingError as error:
+            raise configuration.located(error) from None
+
+
+@dataclass(frozen=True)
+class AssignmentPass(ModulePass):
+    """A pass that runs steps of `quantize-with-ranges`, with its options."""
+
+    STEPS: ClassVar[tuple[str, ...]]
+    IS_WRITTEN: ClassVar[bool] = False
+
+    config: str | None = None
+    """A file with the layers of other precisions: JSON, in ONE's format."""
+
+    scheme: str | None = field(default=None, metadata={"values": SCHEME_NAMES})
+    """The name of a system, or of one of its schemes; `one-u8` unless `config` names another."""
+
+    granularity: str | None = None
+    """The granularity of weights: `layer` (or `tensor`), `channel`, `block`; default `channel`."""
+
+    block_size: int = 32
+    """The length of a block along the axis that is summed over."""
+
+    weight_scheme: str | None = None
+    """The scheme of weights: a name as for `scheme`, whose scheme of weights is the default."""
+
+    weight_storage: str | None = None
+    """The storage of weights, such as `i8` or `i4`; default that of the scheme."""
+
+    otherwise: str = "leave"
+    """The fallback for weights: `leave` them float, or use a `coarser` granularity."""
+
+    tf_style_maxpool: bool | None = None
+    """
+    Whether the result of a max pool has the parameters of the operand, not those of its own range;
+    by default not in ONE's schemes, and in the others.
+    """
+
+    input_types: tuple[str, ...] = ()
+    """The types of arguments: `f32`, `u8`, `i8` or `i16`; one for each, or one for all."""
+
+    output_types: tuple[str, ...] = ()
+    """The types of results, in the same way."""
+
+    profile: str | None = None
+    """A profile with histograms, to estimate the noise in reports."""
+
+    save_ranges: bool = False
+    """Whether `quant.stats` stays."""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for an invalid value of an option."""
+        self._settings(Configuration(), ())
+        for word in (*self.input_types, *self.output_types):
+            declared_scheme(word)
+
+    def _settings(self, configuration: Configuration, keys: Collection[str]) -> Settings:
+        precision = configuration.default_precision(self.scheme)
+        weights = precision.weights.scheme
+        if self.weight_scheme is not None or self.weight_storage is not None:
+            storage = storage_named(self.weight_storage) if self.weight_storage else None
+            weights = scheme_of(self.weight_scheme or precision.name, storage)
+        granularity = configuration.granularity_of_weights(self.granularity)
+        policy = weight_policy(weights, granularity, self.block_size, self.otherwise)
+        shares_pools = self.tf_style_maxpool
+        if shares_pools is None:
+            shares_pools = precision.shares_pools
+        default = replace(precision, weights=policy, shares_pools=shares_pools)
+        check_precision(default)
+        return Settings(
+            default,
+            configuration.of_layers(keys, default),
+            configuration.parameters,
+            configuration.copies,
+            self.input_types,
+            self.output_types,
+        )
+
+    @override
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        with _configuration_in(self.config) as configuration:
+            profile = None if self.profile is None else Profile.read(self.profile)
+            report = quantize_model(
+                op,
+                ctx,
+                lambda keys: self._settings(configuration, keys),
+                steps=self.STEPS,
+                is_written=self.IS_WRITTEN,
+                profile=profile,
+                is_explained=wants_values(ctx),
+            )
+        if self.IS_WRITTEN:
+            self._warn(ctx, op, report)
+        if self.IS_WRITTEN and not self.save_ranges:
+            drop_ranges(op)
+        send_report(ctx, report)
+
+    def _warn(self, ctx: Context, op: ModuleOp, report: PassReport) -> None:
+        """Warn of what cannot be quantized as asked, and of a module without ranges."""
+        warn_of(ctx, report.refused(RefusalCode.GRANULARITY, RefusalCode.ILLEGAL_TYPE))
+        unrecorded = report.refused(RefusalCode.NO_RECORD)
+        is_quantized = any(record.outcome is Outcome.QUANTIZED for record in report.records)
+        if unrecorded and not is_quantized:
+            message = f"nothing is quantized: {unrecorded[0].reason}; run '--attach-ranges' before"
+            warn(ctx, op, message)
+
+
+@dataclass(frozen=True)
+class QuantizeWithRangesPass(AssignmentPass):
+    """
+    Quantize values with `quant.stats`, constants, weights and biases.
+
+    Users read quantized values through `quant.dcast` of `quant.qcast`. Ops that stay float are
+    reported as remarks.
+
+    Example: `qdialect-opt --attach-ranges=profile=profile.json
+    --quantize-with-ranges=scheme=one-u8 model.mlir`.
+    """
+
+    name = "quantize-with-ranges"
+    STEPS = SEQUENCE
+    IS_WRITTEN = True
+
+
+def _step(flag: str, step: str, text: str, example: str) -> type[AssignmentPass]:
+    """The pass of one step; the example runs after `attach-ranges`."""
+    text += f"""
+
+The assignment is written as attributes, for the steps after this one.
+
+Example: `qdialect-opt --attach-ranges=profile=profile.json {example} model.mlir`."""
+    name = "".join(word.capitalize() for word in flag.split("-")) + "Pass"
+    members = {"__doc__": text, "__module__": __name__, "name": flag, "STEPS": (step,)}
+    return type(name, (AssignmentPass,), members)
+
+
+AssignActivationsPass = _step(
+    "assign-activations",
+    "activations",
+    "Assign parameters to the values that have recorded ranges.",
+    "--assign-activations",
+)
+AssignMixedPrecisionPass = _step(
+    "assign-mixed-precision",
+    "mixed-precision",
+    "Requantize the operands and results of layers of another precision.",
+    "--assign-activations --assign-mixed-precision=config=config.json",
+)
+RemoveRedundantQuantizePass = _step(
+    "remove-redundant-quantize",
+    "redundant-quantize",
+    "Keep only the last of consecutive requantizations, if it changes the type.",
+    "--assign-activations --remove-redundant-quantize",
+)
+PropagateParametersBackwardPass = _step(
+    "propagate-parameters-backward",
+    "backward",
+    "Give operands the parameters of results that hold the same elements.",
+    "--assign-activations --propagate-parameters-backward",
+)
+AssignConstantInputsPass = _step(
+    "assign-constant-inputs",
+    "constant-inputs",
+    "Assign parameters to constant operands by their own values.",
+    "--assign-constant-inputs",
+)
+AssignFixedValuesPass = _step(
+    "assign-fixed-values",
+    "fixed-values",
+    "Assign parameters to results with a known range, and round some scales to whole numbers.",
+    "--assign-activations --assign-fixed-values",
+)
+PropagateParametersForwardPass = _step(
+    "propagate-parameters-forward",
+    "forward",
+    "Give results the parameters of operands whose elements they hold.",
+    "--assign-activations --propagate-parameters-forward",
+)
+AssignWeightsPass = _step(
+    "assign-weights",
+    "weights",
+    "Assign parameters to constant weights by their own values.",
+    "--assign-weights=granularity=tensor",
+)
+AssignBiasesPass = _step(
+    "assign-biases",
+    "biases",
+    "Assign to biases the product of the scales of the input and of the weights.",
+    "--assign-activations --assign-weights --assign-biases",
+)
+AssignInputTypesPass = _step(
+    "assign-input-types",
+    "input-types",
+    "Give arguments of functions quantized types.",
+    "--assign-activations --assign-input-types=input-types=u8",
+)
+AssignOutputTypesPass = _step(
+    "assign-output-types",
+    "output-types",
+    "Give results of functions quantized types.",
+    "--assign-activations --propagate-parameters-forward --assign-output-types=output-types=i16",
+)
+
+
+@dataclass(frozen=True)
+class WriteQuantizedPass(AssignmentPass):
+    """
+    Write the assignment in attributes as `quant.qcast` and `quant.dcast`, and drop the attributes.
+
+    Requantizations that change nothing are left out.
+
+    Example: `qdialect-opt --attach-ranges=profile=profile.json --assign-activations
+    --write-quantized model.mlir`.
+    """
+
+    name = "write-quantized"
+    STEPS = ("redundant-quantize",)
+    IS_WRITTEN = True
+
+
+@dataclass(frozen=True)
+class VerifyQuantizationPass(ModulePass):
+    """
+    Report ops of a quantized module that integer kernels cannot compute, as ONE's verifier does.
+
+    Storage, scales and zero points are checked around each op whose operands and results are
+    quantized: see docs/whole_models.md. Ops that compute in floats in between are warnings.
+
+    Example: `qdialect-opt --verify-quantization=scheme=one-u8 quantized.mlir`.
+    """
+
+    name = "verify-quantization"
+
+    scheme: str | None = field(default=None, metadata={"values": SCHEME_NAMES})
+    """The expected scheme; any by default."""
+
+    granularity: str | None = None
+    """The expected granularity of weights: `layer`, `channel` or `block`; any by default."""
+
+    config: str | None = None
+    """A file with the layers of other precisions, as for `quantize-with-ranges`."""
+
+    strict: bool = False
+    """Whether an op that computes in floats between quantized values is an error."""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for an invalid value of an option."""
+        self._default()
+        if self.scheme is not None:
+            precision_of(self.scheme)
+
+    def _default(self) -> Expectation:
+        granularity = None if self.granularity is None else str(granularity_of(self.granularity))
+        if self.scheme is None:
+            return Expectation(granularity=granularity)
+        return _expectation(precision_of(self.scheme), granularity)
+
+    @override
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Raises OpErrors."""
+        expected, default = dict[str, Expectation](), self._default()
+        if self.config is not None:
+            with _configuration_in(self.config) as configuration:
+                precision = configuration.default_precision(self.scheme)
+                words = configuration.granularity_of_weights(self.granularity)
+                policy = weight_policy(precision.weights.scheme, words, 32, "leave")
+                precision = precision.with_granularity(policy.granularity)
+                layers = configuration.of_layers(keys_of(op).roots.keys(), precision)
+            default = _expectation(precision, policy.granularity)
+            expected = {
+                key: _expectation(layer, layer.weights.granularity) for key, layer in layers.items()
+            }
+        violations = verify_quantization(op, ctx, expected, default)
+        errors = [*violations.errors, *(violations.floats if self.strict else ())]
+        if not self.strict:
+            for at, message in violations.floats:
+                warn(ctx, at, message)
+        if errors:
+            raise OpErrors(errors)
+
+
+def _expectation(precision: Precision, granularity: str | None) -> Expectation:
+    return Expectation(precision.activations.storage, precision.weights.scheme.storage, granularity)
