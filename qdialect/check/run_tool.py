@@ -17,15 +17,14 @@ from xdsl.utils.exceptions import InterpretationError, ParseError, VerifyExcepti
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from qdialect.algebra.views import as_view
+from qdialect.check.interpreters.arguments import random_arguments
 from qdialect.check.interpreters.interpreter import (
     DEFAULT_MAX_STEPS,
     OpInterpretationError,
     find_function,
     run_function,
 )
-from qdialect.check.interpreters.memory import without_repeats
-from qdialect.check.interpreters.random_values import random_arguments
-from qdialect.check.interpreters.values import TypedArray, held_type
+from qdialect.check.interpreters.values import TypedArray, held_type, without_repeats
 from qdialect.dialects.quant.constants import verify_in_range
 from qdialect.dialects.quant.storage import StoredType
 from qdialect.ir.value_types import element_type_or_self, is_static, shape_of

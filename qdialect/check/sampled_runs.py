@@ -32,10 +32,13 @@ from qdialect.check.interpreters import (
     dealt_arguments,
     interesting_numbers,
 )
-from qdialect.check.interpreters.arith import ELEMENTWISE_OPS
 from qdialect.check.interpreters.interpreter import is_rounded
-from qdialect.check.interpreters.values import DivergingError, at_all_positions, value_of
-from qdialect.check.interpreters.work import work_spent_by
+from qdialect.check.interpreters.values import (
+    DivergingError,
+    at_all_positions,
+    value_of,
+    work_spent_by,
+)
 from qdialect.check.step_budget import STEPS_PER_REQUEST, StepBudget, StepLimitError
 from qdialect.check.typed_values import Numbers, place, require_same_results
 from qdialect.dialects.quant.casts import DequantizeBiasOp
@@ -44,6 +47,7 @@ from qdialect.dialects.quant.storage import StoredType
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
 from qdialect.ops.interface import elements_attribute_of, is_cast, name_of
+from qdialect.ops.model import Bits, OnNumbers, model_named
 from qdialect.support.lazy_numpy import np
 from qdialect.support.memory import MemoryLimitError, memory_budget
 
@@ -99,7 +103,9 @@ def _keeps_positions(op: Operation) -> bool:
         return True
     if elements_attribute_of(op) is not None and not op.operands:
         return True
-    if name_of(op) not in ELEMENTWISE_OPS and not is_cast(op):
+    model = model_named(name_of(op))
+    is_elementwise = isinstance(model.run, OnNumbers) or model.is_elementwise
+    if not (is_elementwise and model.bits is not Bits.ROUNDED) and not is_cast(op):
         return False
     if isinstance(op, DequantizeBiasOp) and op.axis is not None:
         return False

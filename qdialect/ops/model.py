@@ -24,7 +24,7 @@ from xdsl.ir import Operation
 
 if TYPE_CHECKING:
     # A fold needs few of these modules.
-    from qdialect.check.interpreters.reference.registry import NamedRun
+    from qdialect.check.interpreters.elements import NamedRun
     from qdialect.ops.along_axis import Reader as ReadAlongAxis
     from qdialect.ops.computed_integers import IntegerFunction
     from qdialect.ops.models import CastReads, DialectTraits, RunTimeShape, ShapeOpModel
@@ -68,6 +68,19 @@ class OnElements(NamedTuple):
 
     broadcasts: bool = False
     """Whether operands may have axes of length 1 in the place of longer ones."""
+
+
+class OnNumbers(NamedTuple):
+    """
+    A function of the numbers of the elements of all operands, which are of any kind.
+
+    It is imported when an op is first run. Truth values are integers of one bit.
+    """
+
+    function: str
+
+    is_unsigned: bool = False
+    """Whether integers are read as unsigned; otherwise as signed."""
 
 
 class Carrier(NamedTuple):
@@ -183,8 +196,21 @@ class OpModel:
     positions: Callable[[Operation], Positions] | None = None
     """Reads the operands whose elements say where the op reads or writes."""
 
-    run: NamedRun | OnElements | str | None = None
+    run: NamedRun | OnElements | OnNumbers | str | None = None
     """Computes the results from arrays: a function, or `module:function`, imported at the run."""
+
+    runs_on_codes: bool = False
+    """Whether `run` takes quantized operands too, as their storage integers."""
+
+    is_elementwise: bool = False
+    """Whether `run` computes each element from the elements of operands at its position only."""
+
+    identity: float | None = None
+    """
+    The identity of a function of two elements that reductions apply in any order.
+
+    An infinity is the least or the greatest integer for integers.
+    """
 
     @property
     def reads_elements(self) -> bool:

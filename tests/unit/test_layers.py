@@ -34,6 +34,11 @@ FLOORS = (
     "universe",
     "opt",
     "check.interpreters",
+    "dialects.arith.runs",
+    "dialects.linalg.runs",
+    "dialects.stablehlo.runs",
+    "dialects.tensor.runs",
+    "dialects.tm_tensor.runs",
     "dialects.tosa.runs",
     "check",
     "ptq.schemes",
@@ -175,7 +180,7 @@ OP_NAMES_ELSEWHERE = 159
 def test_op_names_stand_in_the_place_of_their_dialect() -> None:
     """There, what is known of an op is a field of its model."""
     names = "|".join(DIALECTS.split())
-    place = re.compile(rf"dialects/.*|check/interpreters/reference/(?:{names})\.py")
+    place = re.compile(r"dialects/.*")
     op_name = re.compile(rf"(?:{names})\.[A-Za-z_][\w.]*")
     count = 0
     for path in ROOT.rglob("*.py"):

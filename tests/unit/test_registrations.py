@@ -4,7 +4,7 @@ from registrations import taken_back
 from xdsl.dialects.builtin import UnregisteredOp, i8
 from xdsl.ir import Operation
 
-from qdialect.check.interpreters.reference.registry import find_run, named_run
+from qdialect.check.interpreters.elements import find_run
 from qdialect.ops.interface import (
     is_cast,
     is_known_dialect,
@@ -43,9 +43,9 @@ def test_what_is_registered_is_taken_back() -> None:
             "layer": OpModel(product=Contraction.of("nc,cf->nf")),
             "rule": OpModel(rule=own()),
             "left": OpModel(stays_float="of a test"),
+            "run": OpModel(run=lambda interpreter, op, args: args),
         }
         register_models(OpModels("forgotten", models))
-        named_run("forgotten.run", is_rounded=False)(lambda interpreter, op, args: args)
         assert all(known())
     assert not any(known())
     # What comes with the package stays.

@@ -6,16 +6,19 @@ seed; `dealt_arguments` makes sets of arguments that cover the values of their t
 `QuantFunctions` implements the quant dialect for xDSL's own interpreter. See docs/semantics.md.
 """
 
-from qdialect.check.interpreters.dealt_values import DealtArguments, dealt_arguments
-from qdialect.check.interpreters.interesting_numbers import interesting_numbers
+from qdialect.check.interpreters.arguments import (
+    DealtArguments,
+    dealt_arguments,
+    interesting_numbers,
+    random_arguments,
+)
 from qdialect.check.interpreters.interpreter import (
     ModuleInterpreter,
     OpInterpretationError,
+    QuantFunctions,
     find_function,
     run_function,
 )
-from qdialect.check.interpreters.quant import QuantFunctions
-from qdialect.check.interpreters.random_values import random_arguments
 from qdialect.check.interpreters.values import TypedArray
 
 __all__ = [

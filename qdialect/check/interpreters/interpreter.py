@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from operator import index
 from typing import Any, Final, cast
 
+import numpy as np
 from typing_extensions import override
 from xdsl.context import Context
+from xdsl.dialects import cf, scf
 from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.interpreter import (
@@ -16,39 +20,47 @@ from xdsl.interpreter import (
     PythonValues,
     ReturnedValues,
     TerminatorValue,
+    impl,
+    register_impls,
 )
+from xdsl.interpreters.cf import CfFunctions
 from xdsl.interpreters.func import FuncFunctions
+from xdsl.interpreters.scf import ScfFunctions
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import SymbolTable
 from xdsl.utils.exceptions import InterpretationError, VerifyException
 from xdsl.utils.scoped_dict import ScopedDict
 
 from qdialect.algebra.movement import MovementError
-from qdialect.check.interpreters.arith import ArithFunctions
-from qdialect.check.interpreters.control_flow import BranchFunctions, ControlFlowFunctions
-from qdialect.check.interpreters.movements import run_known_op
-from qdialect.check.interpreters.reference.registry import (
-    find_run,
-    is_quantized,
-    run_named_op,
+from qdialect.check.interpreters.elements import NamedRun, find_run, run_cast
+from qdialect.check.interpreters.movements import run_arithmetic, run_constant, run_shape_op
+from qdialect.check.interpreters.values import (
+    ELEMENTS_PER_STEP,
+    PRODUCTS_PER_STEP,
+    TypedArray,
+    operands_of,
+    value_of,
+    work_spent_by,
 )
-from qdialect.check.interpreters.tensor import TensorFunctions
-from qdialect.check.interpreters.values import TypedArray, value_of
-from qdialect.check.interpreters.work import ELEMENTS_PER_STEP, PRODUCTS_PER_STEP, work_spent_by
+from qdialect.dialects.quant import Quant
+from qdialect.dialects.quant.storage import StoredType
 from qdialect.ir.errors import describe
 from qdialect.ir.names import symbols_of
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ir.xdsl_private import InterpreterHooks, implementations_of, scope_of, set_scope
+from qdialect.ops.elementwise import is_arithmetic
 from qdialect.ops.interface import (
     Refusal,
     RefusalCode,
+    elements_attribute_of,
     is_cast,
+    is_list,
     model_of,
     models_of,
     name_of,
 )
-from qdialect.ops.model import Bits, bits_of, model_named
+from qdialect.ops.model import Bits, OpModel, bits_of, model_named
 from qdialect.support.memory import MemoryLimitError, memory_budget
 
 
@@ -67,14 +79,41 @@ The default maximum number of steps of a run: some seconds. An op is a step, and
 """
 
 
+@register_impls
+class ControlFlowFunctions(ScfFunctions):
+    """xDSL's functions, which also accept scalar `TypedArray`s in place of Python's numbers."""
+
+    @impl(scf.IndexSwitchOp)
+    def run_switch(
+        self, interpreter: Interpreter, op: scf.IndexSwitchOp, args: PythonValues
+    ) -> PythonValues:
+        """xDSL's own function compares the array with each case, and finds none equal."""
+        regions = dict(zip(op.cases.get_values(), op.case_regions, strict=True))
+        return interpreter.run_ssacfg_region(regions.get(index(args[0]), op.default_region), ())
+
+
+@register_impls
+class BranchFunctions(CfFunctions):
+    """xDSL's functions, and assertions."""
+
+    @impl(cf.AssertOp)
+    def run_assert(
+        self, interpreter: Interpreter, op: cf.AssertOp, args: PythonValues
+    ) -> PythonValues:
+        """Raise an error if the condition is false at any position."""
+        (condition,) = operands_of(op, args)
+        if not condition.elements.all():
+            raise InterpretationError(f"its condition is false: {op.msg.data}")
+        return ()
+
+
 class ModuleInterpreter(InterpreterHooks, Interpreter):
     """
     Runs a module on `TypedArray`s.
 
-    Shape ops, casts and constants of all dialects are run by their models in the shape-op
-    interface, and ops of float models by `qdialect.check.interpreters.reference`, even if their
-    dialect is not registered. Ops of arith and tensor, calls and control flow are run by
-    functions; add others with `register_implementations`.
+    Ops of all dialects are run by their models, even if their dialect is not registered: by the
+    function in the model, or as the shape op, cast, constant or arithmetic that it says the op is.
+    Calls and control flow are run by xDSL's functions; add others with `register_implementations`.
     OpInterpretationError is raised for an op that cannot be run (xDSL would print the whole
     module into its error), for the op after `max_steps`, and for an op whose result exceeds the
     memory budget.
@@ -93,8 +132,6 @@ class ModuleInterpreter(InterpreterHooks, Interpreter):
             FuncFunctions(),
             ControlFlowFunctions(),
             BranchFunctions(),
-            ArithFunctions(),
-            TensorFunctions(),
         ):
             self.register_implementations(functions)
 
@@ -203,18 +240,57 @@ class ModuleInterpreter(InterpreterHooks, Interpreter):
         if (found := self._functions.get(name_of(op))) is not None:
             functions, run = found
             return cast(OpImplResult, run(functions, self, op, inputs))
-        if model_named(name_of(op)).yields:
+        model, named = model_named(name_of(op)), find_run(name_of(op))
+        if model.yields:
             return OpImplResult((), ReturnedValues(inputs))
-        named = find_run(name_of(op))
+        is_moved = is_cast(op) or model_of(op) is not None
         # The models say how casts and shape ops act on quantized values.
-        if named is not None and is_quantized(op) and (is_cast(op) or model_of(op) is not None):
-            named = None
-        if named is not None:
-            return OpImplResult(run_named_op(self, op, inputs, named), None)
+        if named is not None and (model.runs_on_codes or not (is_moved and _is_quantized(op))):
+            return OpImplResult(self._named(op, inputs, named, model), None)
         known = run_known_op(self, op, inputs, self._resources)
         if known is None:
             raise InterpretationError("it has no implementation")
         return OpImplResult((known,), None)
+
+    def _named(
+        self, op: Operation, inputs: PythonValues, run: NamedRun, model: OpModel
+    ) -> tuple[TypedArray, ...]:
+        if _is_quantized(op) and not model.runs_on_codes:
+            raise InterpretationError("quantized values are not supported")
+        with np.errstate(all="ignore"):
+            results = tuple(run(self, op, operands_of(op, inputs)))
+        if len(results) != len(op.results):
+            raise InterpretationError(f"it has {len(op.results)} results, not {len(results)}")
+        return results
+
+
+def _is_quantized(op: Operation) -> bool:
+    """Whether an op has operands or results that are held as storage integers."""
+    types = (element_type_or_self(value.type) for value in (*op.operands, *op.results))
+    return any(isinstance(type, StoredType) for type in types)
+
+
+def run_known_op(
+    interpreter: Interpreter, op: Operation, args: Sequence[Any], resources: ResourceBlobs
+) -> TypedArray | tuple[TypedArray, ...] | None:
+    """
+    The result of an op that the shape-op interface has a model for; None for other ops.
+
+    A list is a tuple of its elements.
+
+    Raises InterpretationError, Refusal, MovementError and VerifyException.
+    """
+    if is_list(op):
+        return tuple(operands_of(op, args))
+    if (model := model_of(op)) is not None:
+        return run_shape_op(interpreter, op, model, args)
+    if is_cast(op):
+        return run_cast(op, args)
+    if (name := elements_attribute_of(op)) is not None:
+        return run_constant(op, name, resources)
+    if is_arithmetic(op):
+        return run_arithmetic(op, args)
+    return None
 
 
 def is_rounded(op: Operation) -> bool:
@@ -223,10 +299,7 @@ def is_rounded(op: Operation) -> bool:
 
     The order of a sum is the compiler's, and so are the last digits of functions such as exp.
     """
-    name = name_of(op)
-    # The functions that run ops say which of them are.
-    find_run(name)
-    return bits_of(op, name) is Bits.ROUNDED
+    return bits_of(op, name_of(op)) is Bits.ROUNDED
 
 
 _LastUses = dict[Operation | None, list[SSAValue]]
@@ -271,7 +344,7 @@ def run_function(
 
     `context` is the one that the module was parsed in; it is needed if constants refer to
     resources. A run takes at most `max_steps` steps (see `DEFAULT_MAX_STEPS`), and its values
-    count toward `qdialect.support.memory`. Raises InterpretationError if there is no such
+    count toward `qdialect.support.memory_budget`. Raises InterpretationError if there is no such
     function or the arguments do not match its type, and OpInterpretationError for an op that
     cannot be run.
     """
@@ -301,3 +374,30 @@ def _check_arguments(function: FuncOp, arguments: Sequence[TypedArray]) -> None:
         except InterpretationError as error:
             reason = str(error)
         raise OpInterpretationError(function, f"'{name}' argument #{number}: {reason}")
+
+
+@dataclass
+class QuantFunctions(InterpreterFunctions):
+    """
+    All ops of the quant dialect on `TypedArray`s, for xDSL's own interpreter.
+
+    docs/semantics.md defines their meaning. They raise InterpretationError, Refusal, MovementError
+    and VerifyException with the reason, but without a location.
+    """
+
+    resources: ResourceBlobs = field(default=ResourceBlobs(None))
+    """The resources that constants refer to."""
+
+
+def _run_quant(
+    functions: QuantFunctions, interpreter: Interpreter, op: Operation, args: PythonValues
+) -> PythonValues:
+    result = run_known_op(interpreter, op, args, functions.resources)
+    if result is None:
+        raise InterpretationError(f"'{op.name}' is not supported")
+    return (result,)
+
+
+for _op in Quant.operations:
+    setattr(QuantFunctions, f"run_{_op.name.replace('.', '_')}", impl(_op)(_run_quant))
+register_impls(QuantFunctions)

@@ -11,7 +11,6 @@ from typing import Any, Final, cast
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
-    AnyFloat,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
@@ -20,7 +19,6 @@ from xdsl.dialects.builtin import (
     IntegerType,
     TensorType,
     UnregisteredAttr,
-    f64,
     i64,
 )
 from xdsl.interpreter import Interpreter
@@ -50,73 +48,36 @@ from qdialect.algebra.padding import (
 )
 from qdialect.algebra.parameters import QuantizationParameters
 from qdialect.algebra.views import ArrayView, Splat
-from qdialect.check.interpreters.memory import (
+from qdialect.check.interpreters.values import (
     MIN_COUNTED,
+    TypedArray,
     allocated,
+    computed,
+    reinterpreted,
     require_possible,
     temporary_memory,
+    value_of,
     without_repeats,
 )
-from qdialect.check.interpreters.values import (
-    TypedArray,
-    computed,
-    dequantized,
-    elements_of_bits,
-    operands_of,
-    quantized,
-    reinterpreted,
-    unsigned,
-    value_of,
-)
-from qdialect.dialects.quant.casts import DequantizeBiasOp, rounding_of
 from qdialect.dialects.quant.shape_ops import ShapeOp
 from qdialect.dialects.quant.storage import StoredType
 from qdialect.dialects.quant.types import UniformQuantizedType, uniform_tensor
 from qdialect.dialects.quant.verification import verify_movement, with_lengths_of_slots
 from qdialect.ir.elements import element_dtype, in_width
 from qdialect.ir.resources import ResourceBlobs
-from qdialect.ir.value_types import element_type_or_self, shape_of
+from qdialect.ir.value_types import shape_of
 from qdialect.ops.attributes import as_integers, held_elements, integers_in_list, items_of
-from qdialect.ops.elementwise import is_arithmetic, read_elementwise
+from qdialect.ops.elementwise import read_elementwise
 from qdialect.ops.interface import (
     Refusal,
     RefusalCode,
-    cast_reads,
-    elements_attribute_of,
     find_attribute,
-    is_cast,
     is_list,
-    model_of,
     op_model,
-    reads_unsigned,
 )
-from qdialect.ops.models import CastReads, Movements, ShapeOpModel
+from qdialect.ops.models import Movements, ShapeOpModel
 from qdialect.ops.reading import Constants
 from qdialect.ops.term_values import values_of
-from qdialect.support.float_format import FLOAT_FORMATS
-
-
-def run_known_op(
-    interpreter: Interpreter, op: Operation, args: Sequence[Any], resources: ResourceBlobs
-) -> TypedArray | tuple[TypedArray, ...] | None:
-    """
-    The result of an op that the shape-op interface has a model for; None for other ops.
-
-    A list is a tuple of its elements.
-
-    Raises InterpretationError, Refusal, MovementError and VerifyException.
-    """
-    if is_list(op):
-        return tuple(operands_of(op, args))
-    if (model := model_of(op)) is not None:
-        return run_shape_op(interpreter, op, model, args)
-    if is_cast(op):
-        return run_cast(op, args)
-    if (name := elements_attribute_of(op)) is not None:
-        return run_constant(op, name, resources)
-    if is_arithmetic(op):
-        return run_arithmetic(op, args)
-    return None
 
 
 def run_arithmetic(op: Operation, args: Sequence[Any]) -> TypedArray:
@@ -172,63 +133,6 @@ def run_constant(op: Operation, name: str, resources: ResourceBlobs) -> TypedArr
     # A `!tosa.shape` is not a tensor.
     is_tensor = isinstance(declared, TensorType)
     return reinterpreted(value, cast(Attribute, declared)) if is_tensor else value
-
-
-def run_cast(op: Operation, args: Sequence[Any]) -> TypedArray:
-    """
-    The result of a cast of any dialect.
-
-    Raises InterpretationError if the types do not determine it.
-    """
-    operand, declared = value_of(args[0], op.operands[0].type), op.results[0].type
-    if isinstance(op, DequantizeBiasOp):
-        return run_bias(op, operand)
-    source, result = operand.element_type, element_type_or_self(declared)
-    match source, result:
-        case UniformQuantizedType(), UniformQuantizedType():
-            real = TensorType(source.expressed_type, operand.shape)
-            return quantized(dequantized(operand, real), declared, rounding_of(op))
-        case (StoredType(), IntegerType()) | (IntegerType(), StoredType()) if (
-            not (reads := cast_reads(op)) or CastReads.BITS in reads
-        ):
-            return reinterpreted(operand, declared)
-        case StoredType(), _ if isinstance(result, AnyFloat):
-            return dequantized(operand, declared)
-        case _, StoredType() if isinstance(source, AnyFloat):
-            return quantized(operand, declared)
-        case IntegerType(), IntegerType() if result.bitwidth == 1:
-            return computed(_is_not_zero, [operand], declared)
-        case IntegerType(), _ if isinstance(result, IntegerType | AnyFloat):
-            is_unsigned = source.bitwidth == 1 or reads_unsigned(op)
-            return computed(unsigned if is_unsigned else _numbers, [operand], declared)
-        case _ if isinstance(source, AnyFloat) and isinstance(result, AnyFloat):
-            return computed(_numbers, [operand], declared)
-        case _:
-            raise InterpretationError(f"no cast from '{source}' to '{result}' is defined")
-
-
-def run_bias(op: DequantizeBiasOp, codes: TypedArray) -> TypedArray:
-    """The result of a bias: products in double, rounded once more. Raises Refusal."""
-    scales, axis = op.scales_of_elements
-    if axis is not None:
-        # The axes of a batch are before those of the declared type.
-        last = len(shape_of(op.input.type) or ()) - 1
-        scales = scales.reshape(-1, *(1,) * (last - axis))
-    bits = FLOAT_FORMATS[f64.name].encode(np.broadcast_to(scales, codes.shape))
-    of_elements = TypedArray.of(elements_of_bits(bits, f64), TensorType(f64, codes.shape))
-
-    def multiply(codes: TypedArray, scales: TypedArray) -> NDArray[np.float64]:
-        return codes.numbers.astype(np.float64) * scales.numbers
-
-    return computed(multiply, [codes, of_elements], op.result.type)
-
-
-def _numbers(value: TypedArray) -> NDArray[Any]:
-    return value.numbers
-
-
-def _is_not_zero(value: TypedArray) -> NDArray[Any]:
-    return value.numbers != 0
 
 
 def run_shape_op(

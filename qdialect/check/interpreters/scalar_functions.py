@@ -45,7 +45,7 @@ def _unless_nan(one: Numbers, other: Numbers, result: Numbers) -> Numbers:
     return np.where(np.isnan(one), other, np.where(np.isnan(other), one, result))
 
 
-def clamped(numbers: Numbers, least: Numbers, greatest: Numbers) -> Numbers:
+def clamped(least: Numbers, numbers: Numbers, greatest: Numbers) -> Numbers:
     """`numbers` within bounds; NaN stays NaN."""
     return smaller(larger(numbers, least), greatest)
 
@@ -59,9 +59,24 @@ def quotient(one: Numbers, other: Numbers) -> Numbers:
 
 def remainder(one: Numbers, other: Numbers) -> Numbers:
     """The remainder of integers, with the sign of `one`. Raises InterpretationError as above."""
-    if not np.all(other):
+    return np.fmod(one, _nonzero(other))
+
+
+def _nonzero(numbers: Numbers) -> Numbers:
+    if not np.all(numbers):
         raise InterpretationError("the result is undefined: division by zero")
-    return np.fmod(one, other)
+    return numbers
+
+
+def floor_quotient(one: Numbers, other: Numbers) -> Numbers:
+    """The quotient of integers, rounded down. Raises InterpretationError as above."""
+    return one // _nonzero(other)
+
+
+def ceiling_quotient(one: Numbers, other: Numbers) -> Numbers:
+    """The quotient of integers, rounded up. Raises InterpretationError as above."""
+    down = one // _nonzero(other)
+    return down + (down * other != one)
 
 
 def reciprocal(numbers: Numbers) -> Numbers:
@@ -110,6 +125,21 @@ def erf(numbers: Numbers) -> Numbers:
 def erfc(numbers: Numbers) -> Numbers:
     """1 - erf(x), without its cancellation."""
     return np.asarray(np.frompyfunc(math.erfc, 1, 1)(numbers), np.float64)
+
+
+def same(numbers: Numbers) -> Numbers:
+    """The number itself."""
+    return numbers
+
+
+def power(base: Numbers, exponent: Numbers) -> Numbers:
+    """The power of a float; the exponent may be an integer."""
+    return np.power(base, exponent.astype(np.float64))
+
+
+def multiply_add(one: Numbers, other: Numbers, added: Numbers) -> Numbers:
+    """The sum of a product, which is rounded as well."""
+    return one * other + added
 
 
 def total_order(numbers: Numbers) -> Numbers:

@@ -1,6 +1,8 @@
 """
 The ops of arith, on tensors and in bodies of other ops.
 
+Runs compute floats in double and round once, which is correctly rounded for formats of at most half
+the precision of double, and for double itself. A computed NaN has neither a sign nor a payload.
 https://mlir.llvm.org/docs/Dialects/ArithOps/.
 """
 
@@ -9,6 +11,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from functools import partial
+from math import inf, nan
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,7 +24,7 @@ from qdialect.ops.attributes import integer_of
 from qdialect.ops.computed_integers import Integers
 from qdialect.ops.elementwise import same_shape, unbroadcast
 from qdialect.ops.interface import Refusal, RefusalCode, find_attribute, name_of
-from qdialect.ops.model import Bits, OnElements, OpModel, OpModels
+from qdialect.ops.model import Bits, OnElements, OnNumbers, OpModel, OpModels
 from qdialect.ops.models import Operands
 from qdialect.ops.rules import conversion, own, shared
 from qdialect.ops.terms import Apply, Arithmetic, Elementwise, Term
@@ -121,33 +124,80 @@ _exact = partial(OpModel, bits=Bits.EXACT)
 _undefined = partial(OpModel, bits=Bits.UNDEFINED)
 _term: Final = unbroadcast(_read)
 
+
+def _run(function: str) -> str:
+    return f"qdialect.dialects.arith.runs:{function}"
+
+
+def _scalar(function: str) -> str:
+    return f"qdialect.check.interpreters.scalar_functions:{function}"
+
+
+_bits = partial(OnNumbers, is_unsigned=True)
+_SAME = _scalar("same")
+
 MODELS = OpModels(
     "arith",
     {
         "constant": _exact(constant="value"),
-        "addi": _exact(term=_term, integers="numpy:add"),
-        "subi": _exact(term=_term, integers="numpy:subtract"),
-        "muli": _exact(term=_term, integers="numpy:multiply"),
-        "andi": _exact(integers="numpy:bitwise_and"),
-        "ori": _exact(integers="numpy:bitwise_or"),
-        "xori": _exact(integers="numpy:bitwise_xor"),
-        "minsi": _exact(integers="numpy:minimum"),
-        "maxsi": _exact(integers="numpy:maximum"),
-        "trunci": _exact(integers=lambda op, values: values[0]),
-        "extsi": _exact(term=_term, integers=_signed),
-        "extui": _exact(term=_term, integers=_unsigned),
-        "index_cast": _exact(integers=_signed),
-        "index_castui": _exact(integers=_unsigned),
-        "cmpi": _exact(integers=_compare),
-        "addui_extended maxui minui mulsi_extended mului_extended": _exact(),
-        "ceildivsi ceildivui divsi divui floordivsi remsi remui shli shrsi shrui": _undefined(),
-        "fptosi fptoui": _undefined(rule=own()),
-        "addf mulf sitofp subf uitofp": _exact(term=_term, rule=own()),
-        "cmpf divf maximumf maxnumf minimumf minnumf negf": _exact(rule=own()),
+        # Integers
+        "addi": _exact(term=_term, integers="numpy:add", run=_bits("numpy:add"), identity=0),
+        "subi": _exact(term=_term, integers="numpy:subtract", run=_bits("numpy:subtract")),
+        "muli": _exact(
+            term=_term, integers="numpy:multiply", run=_bits("numpy:multiply"), identity=1
+        ),
+        "andi": _exact(integers="numpy:bitwise_and", run=_bits("numpy:bitwise_and"), identity=-1),
+        "ori": _exact(integers="numpy:bitwise_or", run=_bits("numpy:bitwise_or"), identity=0),
+        "xori": _exact(integers="numpy:bitwise_xor", run=_bits("numpy:bitwise_xor")),
+        "maxsi": _exact(integers="numpy:maximum", run=OnNumbers("numpy:maximum"), identity=-inf),
+        "minsi": _exact(integers="numpy:minimum", run=OnNumbers("numpy:minimum"), identity=inf),
+        "maxui": _exact(run=_bits("numpy:maximum")),
+        "minui": _exact(run=_bits("numpy:minimum")),
+        "cmpi": _exact(integers=_compare, run=_run("compare_integers"), is_elementwise=True),
+        "addui_extended mulsi_extended mului_extended": _exact(),
+        "divsi": _undefined(run=OnNumbers(_scalar("quotient"))),
+        "divui": _undefined(run=_bits(_scalar("quotient"))),
+        "floordivsi": _undefined(run=OnNumbers(_scalar("floor_quotient"))),
+        "ceildivsi": _undefined(run=OnNumbers(_scalar("ceiling_quotient"))),
+        "ceildivui": _undefined(run=_bits(_scalar("ceiling_quotient"))),
+        "remsi": _undefined(run=OnNumbers(_scalar("remainder"))),
+        "remui": _undefined(run=_bits(_scalar("remainder"))),
+        "shli shrsi shrui": _undefined(run=_run("shift"), is_elementwise=True),
+        # Floats
+        "addf": _exact(term=_term, rule=own(), run=OnNumbers("numpy:add"), identity=-0.0),
+        "subf": _exact(term=_term, rule=own(), run=OnNumbers("numpy:subtract")),
+        "mulf": _exact(term=_term, rule=own(), run=OnNumbers("numpy:multiply"), identity=1),
+        "divf": _exact(rule=own(), run=OnNumbers("numpy:divide")),
         "remf": _exact(rule=own(), run=OnElements("numpy:fmod", arity=2)),
-        "extf truncf": _exact(term=_term, rule=conversion),
-        "select": _exact(integers="numpy:where", rule=shared(1, 2, keeps_places=True)),
-        "bitcast": _exact(stays_float="it reads bits, not numbers"),
+        "negf": _exact(rule=own(), run=OnNumbers("numpy:negative")),
+        "maximumf": _exact(rule=own(), run=OnNumbers(_scalar("larger")), identity=-inf),
+        "minimumf": _exact(rule=own(), run=OnNumbers(_scalar("smaller")), identity=inf),
+        "maxnumf": _exact(rule=own(), run=OnNumbers(_scalar("larger_number")), identity=nan),
+        "minnumf": _exact(rule=own(), run=OnNumbers(_scalar("smaller_number")), identity=nan),
+        "cmpf": _exact(rule=own(), run=_run("compare_floats"), is_elementwise=True),
+        # Conversions
+        "extsi": _exact(term=_term, integers=_signed, run=OnNumbers(_SAME)),
+        "extui": _exact(term=_term, integers=_unsigned, run=_bits(_SAME)),
+        "index_cast": _exact(integers=_signed, run=OnNumbers(_SAME)),
+        "index_castui": _exact(integers=_unsigned),
+        "trunci": _exact(integers=lambda op, values: values[0], run=_bits(_SAME)),
+        "extf truncf": _exact(term=_term, rule=conversion, run=OnNumbers(_SAME)),
+        "sitofp": _exact(term=_term, rule=own(), run=OnNumbers(_SAME)),
+        "uitofp": _exact(term=_term, rule=own(), run=_bits(_SAME)),
+        "fptosi fptoui": _undefined(rule=own(), run=_run("truncate"), is_elementwise=True),
+        "bitcast": _exact(
+            stays_float="it reads bits, not numbers",
+            run=_run("bitcast"),
+            runs_on_codes=True,
+            is_elementwise=True,
+        ),
+        "select": _exact(
+            integers="numpy:where",
+            rule=shared(1, 2, keeps_places=True),
+            run=_run("select"),
+            runs_on_codes=True,
+            is_elementwise=True,
+        ),
         "scaling_extf scaling_truncf": OpModel(stays_float="it has scales of its own"),
     },
 )

@@ -20,7 +20,7 @@ from qdialect.algebra.movement import Shape
 from qdialect.dialects.linalg import generic
 from qdialect.ops.attributes import attribute_of
 from qdialect.ops.interface import Refusal, RefusalCode, find_attribute, name_of
-from qdialect.ops.model import Bits, OpModel, OpModels
+from qdialect.ops.model import Bits, OnElements, OpModel, OpModels
 from qdialect.ops.models import RunTimeOperands
 from qdialect.ops.products import (
     Contraction,
@@ -46,17 +46,8 @@ _NAMED: Final = {
 """The equations of named ops, unless they have indexing maps."""
 
 _FIXED: Final = {
-    "matmul_transpose_a": "km,kn->mn",
-    "matmul_transpose_b": "mk,nk->mn",
-    "batch_matmul_transpose_a": "bkm,bkn->bmn",
-    "batch_matmul_transpose_b": "bmk,bnk->bmn",
     "batch_reduce_matmul": "bmk,bkn->mn",
-    "mmt4d": "mkac,nkbc->mnab",
-    "batch_mmt4d": "zmkac,znkbc->zmnab",
     "dot": "k,k->",
-    "conv_1d": "*,w->*",
-    "conv_2d": "**,hw->**",
-    "conv_3d": "***,dhw->***",
     "matvec": "mk,k->m",
     "vecmat": "k,kn->n",
     "batch_matvec": "bmk,bk->bm",
@@ -82,6 +73,19 @@ _FIXED: Final = {
     "depthwise_conv_3d_ncdhw_cdhw": "nc***,cdhw->nc***",
 }
 """The equations of ops without indexing maps."""
+
+_NOT_RUN: Final = {
+    "matmul_transpose_a": "km,kn->mn",
+    "matmul_transpose_b": "mk,nk->mn",
+    "batch_matmul_transpose_a": "bkm,bkn->bmn",
+    "batch_matmul_transpose_b": "bmk,bnk->bmn",
+    "mmt4d": "mkac,nkbc->mnab",
+    "batch_mmt4d": "zmkac,znkbc->zmnab",
+    "conv_1d": "*,w->*",
+    "conv_2d": "**,hw->**",
+    "conv_3d": "***,dhw->***",
+}
+"""Further ones, of which no run was compared with that of a compiler."""
 
 
 def _with_maps(op: Operation) -> Contraction:
@@ -179,15 +183,33 @@ def _shape_of_last(operands: RunTimeOperands) -> Shape:
 
 
 _exact = partial(OpModel, bits=Bits.EXACT)
+_rounded = partial(OpModel, bits=Bits.ROUNDED)
+_layer = partial(_rounded, windows=_windows, run="qdialect.check.interpreters.reductions:run_layer")
+_pair = partial(OnElements, arity=2)
+
+
+def _run(function: str) -> str:
+    return f"qdialect.dialects.linalg.runs:{function}"
+
+
+def _scalar(function: str) -> str:
+    return f"qdialect.check.interpreters.scalar_functions:{function}"
+
 
 MODELS = OpModels(
     "linalg",
     {
+        # Sums of products
         **{
-            name: OpModel(product=Contraction.of(equation, bias=2), windows=_windows)
+            name: _layer(product=Contraction.of(equation, bias=2))
             for name, equation in _FIXED.items()
         },
-        " ".join([*_NAMED, "contract"]): OpModel(product=_with_maps, windows=_windows),
+        **{
+            name: OpModel(product=Contraction.of(equation, bias=2), windows=_windows)
+            for name, equation in _NOT_RUN.items()
+        },
+        " ".join([*_NAMED, "contract"]): _layer(product=_with_maps),
+        # Bodies
         "generic": OpModel(
             maps_elements=True,
             movement=generic.moved,
@@ -198,15 +220,20 @@ MODELS = OpModels(
             windows=_windows,
             bits=_bits_of_generic,
             rule=generic.with_body,
+            run=_run("generic"),
+            runs_on_codes=True,
         ),
-        "elementwise": OpModel(rule=generic.elementwise),
-        "map": _exact(maps_elements=True, rule=generic.with_body),
-        "reduce": OpModel(rule=generic.with_body),
+        "map": _exact(maps_elements=True, rule=generic.with_body, run=_run("map_elements")),
+        "reduce": _rounded(rule=generic.with_body, run=_run("reduce")),
+        "index": _exact(run=_run("index")),
+        "yield": _exact(yields=True),
+        # Windows
         **{
-            f"pooling_{layout}_{kind}": OpModel(rule=_pool(kind, axes))
+            f"pooling_{layout}_{kind}": _rounded(rule=_pool(kind, axes), run=_run("pool"))
             for layout, (axes, kinds) in _POOLS.items()
             for kind in kinds.split()
         },
+        # Movements
         "broadcast": _exact(
             movement=generic.broadcast,
             run_time_shape=_shape_of_last,
@@ -219,20 +246,46 @@ MODELS = OpModels(
         ),
         "pack unpack": OpModel(rule=shared(0)),
         "copy": _exact(
-            rule=QuantizationRule(RuleKind.SHARED, (0,), is_homogeneous=True, keeps_places=True)
+            rule=QuantizationRule(RuleKind.SHARED, (0,), is_homogeneous=True, keeps_places=True),
+            run=OnElements(_scalar("same"), _scalar("same")),
         ),
-        "abs sqrt square": _exact(rule=own(0)),
-        "erf exp log reciprocal rsqrt": OpModel(rule=own(0)),
-        "negf": _exact(rule=own(0, function="neg")),
-        "add div max min mul sub": _exact(rule=own(0, 1)),
-        "div_unsigned": OpModel(rule=own(0, 1, function="div")),
-        "powf": OpModel(rule=own(0, 1, function="pow")),
-        "tanh": OpModel(rule=fixed("tanh", 0)),
+        "fill": _exact(
+            repeats=True,
+            stays_float="its result is a single number",
+            run=_run("fill"),
+            runs_on_codes=True,
+        ),
+        # Functions of elements
+        "elementwise": _rounded(rule=generic.elementwise, run=_run("elementwise")),
+        "abs": _exact(rule=own(0), run=OnElements("numpy:abs")),
+        "sqrt": _exact(rule=own(0), run=OnElements("numpy:sqrt")),
+        "square": _exact(rule=own(0), run=OnElements("numpy:square")),
+        "negf": _exact(rule=own(0, function="neg"), run=OnElements("numpy:negative")),
+        "ceil": _exact(rule=whole_number(0), run=OnElements("numpy:ceil")),
+        "floor": _exact(rule=whole_number(0), run=OnElements("numpy:floor")),
+        "round": _exact(
+            rule=whole_number(0), run=OnElements("qdialect.support.float_format:rounded_half_away")
+        ),
+        "erf": _rounded(rule=own(0), run=OnElements(_scalar("erf"))),
+        "exp": _rounded(rule=own(0), run=OnElements("numpy:exp")),
+        "log": _rounded(rule=own(0), run=OnElements("numpy:log")),
+        "reciprocal": _rounded(rule=own(0), run=OnElements(_scalar("reciprocal"))),
+        "rsqrt": _rounded(rule=own(0), run=OnElements(_scalar("reciprocal_root"))),
+        "tanh": _rounded(rule=fixed("tanh", 0), run=OnElements("numpy:tanh")),
         "softmax": OpModel(rule=fixed("softmax", 0)),
-        "ceil floor round": _exact(rule=whole_number(0)),
-        "select": _exact(rule=shared(1, 2, keeps_places=True)),
-        "index yield": _exact(),
-        "fill": _exact(repeats=True, stays_float="its result is a single number"),
+        "add": _exact(rule=own(0, 1), run=_pair("numpy:add", "numpy:add")),
+        "sub": _exact(rule=own(0, 1), run=_pair("numpy:subtract", "numpy:subtract")),
+        "mul": _exact(rule=own(0, 1), run=_pair("numpy:multiply", "numpy:multiply")),
+        "div": _exact(rule=own(0, 1), run=_pair("numpy:divide", _scalar("quotient"))),
+        "max": _exact(rule=own(0, 1), run=_pair(_scalar("larger"), _scalar("larger"))),
+        "min": _exact(rule=own(0, 1), run=_pair(_scalar("smaller"), _scalar("smaller"))),
+        "div_unsigned": OpModel(rule=own(0, 1, function="div")),
+        "powf": _rounded(rule=own(0, 1, function="pow"), run=_pair("numpy:power")),
+        "select": _exact(
+            rule=shared(1, 2, keeps_places=True),
+            run=OnElements("numpy:where", "numpy:where", arity=3),
+        ),
+        # Ops that stay in floats
         "fill_rng_2d": OpModel(stays_float="its result is random"),
         "winograd_filter_transform winograd_input_transform winograd_output_transform": OpModel(
             stays_float="it is part of a convolution"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache, partial
+from math import inf
 from string import ascii_letters
 from typing import Any, Final, cast
 
@@ -22,7 +23,7 @@ from qdialect.ops import positions
 from qdialect.ops.attributes import attribute_of, integer_of, integers_of, shape_in, shape_of
 from qdialect.ops.computed_integers import nonzero_as_true
 from qdialect.ops.interface import Refusal, RefusalCode, find_attribute
-from qdialect.ops.model import Bits, OpModel, OpModels
+from qdialect.ops.model import Bits, OnElements, OpModel, OpModels
 from qdialect.ops.models import CastReads, DialectTraits
 from qdialect.ops.products import (
     Contraction,
@@ -168,9 +169,22 @@ def _gather(op: Operation) -> Lookup:
 _exact = partial(OpModel, bits=Bits.EXACT)
 _undefined = partial(OpModel, bits=Bits.UNDEFINED)
 _undefined_on_integers = partial(OpModel, bits=Bits.UNDEFINED_ON_INTEGERS)
+_rounded = partial(OpModel, bits=Bits.ROUNDED)
+_layer = partial(_rounded, run="qdialect.check.interpreters.reductions:run_layer")
+_pair = partial(OnElements, arity=2)
+
+
+def _run(function: str) -> str:
+    return f"qdialect.dialects.stablehlo.runs:{function}"
+
+
+def _scalar(function: str) -> str:
+    return f"qdialect.check.interpreters.scalar_functions:{function}"
+
 
 _COMPLEX = "it has complex numbers"
 _REGIONS = "it runs regions, in which ops are quantized"
+_CUSTOM = "the function that it computes is defined by its implementation"
 
 MODELS = OpModels(
     "stablehlo",
@@ -209,68 +223,102 @@ MODELS = OpModels(
             product=_gather,
             positions=positions.slices,
             rule=shared(0),
+            run=_run("gather"),
         ),
         "dynamic_gather": OpModel(
             movement=movements.dynamic_gather, positions=positions.slices, rule=shared(0)
         ),
         "torch_index_select": OpModel(positions=positions.on_any_axis, rule=shared(0)),
-        "scatter": OpModel(rule=rules.scatter),
-        "sort": _exact(rule=rules.sort),
-        "optimization_barrier": _exact(rule=rules.optimization_barrier),
+        "scatter": _rounded(rule=rules.scatter, run=_run("scatter")),
+        "sort": _exact(rule=rules.sort, run=_run("sort")),
+        "optimization_barrier": _exact(rule=rules.optimization_barrier, run=_run("barrier")),
         # Sums of products
-        "dot": OpModel(product=_dot),
-        "dot_general": OpModel(product=_dot_general),
-        "convolution": OpModel(product=_convolution, windows=_windows),
+        "dot": _layer(product=_dot),
+        "dot_general": _layer(product=_dot_general),
+        "convolution": _layer(product=_convolution, windows=_windows),
         "dynamic_conv": OpModel(stays_float="its padding is known at run time only"),
         # Functions of elements
-        "abs is_finite reduce_precision sign sqrt": _exact(rule=own(0)),
-        "cbrt rsqrt tan log": OpModel(rule=own(0)),
-        "cosine": OpModel(rule=own(0, function="cos")),
-        "exponential": OpModel(rule=own(0, function="exp")),
-        "exponential_minus_one": OpModel(rule=own(0, function="expm1")),
-        "log_plus_one": OpModel(rule=own(0, function="log1p")),
-        "negate": _exact(rule=own(0, function="neg")),
-        "sine": OpModel(rule=own(0, function="sin")),
-        "logistic": OpModel(rule=fixed("logistic", 0)),
-        "tanh": OpModel(rule=fixed("tanh", 0)),
-        "ceil floor": _exact(rule=whole_number(0)),
-        "round_nearest_afz": _exact(rule=whole_number(0, function="round")),
-        "round_nearest_even": _exact(rule=whole_number(0, function="roundeven")),
+        "abs": _exact(rule=own(0), run=OnElements("numpy:abs", "numpy:abs")),
+        "is_finite": _exact(rule=own(0), run=OnElements("numpy:isfinite")),
+        "reduce_precision": _exact(rule=own(0), run=_run("reduce_precision")),
+        "sign": _exact(rule=own(0), run=OnElements(_scalar("sign"), "numpy:sign")),
+        "sqrt": _exact(rule=own(0), run=OnElements("numpy:sqrt")),
+        "cbrt": _rounded(rule=own(0), run=OnElements("numpy:cbrt")),
+        "rsqrt": _rounded(rule=own(0), run=OnElements(_scalar("reciprocal_root"))),
+        "tan": _rounded(rule=own(0), run=OnElements("numpy:tan")),
+        "log": _rounded(rule=own(0), run=OnElements("numpy:log")),
+        "cosine": _rounded(rule=own(0, function="cos"), run=OnElements("numpy:cos")),
+        "exponential": _rounded(rule=own(0, function="exp"), run=OnElements("numpy:exp")),
+        "exponential_minus_one": _rounded(
+            rule=own(0, function="expm1"), run=OnElements("numpy:expm1")
+        ),
+        "log_plus_one": _rounded(rule=own(0, function="log1p"), run=OnElements("numpy:log1p")),
+        "negate": _exact(
+            rule=own(0, function="neg"), run=OnElements("numpy:negative", "numpy:negative")
+        ),
+        "sine": _rounded(rule=own(0, function="sin"), run=OnElements("numpy:sin")),
+        "logistic": _rounded(rule=fixed("logistic", 0), run=OnElements(_scalar("logistic"))),
+        "tanh": _rounded(rule=fixed("tanh", 0), run=OnElements("numpy:tanh")),
+        "ceil": _exact(rule=whole_number(0), run=OnElements("numpy:ceil")),
+        "floor": _exact(rule=whole_number(0), run=OnElements("numpy:floor")),
+        "round_nearest_afz": _exact(
+            rule=whole_number(0, function="round"),
+            run=OnElements("qdialect.support.float_format:rounded_half_away"),
+        ),
+        "round_nearest_even": _exact(
+            rule=whole_number(0, function="roundeven"), run=OnElements("numpy:rint")
+        ),
         "add": _exact(
             term=movements.arithmetic(Arithmetic.ADD),
             # The sum of truth values is their disjunction.
             integers=lambda op, values: nonzero_as_true(op, values[0] + values[1]),
             rule=own(0, 1),
+            run=_pair("numpy:add", "numpy:add", "numpy:logical_or"),
+            identity=-0.0,
         ),
-        "compare": _exact(integers=movements.compare, rule=own(0, 1)),
-        "atan2": OpModel(rule=own(0, 1)),
-        "divide": _undefined_on_integers(rule=own(0, 1, function="div")),
+        "compare": _exact(integers=movements.compare, rule=own(0, 1), run=_run("compare")),
+        "atan2": _rounded(rule=own(0, 1), run=_pair("numpy:arctan2")),
+        "divide": _undefined_on_integers(
+            rule=own(0, 1, function="div"), run=_pair("numpy:divide", _scalar("quotient"))
+        ),
         "maximum": _exact(
             integers="numpy:maximum",
             rule=own(0, 1, function="max"),
+            run=_pair(_scalar("larger"), _scalar("larger"), "numpy:logical_or"),
+            identity=-inf,
         ),
         "minimum": _exact(
             integers="numpy:minimum",
             rule=own(0, 1, function="min"),
+            run=_pair(_scalar("smaller"), _scalar("smaller"), "numpy:logical_and"),
+            identity=inf,
         ),
         "multiply": _exact(
             term=movements.arithmetic(Arithmetic.MULTIPLY),
             integers="numpy:multiply",
             rule=own(0, 1, function="mul"),
+            run=_pair("numpy:multiply", "numpy:multiply", "numpy:logical_and"),
+            identity=1,
         ),
-        "power": OpModel(rule=own(0, 1, function="pow")),
-        "remainder": _undefined_on_integers(rule=own(0, 1, function="rem")),
+        "power": _rounded(rule=own(0, 1, function="pow"), run=_pair("numpy:power")),
+        "remainder": _undefined_on_integers(
+            rule=own(0, 1, function="rem"), run=_pair("numpy:fmod", _scalar("remainder"))
+        ),
         "subtract": _exact(
             term=movements.arithmetic(Arithmetic.SUBTRACT),
             integers="numpy:subtract",
             rule=own(0, 1, function="sub"),
+            run=_pair("numpy:subtract", "numpy:subtract"),
         ),
-        "clamp": _exact(rule=rules.clamp),
+        "clamp": _exact(
+            rule=rules.clamp, run=OnElements(_scalar("clamped"), _scalar("clamped"), arity=3)
+        ),
         "convert": _exact(
             cast=CastReads.CONVERTED,
             term=movements.CONVERSION,
             integers=lambda op, values: nonzero_as_true(op, values[0]),
             rule=conversion,
+            run=_run("convert"),
         ),
         "uniform_quantize": OpModel(cast=CastReads.CODES),
         "uniform_dequantize": OpModel(cast=CastReads.NUMBERS),
@@ -278,18 +326,25 @@ MODELS = OpModels(
         "select": _exact(
             integers="numpy:where",
             rule=shared(1, 2, keeps_places=True),
+            run=OnElements("numpy:where", "numpy:where", "numpy:where", arity=3),
         ),
         "constant": _exact(constant="value"),
-        "dynamic_iota iota": _exact(integers=movements.iota),
-        "and count_leading_zeros not or popcnt xor": _exact(),
-        "shift_left shift_right_arithmetic shift_right_logical": _undefined(),
+        "iota": _exact(integers=movements.iota, run=_run("iota")),
+        "dynamic_iota": _exact(integers=movements.iota, run=_run("dynamic_iota")),
+        "and": _exact(run=_pair("", "numpy:bitwise_and", "numpy:logical_and"), identity=-1),
+        "or": _exact(run=_pair("", "numpy:bitwise_or", "numpy:logical_or"), identity=0),
+        "xor": _exact(run=_pair("", "numpy:bitwise_xor", "numpy:logical_xor")),
+        "not": _exact(run=OnElements("", "numpy:invert", "numpy:logical_not")),
+        "count_leading_zeros popcnt": _exact(run=_run("count_bits")),
+        "shift_left shift_right_arithmetic shift_right_logical": _undefined(run=_run("shift")),
         # Reductions
-        "batch_norm_inference": OpModel(rule=own(0)),
-        "reduce": OpModel(rule=rules.reduce),
-        "reduce_window": OpModel(rule=rules.reduce_window),
+        "batch_norm_inference": _rounded(rule=own(0), run=_run("normalize")),
+        "reduce": _rounded(rule=rules.reduce, run=_run("reduce")),
+        "reduce_window": _rounded(rule=rules.reduce_window, run=_run("reduce_window")),
         # Ops that stay in floats
-        "get_dimension_size": _exact(reads_lengths=True),
-        "case if while": _exact(has_blocks=True, stays_float=_REGIONS),
+        "get_dimension_size": _exact(reads_lengths=True, run=_run("get_dimension_size")),
+        "case if": _exact(has_blocks=True, stays_float=_REGIONS, run=_run("branch")),
+        "while": _exact(has_blocks=True, stays_float=_REGIONS, run=_run("repeat")),
         "return": _exact(yields=True),
         "all_gather all_reduce all_to_all collective_broadcast collective_permute "
         "cross-replica-sum infeed outfeed recv reduce_scatter send async_start async_done": OpModel(
@@ -298,15 +353,14 @@ MODELS = OpModels(
         "batch_norm_grad batch_norm_training select_and_scatter": OpModel(
             stays_float="it is a step of training"
         ),
-        "bitcast_convert": _exact(stays_float="it reads bits, not numbers"),
+        "bitcast_convert": _exact(stays_float="it reads bits, not numbers", run=_run("bitcast")),
         "cholesky triangular_solve": OpModel(
             stays_float="a rounded matrix may have no such factorization or inverse"
         ),
         "complex imag real": _exact(stays_float=_COMPLEX),
         "fft": OpModel(stays_float=_COMPLEX),
-        "composite custom_call": OpModel(
-            stays_float="the function that it computes is defined by its implementation"
-        ),
+        "composite": _rounded(stays_float=_CUSTOM, run=_run("composite")),
+        "custom_call": OpModel(stays_float=_CUSTOM),
         "einsum unary_einsum": OpModel(stays_float="StableHLO removed it"),
         "get_tuple_element tuple": _exact(stays_float="it has tuples"),
         "rng rng_bit_generator": OpModel(stays_float="its result is random"),

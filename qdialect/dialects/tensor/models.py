@@ -102,6 +102,14 @@ _exact = partial(OpModel, bits=Bits.EXACT)
 _undefined = partial(OpModel, bits=Bits.UNDEFINED)
 _SCALARS = "it reads or makes scalars, not only tensors"
 
+
+_on_codes = partial(_exact, runs_on_codes=True)
+
+
+def _run(function: str) -> str:
+    return f"qdialect.dialects.tensor.runs:{function}"
+
+
 MODELS = OpModels(
     "tensor",
     {
@@ -122,8 +130,9 @@ MODELS = OpModels(
         ),
         "pad": _exact(movement=_pad, static_lists=_PAD_LISTS, rule=shared(0)),
         "gather": OpModel(rule=shared(0)),
-        "cast": _exact(
-            rule=QuantizationRule(RuleKind.SHARED, (0,), is_homogeneous=True, keeps_places=True)
+        "cast": _on_codes(
+            run=_run("cast"),
+            rule=QuantizationRule(RuleKind.SHARED, (0,), is_homogeneous=True, keeps_places=True),
         ),
         "concat": _exact(movement=_concat, rule=shared()),
         "insert_slice": _exact(
@@ -131,17 +140,23 @@ MODELS = OpModels(
         ),
         "scatter": OpModel(rule=shared(0, 1)),
         "bitcast": _exact(stays_float="it reads bits, not numbers"),
-        "extract": _undefined(positions=positions.elements(1), stays_float=_SCALARS),
-        "insert": _undefined(positions=positions.elements(2), stays_float=_SCALARS),
-        "from_elements": _exact(stays_float=_SCALARS),
-        "splat": _exact(repeats=True, stays_float=_SCALARS),
-        "generate": OpModel(stays_float=_SCALARS),
-        "dim": _exact(reads_lengths=True),
-        # Its elements are not specified; ops only write to it.
-        "empty": _exact(
-            integers=lambda op, values: np.zeros(static_shape_of(op.results[0]), dtype=np.int64)
+        "extract": _undefined(
+            run=_run("extract"),
+            runs_on_codes=True,
+            positions=positions.elements(1),
+            stays_float=_SCALARS,
         ),
-        "yield": _exact(),
+        "insert": _undefined(positions=positions.elements(2), stays_float=_SCALARS),
+        "from_elements": _on_codes(run=_run("from_elements"), stays_float=_SCALARS),
+        "splat": _on_codes(run=_run("splat"), repeats=True, stays_float=_SCALARS),
+        "generate": OpModel(stays_float=_SCALARS),
+        "dim": _on_codes(run=_run("dim"), reads_lengths=True),
+        # Its elements are not specified; ops only write to it.
+        "empty": _on_codes(
+            run=_run("empty"),
+            integers=lambda op, values: np.zeros(static_shape_of(op.results[0]), dtype=np.int64),
+        ),
+        "yield": _exact(yields=True),
         "parallel_insert_slice": OpModel(stays_float="it is part of a parallel loop"),
     },
 )

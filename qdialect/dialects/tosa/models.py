@@ -261,7 +261,7 @@ _rounded = partial(OpModel, bits=Bits.ROUNDED)
 _each = OnElements
 _pair = partial(OnElements, arity=2, broadcasts=True)
 
-_LAYER = "qdialect.check.interpreters.reference.layers:run_layer"
+_LAYER = "qdialect.check.interpreters.reductions:run_layer"
 
 
 def _run(function: str) -> str:

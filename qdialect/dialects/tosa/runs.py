@@ -12,15 +12,7 @@ from xdsl.interpreter import Interpreter
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import InterpretationError
 
-from qdialect.check.interpreters.loops import within
-from qdialect.check.interpreters.memory import allocated, temporary_memory
-from qdialect.check.interpreters.reference.reductions import (
-    PoolWindow,
-    combined_by,
-    pooled,
-    reduced,
-)
-from qdialect.check.interpreters.reference.values import (
+from qdialect.check.interpreters.elements import (
     Function,
     Numbers,
     all_numbers,
@@ -30,13 +22,20 @@ from qdialect.check.interpreters.reference.values import (
     rounded,
     run_conversion,
 )
+from qdialect.check.interpreters.places import within
+from qdialect.check.interpreters.reductions import (
+    PoolWindow,
+    combined_by,
+    pooled,
+    reduced,
+)
 from qdialect.check.interpreters.scalar_functions import (
     larger,
     larger_number,
     smaller,
     smaller_number,
 )
-from qdialect.check.interpreters.values import TypedArray
+from qdialect.check.interpreters.values import TypedArray, allocated, temporary_memory
 from qdialect.ops.attributes import integer_of, integers_of
 from qdialect.ops.interface import find_attribute, name_of
 

@@ -15,9 +15,8 @@ from xdsl.utils.exceptions import InterpretationError
 from xdsl.utils.test_value import create_ssa_value
 
 from qdialect.check.interpreters import run_function
+from qdialect.check.interpreters.elements import Numbers, find_run, numbers_of, on_elements, rounded
 from qdialect.check.interpreters.interpreter import is_rounded
-from qdialect.check.interpreters.reference.registry import find_run
-from qdialect.check.interpreters.reference.values import Numbers, numbers_of, on_elements, rounded
 from qdialect.dialects.quant import Quant
 from qdialect.ops.interface import Refusal, is_cast
 from qdialect.ops.model import Bits, OnElements, OpModel, OpModels, models_of, register_models

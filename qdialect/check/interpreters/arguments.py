@@ -1,5 +1,5 @@
 """
-Arguments that cover the values of their types, distributed over sets of arguments.
+Arguments that cover the values of their types: one random set, or values dealt to many sets.
 
 A *pool* is the list of values that an argument should take: all codes of a narrow type, the
 edge cases of a wide one. Each position of an argument takes the values of the pool in turn, set
@@ -9,33 +9,157 @@ by set, so that coverage does not depend on a random seed.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from itertools import islice
 from typing import Any, Final, NamedTuple, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
-from xdsl.dialects.builtin import AnyFloat, FunctionType, IndexType, IntegerType, Signedness
-from xdsl.ir import Attribute
-from xdsl.utils.exceptions import InterpretationError
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    FunctionType,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    Signedness,
+    TensorType,
+)
+from xdsl.ir import Attribute, Operation
+from xdsl.utils.exceptions import InterpretationError, VerifyException
 
 from qdialect.algebra.movement import DYNAMIC, Shape
-from qdialect.check.interpreters.memory import allocated, require_possible
-from qdialect.check.interpreters.random_values import declared_shape, naming_argument
 from qdialect.check.interpreters.values import (
     TypedArray,
+    allocated,
     at_all_positions,
+    dtype_of,
     elements_of_bits,
     elements_of_numbers,
     format_of,
     held_type,
+    require_possible,
     width_of,
 )
 from qdialect.dialects.quant.storage import StoredType
 from qdialect.dialects.quant.types import UniformQuantizedType
-from qdialect.ir.elements import integer_range
-from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
+from qdialect.dialects.quant.verification import with_lengths_of_slots
+from qdialect.ir.elements import in_width, integer_range
+from qdialect.ir.value_types import element_type_or_self, is_static, shape_of, tensor_parts
+from qdialect.ops.interface import RefusalCode
 from qdialect.support.float_format import FloatFormat
+from qdialect.support.memory import MemoryLimitError
+
+_MAX_ELEMENTS: Final = 8
+"""The maximum number of elements taken from a constant."""
+
+_MAX_SLOTS: Final = 4
+"""The maximum number of slots taken from a type."""
+
+
+def interesting_numbers(ops: Iterable[Operation]) -> list[float]:
+    """
+    The distinct numbers that occur in `ops` and the ops nested in them, for `dealt_arguments`.
+
+    These are numbers in attributes and the first elements of constants. For quantized types,
+    they are the real values of the zero point and of the ends of the storage range, and the
+    values half a step away, at which rounding ties.
+    """
+    return list(dict.fromkeys(number for op in ops for inner in op.walk() for number in _of(inner)))
+
+
+def _of(op: Operation) -> Iterator[float]:
+    for attribute in (*op.properties.values(), *op.attributes.values()):
+        yield from _in_attribute(attribute)
+    for type in dict.fromkeys((*op.operand_types, *op.result_types)):
+        element_type = element_type_or_self(type)
+        if isinstance(element_type, UniformQuantizedType):
+            yield from _around_codes(element_type)
+
+
+def _in_attribute(attribute: Attribute) -> Iterator[float]:
+    if isinstance(attribute, IntegerAttr | FloatAttr):
+        yield cast("float", cast(Any, attribute).value.data)
+    elif isinstance(attribute, DenseIntOrFPElementsAttr):
+        tensor = cast("DenseIntOrFPElementsAttr[Any]", attribute)
+        with suppress(InterpretationError):
+            dtype, data = dtype_of(tensor.type.element_type), tensor.data.data
+            count = min(len(data) // dtype.itemsize, _MAX_ELEMENTS)
+            elements = np.frombuffer(data, dtype=dtype, count=count)
+            type = TensorType(tensor.type.element_type, [count])
+            yield from TypedArray(in_width(elements, type.element_type), type).numbers.tolist()
+
+
+def _around_codes(type: UniformQuantizedType) -> Iterator[float]:
+    scales, zero_points = (
+        type.scales.reshape(-1),
+        type.storage_format.wrap(type.zero_points).reshape(-1),
+    )
+    for at in islice(np.argsort(scales, kind="stable")[::-1].tolist(), _MAX_SLOTS):
+        for code in (type.storage_type_min, int(zero_points[at]), type.storage_type_max):
+            for step in (-0.5, 0.0, 0.5):
+                yield float((code + step - zero_points[at]) * scales[at])
+
+
+_MAX_LENGTH: Final = 4
+"""The maximum length chosen for a dynamic axis of random arguments."""
+
+
+def random_arguments(types: FunctionType, seed: int) -> tuple[TypedArray, ...]:
+    """
+    Arguments for a function of these types, determined by the seed.
+
+    The values are those that `dealt_arguments` deals, as many as fit; indices are from zero to
+    below 4. Dynamic axes all have the same length, unless the slots of their type determine it.
+    Raises InterpretationError for other types.
+    """
+    length = int(np.random.default_rng(seed).integers(1, _MAX_LENGTH + 1))
+    arguments: list[TypedArray] = []
+    for number, type in enumerate(types.inputs):
+        element_type = element_type_or_self(type)
+        shape = tuple(length if axis == DYNAMIC else axis for axis in declared_shape(type))
+        bound = _MAX_INDEX if isinstance(element_type, IndexType) else None
+        pool = _bounded(_pool(element_type, shape, ()), type, bound)
+        dealer = _Dealer(type, shape, 0, (seed % (1 << 64), number))
+        with naming_argument(number, type):
+            arguments.append(TypedArray.of(dealer.deal(pool.values), type))
+    return tuple(arguments)
+
+
+@contextmanager
+def naming_argument(number: int, type: Attribute) -> Generator[None]:
+    """Convert a MemoryLimitError to an InterpretationError that names the argument."""
+    try:
+        yield
+    except MemoryLimitError as error:
+        reason = f"argument #{number} of type '{type}' is not made: {error} [{RefusalCode.MEMORY}]"
+        raise InterpretationError(reason) from error
+
+
+def declared_shape(type: Attribute) -> Shape:
+    """
+    The shape of `type`, with dynamic lengths that its slots determine; () for a scalar.
+
+    Other dynamic lengths stay DYNAMIC. Raises InterpretationError if a quantized type does not
+    fit the shape.
+    """
+    if not isinstance(type, TensorType):
+        # A tensor of another dialect has no slots.
+        parts = tensor_parts(type)
+        return () if parts is None else parts.shape
+    tensor = cast("TensorType[Any]", type)
+    shape = tensor.get_shape()
+    if isinstance(tensor.element_type, UniformQuantizedType):
+        try:
+            tensor.element_type.verify_fits(shape)
+        except VerifyException as error:
+            raise InterpretationError(str(error)) from None
+        return with_lengths_of_slots(tensor)
+    return shape
+
 
 DEFAULT_MAX_SETS: Final = 512
 """The default maximum number of sets of arguments, unless the sets are all combinations."""

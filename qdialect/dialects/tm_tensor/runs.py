@@ -1,5 +1,5 @@
 """
-The ops of torch-mlir without a form in linalg: scans, sorts and scatters.
+Functions that compute ops of torch-mlir without a form in linalg: scans, sorts and scatters.
 
 They write to their last operands, like ops of linalg.
 https://github.com/llvm/torch-mlir/blob/main/include/torch-mlir-dialects/Dialect/TMTensor/IR/TMTensorOps.td
@@ -15,13 +15,15 @@ from xdsl.interpreter import Interpreter
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import InterpretationError
 
-from qdialect.check.interpreters.loops import within
-from qdialect.check.interpreters.memory import temporary_memory
-from qdialect.check.interpreters.reference.indexing import WindowNumbers, indices_of, scattered
-from qdialect.check.interpreters.reference.reductions import Arrays, Combine, reduce_by_region
-from qdialect.check.interpreters.reference.registry import named_run
-from qdialect.check.interpreters.reference.sorting import run_sort
-from qdialect.check.interpreters.values import TypedArray
+from qdialect.check.interpreters.places import (
+    WindowNumbers,
+    indices_of,
+    run_sort,
+    scattered,
+    within,
+)
+from qdialect.check.interpreters.reductions import Arrays, Combine, reduce_by_region
+from qdialect.check.interpreters.values import TypedArray, temporary_memory
 from qdialect.ops.attributes import attribute_of, integer_of, integers_of
 
 
@@ -32,8 +34,7 @@ def _axis(op: Operation, rank: int) -> int:
     return axis
 
 
-@named_run("tm_tensor.scan", is_rounded=True)
-def _scan(
+def scan(
     interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
 ) -> Sequence[TypedArray]:
     """
@@ -71,8 +72,7 @@ def _scan(
     return [made, ends]
 
 
-@named_run("tm_tensor.sort", is_rounded=False)
-def _sort(
+def sort(
     interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
 ) -> Sequence[TypedArray]:
     """A sort, whose region returns whether two neighbours need not be swapped."""
@@ -80,8 +80,7 @@ def _sort(
     return run_sort(interpreter, op, operands, axis, is_strict=False)
 
 
-@named_run("tm_tensor.scatter", is_rounded=True)
-def _scatter(
+def scatter(
     interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
 ) -> Sequence[TypedArray]:
     """

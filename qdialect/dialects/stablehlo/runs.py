@@ -1,15 +1,13 @@
 """
-The ops of StableHLO other than shape ops.
+Functions that compute ops of StableHLO on arrays, where one of elements is not enough.
 
 Attributes are parsed from printed text, which is the same for registered and unregistered ones.
-https://openxla.org/stablehlo/spec.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from math import prod
 from operator import index
 from typing import Final
 
@@ -20,26 +18,7 @@ from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import InterpretationError
 
 from qdialect.algebra.movement import DYNAMIC
-from qdialect.check.interpreters.memory import allocated, require_possible, temporary_memory
-from qdialect.check.interpreters.reference.indexing import (
-    WindowNumbers,
-    gathered,
-    indices_of,
-    scattered,
-    slice_at,
-)
-from qdialect.check.interpreters.reference.layers import run_layer
-from qdialect.check.interpreters.reference.reductions import (
-    Arrays,
-    Combine,
-    PoolWindow,
-    pooled,
-    reduce_by_region,
-    reduced,
-)
-from qdialect.check.interpreters.reference.registry import named_run
-from qdialect.check.interpreters.reference.sorting import run_sort
-from qdialect.check.interpreters.reference.values import (
+from qdialect.check.interpreters.elements import (
     Function,
     Numbers,
     all_numbers,
@@ -47,15 +26,22 @@ from qdialect.check.interpreters.reference.values import (
     rounded,
     run_conversion,
 )
+from qdialect.check.interpreters.places import (
+    WindowNumbers,
+    gathered,
+    indices_of,
+    run_sort,
+    scattered,
+)
+from qdialect.check.interpreters.reductions import (
+    Arrays,
+    Combine,
+    PoolWindow,
+    pooled,
+    reduce_by_region,
+    reduced,
+)
 from qdialect.check.interpreters.scalar_functions import (
-    clamped,
-    larger,
-    logistic,
-    quotient,
-    reciprocal_root,
-    remainder,
-    sign,
-    smaller,
     total_order,
 )
 from qdialect.check.interpreters.values import (
@@ -63,6 +49,8 @@ from qdialect.check.interpreters.values import (
     computed,
     held_type,
     reinterpreted,
+    require_possible,
+    temporary_memory,
     unsigned,
     value_of,
     width_of,
@@ -72,64 +60,7 @@ from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.ops.attributes import attribute_of, integer_of, integers_of
 from qdialect.ops.interface import find_attribute, name_of
 from qdialect.ops.products import per_window, positive
-from qdialect.support.float_format import FloatFormat, rounded_half_away
-
-_ROUNDED: Final[dict[str, Function]] = {
-    "cbrt": np.cbrt,
-    "cosine": np.cos,
-    "exponential": np.exp,
-    "exponential_minus_one": np.expm1,
-    "log": np.log,
-    "log_plus_one": np.log1p,
-    "logistic": logistic,
-    "rsqrt": reciprocal_root,
-    "sine": np.sin,
-    "tan": np.tan,
-    "tanh": np.tanh,
-}
-"""Functions of floats whose results are not specified to the last bit."""
-
-for _name, _function in _ROUNDED.items():
-    named_run(f"stablehlo.{_name}", is_rounded=True)(on_elements(_function, count=1))
-named_run("stablehlo.atan2", is_rounded=True)(on_elements(np.arctan2, count=2))
-named_run("stablehlo.power", is_rounded=True)(on_elements(np.power, count=2))
-
-
-def _clamp(least: Numbers, numbers: Numbers, greatest: Numbers) -> Numbers:
-    return clamped(numbers, least, greatest)
-
-
-_EXACT: Final[dict[str, tuple[int, Function | None, Function | None, Function | None]]] = {
-    "abs": (1, np.abs, np.abs, None),
-    "add": (2, np.add, np.add, np.logical_or),
-    "and": (2, None, np.bitwise_and, np.logical_and),
-    "ceil": (1, np.ceil, None, None),
-    "clamp": (3, _clamp, _clamp, None),
-    "divide": (2, np.divide, quotient, None),
-    "floor": (1, np.floor, None, None),
-    "is_finite": (1, np.isfinite, None, None),
-    "maximum": (2, larger, larger, np.logical_or),
-    "minimum": (2, smaller, smaller, np.logical_and),
-    "multiply": (2, np.multiply, np.multiply, np.logical_and),
-    "negate": (1, np.negative, np.negative, None),
-    "not": (1, None, np.invert, np.logical_not),
-    "or": (2, None, np.bitwise_or, np.logical_or),
-    "remainder": (2, np.fmod, remainder, None),
-    "round_nearest_afz": (1, rounded_half_away, None, None),
-    "round_nearest_even": (1, np.rint, None, None),
-    "select": (3, np.where, np.where, np.where),
-    "sign": (1, sign, np.sign, None),
-    "sqrt": (1, np.sqrt, None, None),
-    "subtract": (2, np.subtract, np.subtract, None),
-    "xor": (2, None, np.bitwise_xor, np.logical_xor),
-}
-"""For each op, the number of operands it reads, and its functions of floats, integers and i1."""
-
-for _name, (_count, _floats, _integers, _truths) in _EXACT.items():
-    named_run(f"stablehlo.{_name}", is_rounded=False)(
-        on_elements(_floats, _integers, truths=_truths, count=_count)
-    )
-
+from qdialect.support.float_format import FloatFormat
 
 _COMPARISONS: Final[dict[str, Function]] = {
     "EQ": np.equal,
@@ -141,8 +72,7 @@ _COMPARISONS: Final[dict[str, Function]] = {
 }
 
 
-@named_run("stablehlo.compare", is_rounded=False)
-def _compare(
+def compare(
     interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
 ) -> Sequence[TypedArray]:
     text = str(attribute_of(op, "comparison_direction"))
@@ -160,8 +90,7 @@ def _compare(
     return on_elements(floats, function, truths=function, count=2)(interpreter, op, operands)
 
 
-@named_run("stablehlo.convert", is_rounded=False)
-def _convert(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+def convert(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
     """A conversion: floats to integers truncate toward zero, all others are casts."""
 
     def truncate(numbers: Numbers, least: int, greatest: int) -> Numbers:
@@ -176,16 +105,14 @@ def _convert(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> S
     return [run_conversion(op, operands, truncate)]
 
 
-@named_run("stablehlo.bitcast_convert", is_rounded=False)
-def _bitcast(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+def bitcast(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
     return [reinterpreted(operands[0], op.results[0].type)]
 
 
 _LAST_PLACE_OF_DOUBLE: Final = -1074
 
 
-@named_run("stablehlo.reduce_precision", is_rounded=False)
-def _reduce_precision(
+def reduce_precision(
     interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
 ) -> Sequence[TypedArray]:
     exponent, mantissa = (integer_of(op, f"{name}_bits") for name in ("exponent", "mantissa"))
@@ -205,7 +132,7 @@ def _reduce_precision(
     return on_elements(reduce, count=1)(interpreter, op, operands)
 
 
-def _shift(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+def shift(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
     """A shift; by the width or more, all bits are shifted in."""
     name = name_of(op).removeprefix("stablehlo.shift_")
     width = width_of(held_type(operands[0].element_type))
@@ -221,12 +148,7 @@ def _shift(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Seq
     return [computed(shift, operands[:2], op.results[0].type)]
 
 
-for _name in ("left", "right_arithmetic", "right_logical"):
-    named_run(f"stablehlo.shift_{_name}", is_rounded=False)(_shift)
-
-
-@named_run("stablehlo.popcnt", "stablehlo.count_leading_zeros", is_rounded=False)
-def _count_bits(
+def count_bits(
     _: Interpreter, op: Operation, operands: Sequence[TypedArray]
 ) -> Sequence[TypedArray]:
     width = width_of(held_type(operands[0].element_type))
@@ -242,8 +164,7 @@ def _count_bits(
     return [computed(count, operands, op.results[0].type)]
 
 
-@named_run("stablehlo.batch_norm_inference", is_rounded=True)
-def _normalize(
+def normalize(
     _: Interpreter, op: Operation, operands: Sequence[TypedArray]
 ) -> Sequence[TypedArray]:
     axis, epsilon = integer_of(op, "feature_index"), find_attribute(op, "epsilon")
@@ -257,13 +178,11 @@ def _normalize(
         return [rounded(normal * scale + offset, op.results[0].type)]
 
 
-@named_run("stablehlo.optimization_barrier", is_rounded=False)
-def _barrier(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+def barrier(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
     return operands
 
 
-@named_run("stablehlo.iota", is_rounded=False)
-def _iota(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+def iota(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
     return [_numbered(op, op.results[0].type)]
 
 
@@ -283,16 +202,14 @@ def _numbered(op: Operation, declared: Attribute) -> TypedArray:
         return rounded(np.broadcast_to(numbers, shape), declared)
 
 
-@named_run("stablehlo.dynamic_iota", is_rounded=False)
-def _dynamic_iota(
+def dynamic_iota(
     interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
 ) -> Sequence[TypedArray]:
     shape = [int(length) for length in operands[0].numbers]
     return [_numbered(op, TensorType(element_type_or_self(op.results[0].type), shape))]
 
 
-@named_run("stablehlo.get_dimension_size", is_rounded=False)
-def _get_dimension_size(
+def get_dimension_size(
     _: Interpreter, op: Operation, operands: Sequence[TypedArray]
 ) -> Sequence[TypedArray]:
     axis, shape = integer_of(op, "dimension"), operands[0].shape
@@ -301,38 +218,7 @@ def _get_dimension_size(
     return [TypedArray.of_numbers(np.array(shape[axis]), op.results[0].type)]
 
 
-@named_run("stablehlo.dynamic_reshape", is_rounded=False)
-def _dynamic_reshape(
-    _: Interpreter, op: Operation, operands: Sequence[TypedArray]
-) -> Sequence[TypedArray]:
-    value, lengths = operands
-    shape = [int(length) for length in lengths.numbers]
-    if min(shape, default=0) < 0 or prod(shape) != prod(value.shape):
-        raise InterpretationError(f"{list(value.shape)} does not have as many elements as {shape}")
-    return [TypedArray.of(value.elements.reshape(shape), op.results[0].type)]
-
-
-@named_run("stablehlo.dynamic_broadcast_in_dim", is_rounded=False)
-def _dynamic_broadcast(
-    _: Interpreter, op: Operation, operands: Sequence[TypedArray]
-) -> Sequence[TypedArray]:
-    value, lengths = operands
-    shape = tuple(int(length) for length in lengths.numbers)
-    axes = integers_of(op, "broadcast_dimensions")
-    line = [1] * len(shape)
-    for axis, length in zip(axes, value.shape, strict=False):
-        if not 0 <= axis < len(shape) or length not in (1, shape[axis]):
-            raise InterpretationError(f"{list(value.shape)} is not broadcast to {[*shape]}")
-        line[axis] = length
-    if len(axes) != len(value.shape) or len(set(axes)) != len(axes) or min(shape, default=0) < 0:
-        raise InterpretationError(f"{list(value.shape)} is not broadcast to {[*shape]}")
-    require_possible(shape)
-    placed = value.elements.transpose(np.argsort(axes)).reshape(line)
-    return [TypedArray.of(np.broadcast_to(placed, shape), op.results[0].type)]
-
-
-@named_run("stablehlo.composite", is_rounded=True)
-def _composite(
+def composite(
     interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
 ) -> Sequence[TypedArray]:
     """The results of the function that is its decomposition."""
@@ -341,13 +227,6 @@ def _composite(
         raise InterpretationError("its decomposition is not in the module")
     made = interpreter.call_op(name, tuple(operands))
     return [value_of(value, result.type) for value, result in zip(made, op.results, strict=True)]
-
-
-@named_run("stablehlo.dot", "stablehlo.dot_general", "stablehlo.convolution", is_rounded=True)
-def _layer(
-    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
-) -> Sequence[TypedArray]:
-    return run_layer(interpreter, op, operands)
 
 
 # Reductions
@@ -366,8 +245,7 @@ def _halves(
     return values, initial
 
 
-@named_run("stablehlo.reduce", is_rounded=True)
-def _reduce(
+def reduce(
     interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
 ) -> Sequence[TypedArray]:
     values, initial = _halves(operands)
@@ -388,8 +266,7 @@ def _reduce(
     return reduce_by_region(interpreter, op, values, initial, reduce, is_started=False)
 
 
-@named_run("stablehlo.reduce_window", is_rounded=True)
-def _reduce_window(
+def reduce_window(
     interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
 ) -> Sequence[TypedArray]:
     values, initial = _halves(operands)
@@ -414,30 +291,6 @@ def _reduce_window(
 # Places that are known at run time
 
 
-def _starts(operands: Sequence[TypedArray]) -> list[int]:
-    return [index(start) for start in operands]
-
-
-@named_run("stablehlo.dynamic_slice", is_rounded=False)
-def _dynamic_slice(
-    _: Interpreter, op: Operation, operands: Sequence[TypedArray]
-) -> Sequence[TypedArray]:
-    value, *starts = operands
-    at = slice_at(_starts(starts), integers_of(op, "slice_sizes"), value.shape)
-    return [TypedArray.of(value.elements[at], op.results[0].type)]
-
-
-@named_run("stablehlo.dynamic_update_slice", is_rounded=False)
-def _dynamic_update_slice(
-    _: Interpreter, op: Operation, operands: Sequence[TypedArray]
-) -> Sequence[TypedArray]:
-    value, update, *starts = operands
-    at = slice_at(_starts(starts), update.shape, value.shape)
-    updated = allocated(value.elements.copy, value.elements.nbytes)
-    updated[at] = update.elements
-    return [TypedArray.of(updated, op.results[0].type)]
-
-
 def _window_numbers(op: Operation, name: str, fields: Sequence[str]) -> WindowNumbers:
     text = str(attribute_of(op, name))
     vector = re.search(r"\bindex_vector_dim = ([0-9]+)", text)
@@ -452,8 +305,7 @@ def _window_numbers(op: Operation, name: str, fields: Sequence[str]) -> WindowNu
     )
 
 
-@named_run("stablehlo.gather", is_rounded=False)
-def _gather(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+def gather(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
     value, indices = operands
     fields = (
         *("offset_dims", "collapsed_slice_dims", "operand_batching_dims"),
@@ -464,8 +316,7 @@ def _gather(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Se
     return [TypedArray.of(found, op.results[0].type)]
 
 
-@named_run("stablehlo.scatter", is_rounded=True)
-def _scatter(
+def scatter(
     interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
 ) -> Sequence[TypedArray]:
     """Elements are combined in the order of the updates, which StableHLO leaves open."""
@@ -484,8 +335,7 @@ def _scatter(
         return reduce_by_region(interpreter, op, updates, values, scatter, is_started=True)
 
 
-@named_run("stablehlo.sort", is_rounded=False)
-def _sort(
+def sort(
     interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
 ) -> Sequence[TypedArray]:
     axis = integer_of(op, "dimension") if find_attribute(op, "dimension") is not None else -1
@@ -500,8 +350,7 @@ def _values(values: Sequence[object], op: Operation) -> list[TypedArray]:
     return [value_of(value, result.type) for value, result in zip(values, op.results, strict=True)]
 
 
-@named_run("stablehlo.while", is_rounded=False)
-def _while(
+def repeat(
     interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
 ) -> Sequence[TypedArray]:
     condition, body = op.regions
@@ -513,8 +362,7 @@ def _while(
         values = tuple(_values(interpreter.run_ssacfg_region(body, values, name_of(op)), op))
 
 
-@named_run("stablehlo.if", "stablehlo.case", is_rounded=False)
-def _branch(
+def branch(
     interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
 ) -> Sequence[TypedArray]:
     """Run the selected branch. The last branch of a `case` is the default."""

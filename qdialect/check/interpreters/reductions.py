@@ -1,0 +1,499 @@
+"""
+Sums of products and reductions of arrays: convolutions, matrix products, pools, and regions.
+
+Windows are views of the operand. A sum of products is a matrix product of numpy, of one piece of a
+view at a time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
+from xdsl.interpreter import Interpreter
+from xdsl.ir import Attribute, Block, Operation, Region
+from xdsl.utils.exceptions import InterpretationError
+
+from qdialect.algebra.movement import Shape
+from qdialect.check.interpreters.elements import (
+    Function,
+    Numbers,
+    all_numbers,
+    function_for,
+    functions_of,
+    imported,
+    is_integer,
+    numbers_of,
+    range_of,
+    rounded,
+)
+from qdialect.check.interpreters.values import (
+    TypedArray,
+    at_all_positions,
+    elements_of_numbers,
+    require_possible,
+    spend_elements,
+    spend_products,
+    temporary_memory,
+    value_of,
+)
+from qdialect.ir.value_types import element_type_or_self
+from qdialect.ops.interface import name_of
+from qdialect.ops.model import OnElements, OnNumbers, model_named
+from qdialect.ops.products import Contraction, Window, layer_of, windows_of
+
+_PIECE: Final = 1 << 21
+"""The maximum number of elements copied at once, unless one row has more."""
+
+_EXACT_IN_DOUBLE: Final = 1 << 53
+
+_INTEGER_PRODUCT: Final = 8
+"""A product of integers takes as long as so many in double."""
+
+
+def sum_of_products(
+    lhs: Numbers, rhs: Numbers, contraction: Contraction, windows: Sequence[Window]
+) -> Numbers:
+    """
+    The result of a contraction: in double for floats, modulo 2**64 for integers.
+
+    Raises InterpretationError if the shapes do not match it.
+    """
+    left, right, result = (
+        list(part) for part in (contraction.lhs, contraction.rhs, contraction.result)
+    )
+    if (len(left), len(right)) != (lhs.ndim, rhs.ndim):
+        raise InterpretationError(f"its operands have ranks {lhs.ndim} and {rhs.ndim}")
+    lhs = _spread(lhs, windows)
+    positions: list[str] = []
+    for number, window in enumerate(windows):
+        at, of, made = window.axes
+        if window.is_reversed:
+            rhs = np.flip(rhs, of)
+        lhs = _with_window(lhs, at, rhs.shape[of], window)
+        # Use a label that no other axis has.
+        left[at] = result[made] = f"*{number}"
+        positions.append(right[of])
+    left += positions
+    if contraction.groups > 1:
+        lhs, rhs = _grouped(lhs, rhs, (left, right, result), positions, contraction.groups)
+    axes = [_axes_in(label) for label in result]
+    flat = contracted(lhs, left, rhs, right, [axis for of in axes for axis in of])
+    lengths = iter(flat.shape)
+    return flat.reshape([math.prod(next(lengths) for _ in of) for of in axes])
+
+
+def _axes_in(label: str) -> list[str]:
+    """The axes of a label: `(cm)` has two, which are combined."""
+    return list(label[1:-1]) if label.startswith("(") else [label]
+
+
+def _grouped(
+    lhs: Numbers,
+    rhs: Numbers,
+    labels: Sequence[list[str]],
+    positions: Sequence[str],
+    groups: int,
+) -> tuple[Numbers, Numbers]:
+    """The operands and their labels, with an axis for the groups of channels."""
+    left, right, result = labels
+    # Both operands have an axis for the positions in a window.
+    (read,) = (at for at in left if at in right and at not in (*result, *positions))
+    (made,) = (at for at in right if at in result and at not in left)
+    lhs = _split(lhs, left, read, groups)
+    rhs = _split(rhs, right, made, groups)
+    result[result.index(made)] = f"({_GROUP}{made})"
+    return lhs, rhs
+
+
+_GROUP: Final = "G"
+
+
+def _split(numbers: Numbers, labels: list[str], label: str, groups: int) -> Numbers:
+    axis = labels.index(label)
+    if numbers.shape[axis] % groups:
+        raise InterpretationError(
+            f"{numbers.shape[axis]} channels are not divisible into {groups} groups"
+        )
+    labels.insert(axis, _GROUP)
+    shape = numbers.shape
+    return numbers.reshape(*shape[:axis], groups, shape[axis] // groups, *shape[axis + 1 :])
+
+
+def _spread(numbers: Numbers, windows: Iterable[Window]) -> Numbers:
+    """The operand with zeros inserted between its elements, and around it."""
+    ends = {of.axes[0]: (of.low, of.high, of.base_dilation) for of in windows}
+    return padded(numbers, 0, [ends.get(axis, (0, 0, 1)) for axis in range(numbers.ndim)])
+
+
+def padded(numbers: Numbers, fill: Any, ends: Sequence[tuple[int, int, int]]) -> Numbers:
+    """
+    `numbers` with `fill` before, after and between elements, per axis; negative counts crop.
+
+    Raises InterpretationError for a shape that numpy cannot have.
+    """
+    if all(of == (0, 0, 1) for of in ends):
+        return numbers
+    shape = tuple(
+        max((n - 1) * spread + 1 if n else 0, 0) + low + high
+        for n, (low, high, spread) in zip(numbers.shape, ends, strict=True)
+    )
+    require_possible(shape)
+    with temporary_memory(math.prod(shape) * numbers.dtype.itemsize):
+        result = np.full(shape, fill, dtype=numbers.dtype)
+    target: list[slice] = []
+    source: list[slice] = []
+    for n, length, (low, _, spread) in zip(numbers.shape, shape, ends, strict=True):
+        first = max(-(low // spread), 0)
+        # The last element that is not cropped.
+        last = min((length - 1 - low) // spread, n - 1)
+        source.append(slice(first, max(last + 1, first)))
+        start = low + first * spread
+        target.append(slice(start, max(start + (last - first) * spread + 1, start), spread))
+    result[tuple(target)] = numbers[tuple(source)]
+    return result
+
+
+def _with_window(numbers: Numbers, axis: int, size: int, window: Window) -> Numbers:
+    """A view with the windows along `axis`, and the positions in a window along a new last axis."""
+    length = window_count(numbers.shape[axis], size, window.stride, window.dilation)
+    stride = numbers.strides[axis]
+    shape, strides = list(numbers.shape), list(numbers.strides)
+    shape[axis], strides[axis] = length, stride * window.stride
+    return as_strided(
+        numbers, (*shape, size), (*strides, stride * window.dilation), writeable=False
+    )
+
+
+def window_count(length: int, size: int, stride: int, dilation: int) -> int:
+    """The number of windows that fit in an axis."""
+    reach = dilation * (size - 1) + 1 if size else 0
+    return (length - reach) // stride + 1 if length >= reach else 0
+
+
+def contracted(
+    lhs: Numbers, left: Sequence[str], rhs: Numbers, right: Sequence[str], result: Sequence[str]
+) -> Numbers:
+    """
+    The sums of products of two arrays with the axis labels `left` and `right`.
+
+    The result has the axes `result`; other axes are summed over. Raises InterpretationError if axes
+    of one label differ in length.
+    """
+    lengths = _lengths((left, lhs.shape), (right, rhs.shape))
+    lhs, left = _without(lhs, left, {*right, *result})
+    rhs, right = _without(rhs, right, {*left, *result})
+    both = [name for name in result if name in left and name in right]
+    rows = [name for name in result if name in left and name not in right]
+    columns = [name for name in result if name not in left]
+    summed = [name for name in left if name not in result]
+    lhs = lhs.transpose([left.index(name) for name in (*both, *rows, *summed)])
+    rhs = rhs.transpose([right.index(name) for name in (*both, *summed, *columns)])
+
+    def count(names: Iterable[str]) -> int:
+        return math.prod(lengths[name] for name in names)
+
+    shape = tuple(lengths[name] for name in (*both, *rows, *columns))
+    require_possible(shape)
+    dtype = _dtype_for(lhs, rhs, count(summed))
+    spend_products(count(lengths) * (1 if dtype.kind == "f" else _INTEGER_PRODUCT))
+    outer = max(range(len(both) + len(rows)), key=shape.__getitem__, default=None)
+    pieces: Iterable[slice] = [slice(None)]
+    if outer is not None and shape[outer]:
+        per_position = max(lhs.size // shape[outer], 1)
+        step = max(_PIECE // per_position, 1)
+        pieces = (slice(at, at + step) for at in range(0, shape[outer], step))
+        temporary = min(step, shape[outer]) * per_position
+    else:
+        temporary = lhs.size
+    with temporary_memory(8 * (temporary + rhs.size + math.prod(shape))):
+        made = np.empty(shape, dtype=np.float64 if dtype.kind == "f" else np.int64)
+        for piece in pieces:
+            at = (slice(None),) * (outer or 0) + (piece,) if outer is not None else ()
+            of_rhs = rhs[at] if outer is not None and outer < len(both) else rhs
+            part = lhs[at]
+            batch = math.prod(part.shape[: len(both)])
+            one = part.astype(dtype).reshape(
+                batch, math.prod(part.shape[len(both) : len(both) + len(rows)]), count(summed)
+            )
+            other = of_rhs.astype(dtype).reshape(batch, count(summed), count(columns))
+            product = np.matmul(one, other)
+            made[at] = product.reshape(
+                (*part.shape[: len(both) + len(rows)], *shape[len(both) + len(rows) :])
+            )
+    names = [*both, *rows, *columns]
+    return made.transpose([names.index(name) for name in result])
+
+
+def _lengths(*parts: tuple[Sequence[str], Shape]) -> Mapping[str, int]:
+    lengths: dict[str, int] = {}
+    for names, shape in parts:
+        for name, length in zip(names, shape, strict=True):
+            if lengths.setdefault(name, length) != length:
+                raise InterpretationError(
+                    f"the shapes of its operands do not match: {lengths[name]} is not {length}"
+                )
+    return lengths
+
+
+def _without(
+    numbers: Numbers, names: Sequence[str], kept: set[str]
+) -> tuple[Numbers, Sequence[str]]:
+    """The sums over the axes that only this operand has."""
+    alone = tuple(axis for axis, name in enumerate(names) if name not in kept)
+    if not alone:
+        return numbers, names
+    return numbers.sum(axis=alone), [name for name in names if name in kept]
+
+
+def _dtype_for(lhs: Numbers, rhs: Numbers, terms: int) -> np.dtype[Any]:
+    """Double, which numpy multiplies faster, if it is exact for these sums of integers."""
+    if "f" in (lhs.dtype.kind, rhs.dtype.kind):
+        return np.dtype(np.float64)
+    most = [
+        max(int(of.max(initial=0)), -int(of.min(initial=0))) if of.size else 0 for of in (lhs, rhs)
+    ]
+    is_exact = most[0] * most[1] * max(terms, 1) < _EXACT_IN_DOUBLE
+    return np.dtype(np.float64 if is_exact else np.int64)
+
+
+def run_layer(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> list[TypedArray]:
+    """
+    The result of a sum of products, with its bias. Raises InterpretationError and Refusal.
+    """
+    contraction = layer_of(op)
+    if not isinstance(contraction, Contraction):
+        raise InterpretationError("it is not a sum of products")
+    windows = windows_of(op, contraction)
+    with all_numbers(*operands) as numbers:
+        lhs, rhs = (numbers[at] for at in contraction.operands)
+        zeros = list(model_named(name_of(op)).zero_points or ())
+        if zeros and len(operands) > zeros[0]:
+            lhs_zero, rhs_zero = (numbers[at] for at in zeros)
+            lhs, rhs = lhs - _single(lhs_zero), rhs - _single(rhs_zero)
+        made = sum_of_products(lhs, rhs, contraction, windows)
+        with temporary_memory(made.nbytes):
+            if contraction.bias is not None and len(numbers) > contraction.bias:
+                made = made + numbers[contraction.bias]
+            return [rounded(made, op.results[0].type)]
+
+
+def _single(point: Numbers) -> Numbers:
+    if point.size != 1:
+        raise InterpretationError(f"it has {point.size} zero points for one operand")
+    return point.reshape(())
+
+
+Arrays = list[NDArray[Any]]
+Combine = Callable[[Arrays, Arrays], Arrays]
+"""Combines the elements of two lists of arrays, position by position."""
+
+
+def combined_by(function: Callable[..., NDArray[Any]]) -> Combine:
+    """The combination of single arrays by a function of two numbers."""
+
+    def combine(one: Arrays, other: Arrays) -> Arrays:
+        with np.errstate(all="ignore"):
+            return [np.asarray(function(*pair)) for pair in zip(one, other, strict=True)]
+
+    return combine
+
+
+def reduced(combine: Combine, arrays: Arrays, axes: Sequence[int]) -> Arrays:
+    """
+    The reduction of axes that are not empty, by combining halves.
+
+    The order depends on lengths only, not on the layout in memory.
+    """
+    kept = [axis for axis in range(arrays[0].ndim) if axis not in axes]
+    shape = tuple(arrays[0].shape[axis] for axis in kept)
+    count = math.prod(arrays[0].shape[axis] for axis in axes)
+    spend_elements(arrays[0].size)
+    with temporary_memory(2 * sum(array.nbytes for array in arrays)):
+        arrays = [array.transpose([*axes, *kept]).reshape((count, *shape)) for array in arrays]
+        while count > 1:
+            half = count // 2
+            halves = combine(
+                [array[:half] for array in arrays], [array[half : 2 * half] for array in arrays]
+            )
+            if count % 2:
+                rest = [array[2 * half :] for array in arrays]
+                halves = [np.concatenate(pair) for pair in zip(halves, rest, strict=True)]
+            arrays, count = halves, half + count % 2
+    return [array[0] for array in arrays]
+
+
+@dataclass(frozen=True)
+class PoolWindow:
+    """A window along one axis."""
+
+    size: int = 1
+    stride: int = 1
+    dilation: int = 1
+    base_dilation: int = 1
+    low: int = 0
+    high: int = 0
+
+
+def pooled(
+    combine: Combine, arrays: Arrays, initial: Arrays, windows: Sequence[PoolWindow]
+) -> Arrays:
+    """
+    The reduction of each window, one element at a time, starting with `initial`.
+
+    `windows` has one window per axis. Padding consists of the initial elements.
+    """
+    ends = [(of.low, of.high, of.base_dilation) for of in windows]
+    around = [
+        padded(array, of.reshape(-1)[0], ends) for array, of in zip(arrays, initial, strict=True)
+    ]
+    shape = tuple(
+        window_count(length, of.size, of.stride, of.dilation)
+        for length, of in zip(around[0].shape, windows, strict=True)
+    )
+    require_possible(shape)
+    with temporary_memory(2 * math.prod(shape) * sum(array.itemsize for array in arrays)):
+        spend_products(_POSITION * math.prod(shape) * math.prod(of.size for of in windows))
+        result = [np.broadcast_to(of, shape) for of in initial]
+        for at in _positions(windows, shape):
+            result = combine(result, [array[at] for array in around])
+    return result
+
+
+_POSITION: Final = 16
+"""A position of a window takes as long as so many products of a sum."""
+
+MAX_WINDOW: Final = 1 << 16
+"""The maximum number of positions of a window that are combined one by one."""
+
+
+def _positions(windows: Sequence[PoolWindow], shape: Shape) -> Iterator[tuple[slice, ...]]:
+    """For each position in the window, the elements at that position of all windows."""
+    sizes = [of.size for of in windows]
+    if math.prod(sizes) > MAX_WINDOW:
+        raise InterpretationError(f"its window has {math.prod(sizes)} positions")
+    for index in np.ndindex(*sizes):
+        starts = [at * of.dilation for at, of in zip(index, windows, strict=True)]
+        yield tuple(
+            slice(start, start + (length - 1) * of.stride + 1 if length else start, of.stride)
+            for start, of, length in zip(starts, windows, shape, strict=True)
+        )
+
+
+# Regions
+
+
+class Combiner(NamedTuple):
+    """A function of two elements that reductions apply to whole arrays, in any order."""
+
+    function: Function
+    identity: float
+    """The identity; an infinity is the least or the greatest integer for integers."""
+    read: Callable[[TypedArray], Numbers]
+    """Reads the numbers that the function combines."""
+
+    def identity_of(self, type: Attribute) -> NDArray[Any]:
+        """The identity as an element of `type`."""
+        number = self.identity
+        if math.isinf(number) and is_integer(type):
+            number = range_of(type)[number > 0]
+        return elements_of_numbers(np.asarray(number), type)
+
+
+def combiner_of(op: Operation) -> Combiner | None:
+    """The function of two elements that an op computes; None if it has no identity."""
+    model = model_named(name_of(op))
+    if model.identity is None:
+        return None
+    match model.run:
+        case OnElements() as run:
+            function = function_for(functions_of(run), element_type_or_self(op.operands[0].type))
+            return None if function is None else Combiner(function, model.identity, numbers_of)
+        case OnNumbers() as run:
+            # Signed and unsigned integers are combined to the same bits.
+            return Combiner(imported(run.function), model.identity, _as_numbers)
+        case _:
+            return None
+
+
+def _as_numbers(value: TypedArray) -> Numbers:
+    return value.numbers
+
+
+def _combiner_in(block: Block) -> Combiner | None:
+    """The function of two elements that a block computes; None if it is another computation."""
+    ops = list(block.ops)
+    if len(ops) != 2 or len(block.args) != 2 or len(ops[0].results) != 1:
+        return None
+    is_plain = {*ops[0].operands} == {*block.args} and [*ops[1].operands] == [*ops[0].results]
+    return combiner_of(ops[0]) if is_plain else None
+
+
+Reduce = Callable[[Combine, Arrays, Arrays], Arrays]
+"""Reduces arrays by a combination; the last parameter is the initial elements."""
+
+
+def reduce_by_region(
+    interpreter: Interpreter,
+    op: Operation,
+    values: Sequence[TypedArray],
+    initial: Sequence[TypedArray],
+    reduce: Reduce,
+    *,
+    is_started: bool,
+) -> list[TypedArray]:
+    """
+    Reduce values by the region of an op, which is not run if it is a known function.
+
+    The values have the types of the op's first results. With `is_started`, `reduce` starts with the
+    initial elements.
+    """
+    (region,) = op.regions
+    if len(region.block.args) != 2 * len(values):
+        raise InterpretationError(f"its region does not combine {len(values)} elements")
+    if (combiner := _combiner_in(region.block)) is not None:
+        with temporary_memory(sum(8 * value.elements.size for value in values)):
+            numbers, starts = ([combiner.read(value) for value in of] for of in (values, initial))
+            combine = combined_by(combiner.function)
+            (made,) = _reduced_from(combine, numbers, starts, reduce, is_started)
+            return [rounded(made, op.results[0].type)]
+    combine = _combined_in(interpreter, region, op)
+    arrays = [[value.elements for value in of] for of in (values, initial)]
+    found = _reduced_from(combine, arrays[0], arrays[1], reduce, is_started)
+    types = [result.type for result in op.results[: len(values)]]
+    return [TypedArray.of(of, type) for of, type in zip(found, types, strict=True)]
+
+
+def _reduced_from(
+    combine: Combine, arrays: Arrays, initial: Arrays, reduce: Reduce, is_started: bool
+) -> Arrays:
+    made = reduce(combine, arrays, initial)
+    if is_started:
+        return made
+    starts = [np.broadcast_to(of, to.shape) for of, to in zip(initial, made, strict=True)]
+    return combine(starts, made)
+
+
+def _combined_in(interpreter: Interpreter, region: Region, op: Operation) -> Combine:
+    """The combination of elements by a region, which is run for all positions at once."""
+    types = [argument.type for argument in region.block.args]
+
+    def combine(one: Arrays, other: Arrays) -> Arrays:
+        given = [
+            TypedArray.of(array, at_all_positions(type, array.shape))
+            for array, type in zip((*one, *other), types, strict=True)
+        ]
+        yielded = interpreter.run_ssacfg_region(region, tuple(given), name_of(op))
+        if len(yielded) != len(one):
+            raise InterpretationError(f"its region yields {len(yielded)} elements")
+        return [
+            np.broadcast_to(value_of(value, type).elements, array.shape)
+            for value, type, array in zip(yielded, types, one, strict=False)
+        ]
+
+    return combine

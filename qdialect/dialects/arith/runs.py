@@ -1,0 +1,127 @@
+"""
+Functions that compute ops of arith on arrays, where one of numbers is not enough.
+
+A result that MLIR leaves undefined is an error. https://mlir.llvm.org/docs/Dialects/ArithOps/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+from xdsl.interpreter import Interpreter
+from xdsl.ir import Operation
+from xdsl.utils.exceptions import InterpretationError
+
+from qdialect.check.interpreters.elements import Function, Numbers, on_numbers
+from qdialect.check.interpreters.values import (
+    Slices,
+    TypedArray,
+    at_all_positions,
+    computed,
+    elementwise,
+    held_type,
+    reinterpreted,
+    unsigned,
+    width_of,
+)
+from qdialect.ir.elements import integer_range
+from qdialect.ir.value_types import element_type_or_self
+from qdialect.ops.attributes import integer_of
+from qdialect.ops.interface import name_of
+
+
+def _require(is_defined: Numbers, otherwise: str) -> None:
+    if not np.all(is_defined):
+        raise InterpretationError(f"the result is undefined: {otherwise}")
+
+
+def _numbers(value: TypedArray) -> Numbers:
+    return value.numbers
+
+
+_SHIFTS: Final[dict[str, tuple[Callable[[TypedArray], Numbers], Function]]] = {
+    "arith.shli": (unsigned, np.left_shift),
+    "arith.shrui": (unsigned, np.right_shift),
+    "arith.shrsi": (_numbers, np.right_shift),
+}
+
+
+def shift(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+    read, function = _SHIFTS[name_of(op)]
+
+    def shift(shifted: TypedArray, by: TypedArray) -> Numbers:
+        counts = unsigned(by)
+        _require(counts < width_of(held_type(by.element_type)), "a shift by the width or more")
+        numbers = read(shifted)
+        return function(numbers, counts.astype(numbers.dtype))
+
+    return [computed(shift, operands, op.results[0].type)]
+
+
+def truncate(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+    """The conversion of floats to integers, truncating toward zero."""
+    is_signed = name_of(op) == "arith.fptosi"
+    width = width_of(held_type(element_type_or_self(op.results[0].type)))
+    least, greatest = integer_range(width, is_signed)
+
+    def truncate(value: TypedArray) -> Numbers:
+        numbers = np.trunc(value.numbers)
+        # The maximum of 64 bits is not a double, but the number after it is.
+        fits = (numbers >= least) & (numbers < float(greatest + 1))
+        _require(fits, "a float is outside the range of the integers")
+        return numbers.astype(np.int64 if is_signed else np.uint64)
+
+    return [computed(truncate, operands, op.results[0].type)]
+
+
+def bitcast(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+    return [reinterpreted(operands[0], op.results[0].type)]
+
+
+_SIGNED: Final = (np.less, np.less_equal, np.greater, np.greater_equal)
+_INTEGER_PREDICATES: Final = (np.equal, np.not_equal, *_SIGNED, *_SIGNED)
+_FIRST_UNSIGNED: Final = 6
+_FLOAT_PREDICATES: Final = (
+    np.equal,
+    np.greater,
+    np.greater_equal,
+    np.less,
+    np.less_equal,
+    np.not_equal,
+)
+
+
+def compare_integers(
+    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
+) -> Sequence[TypedArray]:
+    predicate = integer_of(op, "predicate")
+    run = on_numbers(_INTEGER_PREDICATES[predicate], is_unsigned=predicate >= _FIRST_UNSIGNED)
+    return run(interpreter, op, operands)
+
+
+def compare_floats(
+    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
+) -> Sequence[TypedArray]:
+    predicate = integer_of(op, "predicate")
+
+    def compare(one: Numbers, other: Numbers) -> Numbers:
+        unordered = np.isnan(one) | np.isnan(other)
+        never = np.zeros_like(unordered)
+        ordered = [function(one, other) & ~unordered for function in _FLOAT_PREDICATES]
+        or_unordered = [truths | unordered for truths in ordered]
+        return [never, *ordered, ~unordered, *or_unordered, unordered, ~never][predicate]
+
+    return on_numbers(compare)(interpreter, op, operands)
+
+
+def select(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+    condition, one, other = operands
+
+    def choose(_: Slices, condition: Numbers, one: Numbers, other: Numbers) -> Numbers:
+        return np.where(condition != 0, one, other)
+
+    arrays = [condition.elements, one.elements, other.elements]
+    chosen = elementwise(choose, arrays, one.elements.dtype)
+    return [TypedArray.of(chosen, at_all_positions(op.results[0].type, chosen.shape))]
