@@ -82,13 +82,13 @@ BUDGETS = {
     "ir": (1900, 5),
     "text": (7000, 12),
     "ops": (3200, 7),
-    "dialects": (11470, 8),
+    "dialects": (12950, 8),
     "lowering": (2100, 4),
     "folding": (6100, 12),
     "sinking": (1000, 4),
     "passes": (1800, 3),
     "opt": (3150, 8),
-    "check": (11460, 16),
+    "check": (9500, 11),
     "ptq": (18000, 14),
     "frontends": (400, 3),
 }
@@ -97,7 +97,7 @@ Of each folder: the number of its lines, and of the files in its longest chain o
 fall, but for a commit that says why.
 """
 
-LONGEST_CHAIN = 27
+LONGEST_CHAIN = 24
 """The number of files in the longest chain of imports."""
 
 

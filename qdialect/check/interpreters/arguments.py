@@ -123,7 +123,7 @@ def random_arguments(types: FunctionType, seed: int) -> tuple[TypedArray, ...]:
         shape = tuple(length if axis == DYNAMIC else axis for axis in declared_shape(type))
         bound = _MAX_INDEX if isinstance(element_type, IndexType) else None
         pool = _bounded(_pool(element_type, shape, ()), type, bound)
-        dealer = _Dealer(type, shape, 0, (seed % (1 << 64), number))
+        dealer = _Dealer(shape, (1,) * len(shape), 0, (seed % (1 << 64), number))
         with naming_argument(number, type):
             arguments.append(TypedArray.of(dealer.deal(pool.values), type))
     return tuple(arguments)
@@ -339,7 +339,8 @@ class DealtArguments(Sequence[tuple[TypedArray, ...]]):
         arguments: list[TypedArray] = []
         for at, (type, pool) in enumerate(zip(self._types, self._pools, strict=True)):
             player = self._types.index(type) if of.is_shared else at
-            dealer = _Dealer(type, of.shapes[at], of.dealt[at], (of.series, player))
+            shape = of.shapes[at]
+            dealer = _Dealer(shape, _decks_of(type, shape), of.dealt[at], (of.series, player))
             with naming_argument(at, type):
                 elements = dealer.deal(_values_for(of, pool))
             arguments.append(TypedArray.of(elements, type))
@@ -383,7 +384,7 @@ class DealtArguments(Sequence[tuple[TypedArray, ...]]):
             shapes = tuple(map(_with_lengths, self._declared, lengths))
             sets.append(_Set(shapes, dealt, series))
             dealt = tuple(
-                taken + _Dealer(type, shape, taken, ()).per_slot
+                taken + math.prod(shape) // math.prod(_decks_of(type, shape))
                 for type, shape, taken in zip(self._types, shapes, dealt, strict=True)
             )
             if len(sets) >= _LEAST_SETS and all(
@@ -464,23 +465,26 @@ def _with_lengths(shape: Shape, lengths: Sequence[int]) -> Shape:
     return tuple(next(unknown) if length == DYNAMIC else length for length in shape)
 
 
+def _decks_of(type: Attribute, shape: Shape) -> Shape:
+    """The decks of values along each axis: one for each slot, or for each of few positions."""
+    element_type = element_type_or_self(type)
+    if math.prod(shape) <= _MAX_POSITIONS and is_static(shape_of(type)) and 0 not in shape:
+        return shape
+    if isinstance(element_type, UniformQuantizedType) and 0 not in shape:
+        return element_type.parameters_on(shape).scales.shape
+    return (1,) * len(shape)
+
+
 class _Dealer:
     """
     Deals values to the positions of one argument.
 
-    The positions that read one slot share a deck: they take its values in turn, and it is
-    reshuffled when all have been dealt. If there are few positions, each has its own deck.
+    The positions that share a deck take its values in turn, and it is reshuffled when all have
+    been dealt.
     """
 
-    def __init__(self, type: Attribute, shape: Shape, dealt: int, seed: tuple[int, ...]) -> None:
-        self._declared, self._shape, self._already, self._seed = type, shape, dealt, seed
-        element_type = element_type_or_self(type)
-        self._slots: tuple[int, ...] = (1,) * len(shape)
-        if math.prod(shape) <= _MAX_POSITIONS and is_static(shape_of(type)) and 0 not in shape:
-            self._slots = shape
-        elif isinstance(element_type, UniformQuantizedType) and 0 not in shape:
-            self._slots = element_type.parameters_on(shape).scales.shape
-        self.per_slot = math.prod(shape) // math.prod(self._slots)
+    def __init__(self, shape: Shape, decks: Shape, dealt: int, seed: tuple[int, ...]) -> None:
+        self._shape, self._decks, self._already, self._seed = shape, decks, dealt, seed
 
     def deal(self, values: NDArray[Any]) -> NDArray[Any]:
         """The elements of the argument: of its shape, and of the dtype of `values`."""
@@ -507,10 +511,10 @@ class _Dealer:
         """
         For each position, the index of its slot, and its rank among the positions of that slot.
         """
-        if math.prod(self._slots) == 1:
+        if math.prod(self._decks) == 1:
             return np.zeros_like(positions), positions
         slot, rank, slots_below, ranks_below = 0, 0, 1, 1
-        for length, slots in zip(reversed(self._shape), reversed(self._slots), strict=True):
+        for length, slots in zip(reversed(self._shape), reversed(self._decks), strict=True):
             positions, index = np.divmod(positions, length)
             block = length // slots
             slot = slot + index // block * slots_below

@@ -110,7 +110,6 @@ ON_ARRAYS = (
     "qdialect.check.module_comparison",
     "qdialect.check.sampled_runs",
     "qdialect.check.typed_values",
-    "qdialect.dialects.tosa.runs",
     "qdialect.check.interpreters",
     "qdialect.ptq.calibration.compared_functions",
     "qdialect.ptq.fake_quantization",
@@ -127,7 +126,9 @@ ON_ARRAYS = (
 def test_no_module_imports_numpy_before_it_is_used():
     modules = pkgutil.walk_packages(qdialect.__path__, "qdialect.")
     # What runs modules, on arrays, has no use without them.
-    names = [m.name for m in modules if not m.name.startswith(ON_ARRAYS)]
+    names = [
+        m.name for m in modules if not m.name.startswith(ON_ARRAYS) and not m.name.endswith(".runs")
+    ]
     assert {"qdialect.algebra.movement", "qdialect.passes.fold_quant_shapes"} <= {*names}
     imports = "".join(
         f"import {name}\nassert 'numpy' not in sys.modules, '{name}'\n" for name in names
