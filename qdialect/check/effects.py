@@ -27,8 +27,8 @@ from xdsl.traits import IsTerminator, MemoryEffect, RecursiveMemoryEffect, Symbo
 from qdialect.dialects.quant.storage import StoredType
 from qdialect.ir.rewriting import dependencies_first
 from qdialect.ir.value_types import tensor_parts, type_name
-from qdialect.ops.computed_integers import computes_integers
 from qdialect.ops.interface import is_list, name_of, op_model
+from qdialect.ops.reading import computes_integers
 
 
 class Effects(IntEnum):

@@ -42,10 +42,9 @@ from qdialect.check.value_nodes import (
 )
 from qdialect.dialects.quant.storage import StoredType
 from qdialect.dialects.quant.types import UniformQuantizedType
-from qdialect.ops.elementwise import conversion, is_arithmetic
-from qdialect.ops.interface import Refusal, name_of
-from qdialect.ops.term_values import values_of
-from qdialect.ops.terms import Apply, Input, Term
+from qdialect.ops.elementwise import conversion, values_of
+from qdialect.ops.fields import Apply, Input, Term
+from qdialect.ops.interface import Refusal, is_arithmetic, name_of
 from qdialect.support.lazy_numpy import np
 
 if TYPE_CHECKING:

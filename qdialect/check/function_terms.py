@@ -48,9 +48,8 @@ from qdialect.dialects.quant.storage import StoredType
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
-from qdialect.ops.attributes import lists_of
-from qdialect.ops.computed_integers import computes_integers
-from qdialect.ops.interface import Refusal, elements_attribute_of, name_of, op_model
+from qdialect.ops.interface import Refusal, elements_attribute_of, lists_of, name_of, op_model
+from qdialect.ops.reading import computes_integers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -53,12 +53,10 @@ from qdialect.ir.resources import ResourceBlobs, take_in_resources
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.lowering.cast_arithmetic import Rounding
 from qdialect.lowering.dialect_conversion import widen_storage
-from qdialect.ops.interface import name_of, op_model
+from qdialect.ops.along_axis import drop_ranges
+from qdialect.ops.fields import CastReads, Positions
+from qdialect.ops.interface import function_of, name_of, op_model
 from qdialect.ops.model import Bits, bits_of, model_named
-from qdialect.ops.models import CastReads
-from qdialect.ops.positions import Positions
-from qdialect.ops.rules import function_of
-from qdialect.ops.statistics import drop_ranges
 from qdialect.ops.unused_ops import erase_with_unused
 from qdialect.opt.child_processes import ChildEndedError, computed_in_copy, run_child
 from qdialect.opt.tool_error import ToolError

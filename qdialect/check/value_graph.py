@@ -54,22 +54,26 @@ from qdialect.ir.elements import (
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.rewriting import dependencies_first
 from qdialect.ir.value_types import element_type_or_self, shape_of
-from qdialect.ops.along_axis import AXIS, AlongAxis, said_along_axis
-from qdialect.ops.attributes import as_integers, held_elements, integers_in_list
-from qdialect.ops.computed_integers import computed_integers, computes_integers
-from qdialect.ops.elementwise import is_arithmetic, read_elementwise
+from qdialect.ops.along_axis import AXIS
+from qdialect.ops.elementwise import operand_movements, read_elementwise
+from qdialect.ops.fields import AlongAxis, Movements
 from qdialect.ops.interface import (
     Refusal,
     RefusalCode,
+    as_integers,
     elements_attribute_of,
     find_attribute,
+    held_elements,
+    integers_in_list,
+    is_arithmetic,
     is_cast,
     is_list,
     model_of,
     name_of,
+    numbers_along_axis,
     read_movements,
 )
-from qdialect.ops.models import Movements
+from qdialect.ops.reading import computed_integers, computes_integers
 from qdialect.support.lazy_numpy import np
 
 if TYPE_CHECKING:
@@ -242,7 +246,10 @@ class GraphReader:
             read = read_elementwise(op, self)
             operands = [
                 _moved(
-                    read.movements_of(number, node.shape, shape), [node], None, node.element_type
+                    operand_movements(read, number, node.shape, shape),
+                    [node],
+                    None,
+                    node.element_type,
                 )
                 for number, node in enumerate(map(self._operand, read.operands))
             ]
@@ -345,7 +352,7 @@ def _moves_computed(op: Operation) -> bool:
 def _said_along_axis(op: Operation, shape: Shape) -> AlongAxis | None:
     """The parameters that a cast has along an axis. Raises NotCertifiableError."""
     try:
-        return said_along_axis(op, shape)
+        return numbers_along_axis(op, shape)
     except Refusal as error:
         raise NotCertifiableError(str(error)) from None
 

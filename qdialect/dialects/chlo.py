@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+from qdialect.ops.fields import own, shared
 from qdialect.ops.model import Bits, OnElements, OpModel, OpModels
-from qdialect.ops.rules import own, shared
 
 _exact = partial(OpModel, bits=Bits.EXACT)
 _rounded = partial(OpModel, bits=Bits.ROUNDED)

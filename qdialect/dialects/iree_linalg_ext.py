@@ -23,21 +23,20 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from qdialect.ir.value_types import element_type_or_self, is_tensor
-from qdialect.ops.attributes import attribute_of
 from qdialect.ops.elementwise import conversion, recreated, shape_of_type
-from qdialect.ops.interface import Refusal, RefusalCode, find_attribute, set_attribute
-from qdialect.ops.model import OpModel, OpModels
-from qdialect.ops.models import Operands
-from qdialect.ops.terms import (
+from qdialect.ops.fields import (
     Apply,
     Arithmetic,
     Elementwise,
     ElementwiseModel,
     Input,
+    Operands,
     Scalar,
     SmallOperand,
     Term,
 )
+from qdialect.ops.interface import Refusal, RefusalCode, attribute_of, find_attribute, set_attribute
+from qdialect.ops.model import OpModel, OpModels
 
 DEQUANTIZE_AFFINE = "iree_linalg_ext.dequantize_affine"
 

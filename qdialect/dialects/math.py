@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+from qdialect.ops.fields import fixed, own, whole_number
 from qdialect.ops.model import Bits, OnNumbers, OpModel, OpModels
-from qdialect.ops.rules import fixed, own, whole_number
 
 _exact = partial(OpModel, bits=Bits.EXACT)
 _rounded = partial(OpModel, bits=Bits.ROUNDED)

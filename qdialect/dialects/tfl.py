@@ -17,23 +17,19 @@ from qdialect.algebra.movement import (
     Transpose,
 )
 from qdialect.algebra.padding import Pad
-from qdialect.ops.attributes import (
-    attribute_of,
-    axis_of,
-    broadcast_trailing,
-    integer_of,
-    reshaped,
-    shape_of,
-    static_shape_of,
-    taken,
-)
+from qdialect.ops.fields import CastReads, Movements, Operands
 from qdialect.ops.interface import (
     Refusal,
     RefusalCode,
+    attribute_of,
+    axis_of,
     find_attribute,
+    integer_of,
+    shape_of,
+    static_shape_of,
 )
 from qdialect.ops.model import OpModel, OpModels
-from qdialect.ops.models import CastReads, Movements, Operands
+from qdialect.ops.readers import broadcast_trailing, reshaped, taken
 from qdialect.support.lazy_numpy import np
 
 if TYPE_CHECKING:

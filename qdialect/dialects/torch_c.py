@@ -9,11 +9,10 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.ops.attributes import shape_of
 from qdialect.ops.elementwise import unbroadcast
+from qdialect.ops.fields import Elementwise, Input, Operands
+from qdialect.ops.interface import shape_of
 from qdialect.ops.model import OpModel, OpModels
-from qdialect.ops.models import Operands
-from qdialect.ops.terms import Elementwise, Input
 
 
 def _convert(op: Operation, operands: Operands) -> Elementwise:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from qdialect.algebra.movement import Reverse, Slice, Transpose
-from qdialect.ops.attributes import integer_of, integers_of, reshaped, shape_of
+from qdialect.ops.fields import CastReads, Movements, Operands
+from qdialect.ops.interface import integer_of, integers_of, shape_of
 from qdialect.ops.model import OpModel, OpModels
-from qdialect.ops.models import CastReads, Movements, Operands
+from qdialect.ops.readers import reshaped
 
 
 def _permute(op: Operation, operands: Operands) -> Movements:

@@ -39,7 +39,6 @@ from qdialect.folding.report import Outcome, PassRecord, PassReport
 from qdialect.folding.writing import WrittenConstant, check_writable, write_constant
 from qdialect.ir.errors import OpErrors
 from qdialect.ir.value_types import tensor_parts
-from qdialect.ops.computed_integers import computes_integers
 from qdialect.ops.interface import (
     Refusal,
     RefusalCode,
@@ -49,6 +48,7 @@ from qdialect.ops.interface import (
     name_of,
     op_model,
 )
+from qdialect.ops.reading import computes_integers
 from qdialect.support.arguments import check_instance
 from qdialect.support.memory import MemoryBudget, MemoryLimitError, memory_budget, paused_collection
 

@@ -20,6 +20,7 @@ from qdialect.algebra.parameters import ElementSlots, QuantizationParameters, St
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.algebra.views import as_view
 from qdialect.dialects.quant.type_parser import MAX_STORAGE_WIDTH
+from qdialect.folding.dequantization import Leaf, recognize
 from qdialect.folding.layers import ScaleOrigin, SideConstant, Sides
 from qdialect.folding.moved_constant import (
     Element,
@@ -31,19 +32,23 @@ from qdialect.folding.moved_constant import (
 )
 from qdialect.ir.elements import element_dtype, integer_range
 from qdialect.ir.value_types import tensor_element_type
-from qdialect.ops.attributes import as_integers, static_shape_of
-from qdialect.ops.dequantization import Leaf, recognize
 from qdialect.ops.elementwise import (
-    elementwise_model_of,
-    is_broadcast,
     is_conversion,
+    operand_movements,
     read_elementwise,
     substituted,
+    values_of,
 )
-from qdialect.ops.interface import Refusal, RefusalCode, name_of
+from qdialect.ops.fields import Apply, Arithmetic, Elementwise, Input, Term
+from qdialect.ops.interface import (
+    Refusal,
+    RefusalCode,
+    as_integers,
+    name_of,
+    op_model,
+    static_shape_of,
+)
 from qdialect.ops.reading import ConstantOperands
-from qdialect.ops.term_values import values_of
-from qdialect.ops.terms import Apply, Arithmetic, Elementwise, Input, Term
 from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import np
 
@@ -94,7 +99,7 @@ class ArithmeticReader:
             main = self._main(read, constants)
         sides: list[SideConstant] = []
         for number, constant in enumerate(constants):
-            movements = read.movements_of(number, constant.shape, shape)
+            movements = operand_movements(read, number, constant.shape, shape)
             if number != main:
                 sides.append(self._side(number, constant, movements))
             elif any(not each.is_identity(constant.shape) for each in movements):
@@ -133,7 +138,7 @@ class ArithmeticReader:
         Exporters convert the zero that a tensor is padded with. Raises Refusal.
         """
         type = constant.layers[-1].element_type
-        computes = [elementwise_model_of(each) is not None for each in constant.casts]
+        computes = [op_model(each).term is not None for each in constant.casts]
         if not computes or not all(computes) or not isinstance(type, AnyFloat):
             return element
         leaves: list[Leaf] = []
@@ -171,7 +176,7 @@ class ArithmeticReader:
         return term
 
     def _term_of(self, op: Operation) -> Term:
-        if elementwise_model_of(op) is None:
+        if op_model(op).term is None:
             raise Refusal(
                 RefusalCode.ARITHMETIC, f"'{name_of(op)}' is not part of a dequantization"
             )
@@ -246,7 +251,7 @@ class ArithmeticReader:
     def _broadcast_before(self, number: int) -> Operation | None:
         """The last broadcast before a step, if there is one."""
         while operands := self._steps[number].operands:
-            if is_broadcast(self._steps[number].op):
+            if op_model(self._steps[number].op).write_broadcast is not None:
                 return self._steps[number].op
             number = operands[0]
         return None

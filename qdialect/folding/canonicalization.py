@@ -28,8 +28,7 @@ from qdialect.folding.policy import DEFAULT_MAX_GROWTH
 from qdialect.folding.provenance import Provenance
 from qdialect.folding.writing import write_constant
 from qdialect.ir.resources import ResourceBlobs
-from qdialect.ops.attributes import static_shape_of
-from qdialect.ops.interface import Refusal, keeping_attribute_of
+from qdialect.ops.interface import Refusal, keeping_attribute_of, static_shape_of
 from qdialect.ops.reading import Constants
 from qdialect.support.memory import MemoryBudget, MemoryLimitError, memory_budget
 

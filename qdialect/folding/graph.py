@@ -59,15 +59,16 @@ from qdialect.folding.report import Outcome, PassRecord
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.rewriting import operands_first
 from qdialect.ir.value_types import has_encoding, tensor_element_type, tensor_like, tensor_parts
-from qdialect.ops.attributes import held_elements, integers_in, shape_of, static_shape_of
-from qdialect.ops.computed_integers import computed_integers, computes_integers
-from qdialect.ops.elementwise import is_arithmetic, is_reshape, recreated
-from qdialect.ops.identities import composition
+from qdialect.ops.elementwise import recreated
+from qdialect.ops.fields import Movements, ShapeOpModel
 from qdialect.ops.interface import (
     Refusal,
     RefusalCode,
     check_not_kept,
     elements_attribute_of,
+    held_elements,
+    integers_in,
+    is_arithmetic,
     is_cast,
     is_known_dialect,
     is_list,
@@ -75,9 +76,16 @@ from qdialect.ops.interface import (
     model_of,
     name_of,
     op_model,
+    shape_of,
+    static_shape_of,
 )
-from qdialect.ops.models import Movements, ShapeOpModel
-from qdialect.ops.reading import ConstantOperands, Constants
+from qdialect.ops.reading import (
+    ConstantOperands,
+    Constants,
+    composition,
+    computed_integers,
+    computes_integers,
+)
 from qdialect.support.lazy_numpy import np
 from qdialect.support.memory import BoundedCache, MemoryBudget, MemoryLimitError
 
@@ -724,7 +732,7 @@ class FoldGraph:
         behind, reshape = 0, None
         if self.has_sides and any([layer.sides is not None for layer in layers]):
             behind = 1 + max([each.behind_sides for each in constants])
-            reshape = op if is_reshape(op) else constants[0].reshape
+            reshape = op if op_model(op).write_reshape is not None else constants[0].reshape
         return MovedConstant(
             len(self.steps) - 1,
             last.splat,

@@ -25,11 +25,10 @@ from qdialect.algebra.views import Elements, Splat, as_view
 from qdialect.folding.policy import FoldPolicy
 from qdialect.ir.elements import DenseElementsAttr, dense_elements, elements_of
 from qdialect.ir.value_types import tensor_element_type
-from qdialect.ops.along_axis import AXIS, AlongAxis, said_along_axis
-from qdialect.ops.attributes import attribute_of
+from qdialect.ops.along_axis import AXIS
 from qdialect.ops.elementwise import arithmetic_model_of
-from qdialect.ops.interface import Refusal, RefusalCode, name_of
-from qdialect.ops.terms import ElementwiseModel
+from qdialect.ops.fields import AlongAxis, ElementwiseModel
+from qdialect.ops.interface import Refusal, RefusalCode, attribute_of, name_of, numbers_along_axis
 from qdialect.support.lazy_numpy import np
 
 if TYPE_CHECKING:
@@ -261,7 +260,7 @@ class CarriedRanges:
     @classmethod
     def of(cls, op: Operation, shape: Shape) -> CarriedRanges | None:
         """The rows of an op for a tensor of `shape`; None without an axis. Raises Refusal."""
-        said = said_along_axis(op, shape)
+        said = numbers_along_axis(op, shape)
         if said is None or 0 in shape:
             return None
         axis = said.axis

@@ -39,8 +39,8 @@ from qdialect.folding.layers import CarriedRanges, ScaleOrigin, Sides, can_join,
 from qdialect.folding.provenance import Provenance
 from qdialect.ir.elements import element_dtype, has_signedness, integer_range
 from qdialect.ir.value_types import element_type_or_self, tensor_element_type, tensor_parts
+from qdialect.ops.fields import CastReads
 from qdialect.ops.interface import Refusal, RefusalCode, cast_reads, name_of
-from qdialect.ops.models import CastReads
 from qdialect.ops.reading import Constants, StoredElement
 from qdialect.support.lazy_numpy import np
 from qdialect.support.memory import BoundedCache

@@ -52,21 +52,21 @@ from qdialect.ir.value_types import (
     tensor_parts,
     with_element_type,
 )
-from qdialect.ops.attributes import held_elements
-from qdialect.ops.elementwise import is_arithmetic, read_elementwise
+from qdialect.ops.elementwise import read_elementwise
+from qdialect.ops.fields import Apply, Arithmetic, CastReads, Input
 from qdialect.ops.interface import (
     Refusal,
     RefusalCode,
     cast_reads,
     check_not_kept,
     elements_attribute_of,
+    held_elements,
+    is_arithmetic,
     is_cast,
     models_of,
     name_of,
 )
-from qdialect.ops.models import CastReads
 from qdialect.ops.reading import Constants
-from qdialect.ops.terms import Apply, Arithmetic, Input
 from qdialect.ops.unused_ops import erase_unused
 from qdialect.support.lazy_numpy import np
 from qdialect.support.memory import MemoryBudget, MemoryLimitError, memory_budget, paused_collection

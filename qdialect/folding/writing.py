@@ -22,17 +22,19 @@ from qdialect.ir.elements import dense_elements, dense_of_bytes, element_bytes, 
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import tensor_parts
 from qdialect.ir.xdsl_private import NAME_OF_UNREGISTERED
-from qdialect.ops.attributes import held_elements, names_of_elements
-from qdialect.ops.elementwise import (
-    arithmetic_model_of,
-    recreated,
-    reshape_like,
-    with_shape,
-    with_type,
+from qdialect.ops.elementwise import arithmetic_model_of, recreated, with_shape, with_type
+from qdialect.ops.fields import SmallOperand
+from qdialect.ops.interface import (
+    Refusal,
+    RefusalCode,
+    elements_attribute_of,
+    held_elements,
+    is_cast,
+    name_of,
+    names_of_elements,
+    op_model,
 )
-from qdialect.ops.interface import Refusal, RefusalCode, elements_attribute_of, is_cast, name_of
 from qdialect.ops.reading import Constants
-from qdialect.ops.terms import SmallOperand
 from qdialect.support.lazy_numpy import np
 from qdialect.support.memory import BoundedCache
 
@@ -154,7 +156,9 @@ def _behind(
         made.name_hint = replaced.name_hint
     if len(types) > len(like.layers):
         assert like.reshape is not None
-        new = reshape_like(like.reshape, chain[-1].results[0], types[-1])
+        write_reshape = op_model(like.reshape).write_reshape
+        assert write_reshape is not None
+        new = write_reshape(like.reshape, chain[-1].results[0], types[-1])
         ops += new
         chain.append(new[-1])
     return WrittenConstant(chain, ops, sides)

@@ -49,12 +49,7 @@ from qdialect.dialects.tosa.syntax import ShapeType
 from qdialect.ir.elements import dense_elements, element_dtype, integer_range
 from qdialect.lowering.cast_arithmetic import as_bits
 from qdialect.lowering.storage_ops import ContextBuilder, StorageBuilder
-from qdialect.ops.interface import (
-    Refusal,
-    RefusalCode,
-    elements_attribute_of,
-    find_attribute,
-)
+from qdialect.ops.interface import Refusal, RefusalCode, elements_attribute_of, find_attribute
 from qdialect.ops.reading import Constants
 from qdialect.support.lazy_numpy import np
 from qdialect.support.memory import MemoryBudget, MemoryLimitError

@@ -9,65 +9,50 @@ element-wise op, so the arithmetic is known here as a term, whatever dialect it 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from xdsl.dialects.builtin import (
-    AnyFloat,
-    IntegerType,
-    Signedness,
-)
+from xdsl.dialects.builtin import AnyFloat, IntegerType, Signedness
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from qdialect.algebra.movement import Shape
+from qdialect.algebra.movement import BroadcastInDim, Movement, Reshape, Shape, Transpose
+from qdialect.algebra.parameters import MAX_WIDTH, StorageFormat
 from qdialect.ir.elements import has_signedness
 from qdialect.ir.errors import message_of
 from qdialect.ir.value_types import element_type_or_self, tensor_element_type, tensor_like
 from qdialect.ir.value_types import shape_of as tensor_shape
-from qdialect.ops.attributes import shape_of, static_shape_of
-from qdialect.ops.interface import (
-    Refusal,
-    RefusalCode,
-    check_not_kept,
-    name_of,
-    op_model,
-)
-from qdialect.ops.model import model_named
-from qdialect.ops.models import Operands
-from qdialect.ops.terms import (
+from qdialect.ops.fields import (
     Apply,
     Arithmetic,
     Elementwise,
     ElementwiseModel,
     ElementwiseReader,
     Input,
+    Operands,
     Scalar,
     SmallOperand,
     Term,
 )
+from qdialect.ops.interface import (
+    Refusal,
+    RefusalCode,
+    check_not_kept,
+    name_of,
+    op_model,
+    shape_of,
+    static_shape_of,
+)
+from qdialect.support.float_format import FLOAT_FORMATS, FloatFormat
+from qdialect.support.lazy_numpy import np
 
-
-def unbroadcast(read: ElementwiseReader) -> ElementwiseModel:
-    """The model of ops of operands that have the shape of the result."""
-    return ElementwiseModel(read, write_like, broadcasts=False)
-
-
-def elementwise_model_of(op: Operation) -> ElementwiseModel | None:
-    """The model of ops with the name of `op`, if they may be element-wise."""
-    return model_named(name_of(op)).term
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 def arithmetic_model_of(op: Operation) -> ElementwiseModel:
     """The model of `op`, which is arithmetic."""
-    model = elementwise_model_of(op)
+    model = op_model(op).term
     assert model is not None
     return model
-
-
-def is_arithmetic(op: Operation) -> bool:
-    """Whether `op` may be element-wise arithmetic on tensors."""
-    if op_model(op).term is None or len(op.results) != 1 or not op.operands:
-        return False
-    return tensor_shape(op.results[0].type) is not None
 
 
 def read_elementwise(op: Operation, operands: Operands) -> Elementwise:
@@ -88,21 +73,75 @@ def read_elementwise(op: Operation, operands: Operands) -> Elementwise:
     return read
 
 
-def is_reshape(op: Operation) -> bool:
-    """Whether `op` is a reshape that can be written again, of another operand."""
-    return model_named(name_of(op)).write_reshape is not None
+def operand_movements(
+    elementwise: Elementwise, number: int, shape: Shape, result_shape: Shape
+) -> list[Movement]:
+    """The movements of an operand of `shape` to that of the result. Raises Refusal."""
+    axes = elementwise.axes[number]
+    if len(axes) != len(shape):
+        reason = f"operand #{number} has rank {len(shape)}, not {len(axes)}"
+        raise Refusal(RefusalCode.UNKNOWN_OP, reason)
+    for axis in axes:
+        if axis is not None and not 0 <= axis < len(result_shape):
+            raise Refusal(RefusalCode.UNKNOWN_OP, f"its result has no axis {axis}")
+    movements: list[Movement] = []
+    if elementwise.in_blocks:
+        movements = _repeated_in_blocks(axes, shape, result_shape)
+        for movement in movements:
+            shape = movement.result_shape(shape)
+    return [*movements, *movements_along(axes, shape, result_shape)]
 
 
-def reshape_like(op: Operation, operand: SSAValue, result: Attribute) -> list[Operation]:
-    """Write a reshape like `op`; returns the ops in order."""
-    write = model_named(name_of(op)).write_reshape
-    assert write is not None
-    return write(op, operand, result)
+def movements_along(
+    axes: Sequence[int | None], shape: Shape, result_shape: Shape
+) -> list[Movement]:
+    """
+    The movements of an operand of `shape` whose axes follow those of a result.
+
+    None is an axis that is read at position 0. Raises Refusal if two follow the same axis,
+    or one that is longer than 1 is read at 0 alone.
+    """
+    movements: list[Movement] = []
+    kept = [at for at, axis in enumerate(axes) if axis is not None]
+    if len(kept) < len(axes):
+        if any(length != 1 for at, length in enumerate(shape) if at not in kept):
+            raise Refusal(RefusalCode.UNKNOWN_OP, "its indexing maps do more than name axes")
+        shape = tuple(shape[at] for at in kept)
+        movements.append(Reshape(shape))
+    dims = tuple(axis for axis in axes if axis is not None)
+    if len(set(dims)) != len(dims):
+        raise Refusal(RefusalCode.UNKNOWN_OP, "it reads a diagonal")
+    if len(dims) < len(result_shape):
+        return [*movements, BroadcastInDim(dims, result_shape)]
+    permutation = tuple(sorted(range(len(dims)), key=dims.__getitem__))
+    return [*movements, Transpose(permutation)]
 
 
-def is_broadcast(op: Operation) -> bool:
-    """Whether `op` is a broadcast that can be written again, of another operand."""
-    return model_named(name_of(op)).write_broadcast is not None
+def _repeated_in_blocks(
+    axes: Sequence[int | None], shape: Shape, result_shape: Shape
+) -> list[Movement]:
+    """Movements that repeat the positions of axes as often as an axis that each follows is long."""
+    lengths = [
+        length if axis is None else result_shape[axis]
+        for axis, length in zip(axes, shape, strict=True)
+    ]
+    if any(before < 1 or after % before for before, after in zip(shape, lengths, strict=True)):
+        raise Refusal(RefusalCode.ARITHMETIC, "its blocks are not of one length")
+    if tuple(lengths) == shape:
+        return []
+    cut = [
+        n for before, after in zip(shape, lengths, strict=True) for n in (before, after // before)
+    ]
+    dims = tuple(range(0, 2 * len(shape), 2))
+    return [BroadcastInDim(dims, tuple(cut)), Reshape(tuple(lengths))]
+
+
+# Writing ops again
+
+
+def unbroadcast(read: ElementwiseReader) -> ElementwiseModel:
+    """The model of ops of operands that have the shape of the result."""
+    return ElementwiseModel(read, write_like, broadcasts=False)
 
 
 def write_like(
@@ -123,7 +162,7 @@ def write_like(
             if operand.like is None:
                 raise Refusal(RefusalCode.ARITHMETIC, f"'{name_of(op)}' does not broadcast")
             type = with_shape(value.type, shape)
-            write = model_named(name_of(operand.like)).write_broadcast
+            write = op_model(operand.like).write_broadcast
             assert write is not None
             ops += write(operand.like, operand, type)
             value = ops[-1].results[0]
@@ -157,39 +196,19 @@ def with_type(
     }
 
 
-def substituted(term: Term, inputs: Sequence[Term]) -> Term:
-    """A term with another term in the place of each input."""
-    if isinstance(term, Input):
-        return inputs[term.number]
-    if isinstance(term, Scalar):
-        return term
-    operands = tuple(substituted(operand, inputs) for operand in term.operands)
-    return Apply(term.arithmetic, operands, term.type)
+def shape_of_type(type: Attribute) -> tuple[int, ...]:
+    """The shape of a ranked tensor type."""
+    shape = tensor_shape(type)
+    assert shape is not None
+    return shape
 
 
-def is_conversion(term: Term) -> bool:
-    """Whether a term is an element of an operand, converted to other types."""
-    while isinstance(term, Apply) and len(term.operands) == 1:
-        (term,) = term.operands
-    return isinstance(term, Input)
+def with_shape(type: Attribute, shape: Sequence[int]) -> Attribute:
+    """A tensor type of another shape."""
+    return tensor_like(type, tuple(shape), tensor_element_type(type))
 
 
-def conversion(source: Attribute, target: Attribute) -> Arithmetic | None:
-    """The scalar op that converts one type to another as `stablehlo.convert` does, if known."""
-    if isinstance(source, IntegerType):
-        is_unsigned = (
-            has_signedness(cast(IntegerType, source), Signedness.UNSIGNED) or source.bitwidth == 1
-        )
-        if isinstance(target, IntegerType):
-            if source.bitwidth >= target.bitwidth:
-                return None
-            return Arithmetic.ZERO_EXTEND if is_unsigned else Arithmetic.SIGN_EXTEND
-        return Arithmetic.UNSIGNED_TO_FLOAT if is_unsigned else Arithmetic.SIGNED_TO_FLOAT
-    if not isinstance(target, AnyFloat):
-        return None
-    if cast(AnyFloat, source).bitwidth < target.bitwidth:
-        return Arithmetic.EXTEND_FLOAT
-    return Arithmetic.TRUNCATE_FLOAT
+# Terms
 
 
 def same_shape(op: Operation, arithmetic: Arithmetic, operands: Sequence[SSAValue]) -> Elementwise:
@@ -230,13 +249,132 @@ def converted(op: Operation, operands: Operands) -> Elementwise:
     return same_shape(op, arithmetic, op.operands)
 
 
-def shape_of_type(type: Attribute) -> tuple[int, ...]:
-    """The shape of a ranked tensor type."""
-    shape = tensor_shape(type)
-    assert shape is not None
-    return shape
+def conversion(source: Attribute, target: Attribute) -> Arithmetic | None:
+    """The scalar op that converts one type to another as `stablehlo.convert` does, if known."""
+    if isinstance(source, IntegerType):
+        is_unsigned = (
+            has_signedness(cast(IntegerType, source), Signedness.UNSIGNED) or source.bitwidth == 1
+        )
+        if isinstance(target, IntegerType):
+            if source.bitwidth >= target.bitwidth:
+                return None
+            return Arithmetic.ZERO_EXTEND if is_unsigned else Arithmetic.SIGN_EXTEND
+        return Arithmetic.UNSIGNED_TO_FLOAT if is_unsigned else Arithmetic.SIGNED_TO_FLOAT
+    if not isinstance(target, AnyFloat):
+        return None
+    if cast(AnyFloat, source).bitwidth < target.bitwidth:
+        return Arithmetic.EXTEND_FLOAT
+    return Arithmetic.TRUNCATE_FLOAT
 
 
-def with_shape(type: Attribute, shape: Sequence[int]) -> Attribute:
-    """A tensor type of another shape."""
-    return tensor_like(type, tuple(shape), tensor_element_type(type))
+def is_conversion(term: Term) -> bool:
+    """Whether a term is an element of an operand, converted to other types."""
+    while isinstance(term, Apply) and len(term.operands) == 1:
+        (term,) = term.operands
+    return isinstance(term, Input)
+
+
+def substituted(term: Term, inputs: Sequence[Term]) -> Term:
+    """A term with another term in the place of each input."""
+    if isinstance(term, Input):
+        return inputs[term.number]
+    if isinstance(term, Scalar):
+        return term
+    operands = tuple(substituted(operand, inputs) for operand in term.operands)
+    return Apply(term.arithmetic, operands, term.type)
+
+
+# Values of terms, with every step rounded or wrapped to its type
+
+
+_MOST: Final = 1 << 53
+"""Larger integers are rounded when they are converted to float64."""
+
+
+_LOW_BITS: Final = 11
+"""The bits of an int64 that a double may not hold."""
+
+
+_DOUBLE: Final = FLOAT_FORMATS["f64"]
+
+
+def values_of(term: Term, inputs: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """
+    The elements of a term: int64, signed whatever their type, or float64.
+
+    `inputs` are integers, modulo the width of their type, or floats. Raises Refusal if int64 or
+    float64 cannot represent them.
+    """
+    if isinstance(term, Input | Scalar):
+        found = inputs[term.number] if isinstance(term, Input) else _scalar(term)
+        return _wrapped(found, term.type, signed=True) if _is_integer(term.type) else found
+    operands = [values_of(operand, inputs) for operand in term.operands]
+    first, type, before = operands[0], term.type, term.operands[0].type
+    match term.arithmetic:
+        case Arithmetic.SIGNED_TO_FLOAT:
+            return _rounded(first, type)
+        case Arithmetic.UNSIGNED_TO_FLOAT:
+            return _rounded(_wrapped(first, before, signed=False), type)
+        case Arithmetic.SIGN_EXTEND:
+            return first
+        case Arithmetic.ZERO_EXTEND:
+            return _wrapped(first, before, signed=False)
+        case Arithmetic.EXTEND_FLOAT | Arithmetic.TRUNCATE_FLOAT:
+            return _format(type).round(first)
+        case Arithmetic.SUBTRACT | Arithmetic.MULTIPLY | Arithmetic.ADD:
+            return _computed(term, *operands)
+        case Arithmetic.QUANTIZE:
+            raise Refusal(
+                RefusalCode.ARITHMETIC, "its rounding is not defined for computing it here"
+            )
+
+
+def _computed(term: Apply, one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
+    compute = {
+        Arithmetic.SUBTRACT: np.subtract,
+        Arithmetic.MULTIPLY: np.multiply,
+        Arithmetic.ADD: np.add,
+    }[term.arithmetic]
+    with np.errstate(all="ignore"):
+        found = np.asarray(compute(one, other))
+    if _is_integer(term.type):
+        return _wrapped(found, term.type, signed=True)
+    return _format(term.type).round(found)
+
+
+def _scalar(term: Scalar) -> NDArray[Any]:
+    return np.asarray(term.attribute.value.data)
+
+
+def _is_integer(type: Attribute) -> bool:
+    return isinstance(type, IntegerType)
+
+
+def _wrapped(values: NDArray[Any], type: Attribute, *, signed: bool) -> NDArray[Any]:
+    width = cast(IntegerType, type).bitwidth
+    if width > MAX_WIDTH and not signed:
+        raise Refusal(RefusalCode.ARITHMETIC, f"elements of '{type}' are read as unsigned")
+    return np.asarray(StorageFormat(width, signed).wrap(values.astype(np.int64)))
+
+
+def _rounded(integers: NDArray[Any], type: Attribute) -> NDArray[np.float64]:
+    """The nearest numbers of a float type to integers, ties to even, rounded once."""
+    to = _format(type)
+    if not integers.size or (integers.min() >= -_MOST and integers.max() <= _MOST):
+        return to.round(integers.astype(np.float64))
+    if to.precision > _DOUBLE.precision:
+        raise Refusal(RefusalCode.ARITHMETIC, "it converts integers that are too large")
+    if to.precision == _DOUBLE.precision:
+        return integers.astype(np.float64)
+    # Bits too low to be seen by any narrower type but for a tie, which one of them breaks.
+    high = integers >> _LOW_BITS
+    low = (integers & ((1 << _LOW_BITS) - 1)) != 0
+    sticky = (high | low).astype(np.float64) * (1 << _LOW_BITS)
+    return to.round(np.where(abs(high) < 1 << 32, integers.astype(np.float64), sticky))
+
+
+def _format(type: Attribute) -> FloatFormat:
+    found = FLOAT_FORMATS.get(type.name)
+    if found is None:
+        raise Refusal(RefusalCode.ARITHMETIC, f"elements of type '{type}' are not supported")
+    return found

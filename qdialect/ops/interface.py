@@ -1,5 +1,5 @@
 """
-How passes read ops: shape ops as movements, constants, and casts.
+How passes read ops: what is known of them, their attributes, and their types.
 
 Ops of other dialects have external models, as MLIR calls them: functions that read the ops of one
 name. The dialect of an op need not be registered.
@@ -10,21 +10,55 @@ those of a compiler.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
-from typing import Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    Float32Type,
+    FloatAttr,
+    IndexType,
     IntegerAttr,
+    IntegerType,
+    Signedness,
     StringAttr,
     UnregisteredOp,
 )
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.joins import Concat, InsertSlice
-from qdialect.algebra.movement import MovementError
+from qdialect.algebra.movement import DYNAMIC, MovementError, Shape
+from qdialect.algebra.views import Values, as_view, values_dtype
+from qdialect.ir.elements import (
+    MAX_REPEATED_ELEMENTS,
+    dense_elements,
+    element_dtype,
+    elements_of,
+    has_signedness,
+)
 from qdialect.ir.errors import message_of
 from qdialect.ir.value_types import register_tensor_type as register_tensor_type
+from qdialect.ir.value_types import shape_of as tensor_shape
+from qdialect.ir.value_types import tensor_parts
+from qdialect.ops.fields import (
+    WINDOW,
+    AlongAxis,
+    CastReads,
+    Contraction,
+    DialectTraits,
+    Lookup,
+    Movements,
+    Operands,
+    QuantizationRule,
+    ShapeOpInterface,
+    ShapeOpModel,
+    Window,
+)
 from qdialect.ops.model import (
     NOTHING,
     Carrier,
@@ -36,67 +70,150 @@ from qdialect.ops.model import (
     when_registered,
 )
 from qdialect.ops.model import models_of as models_of
-from qdialect.ops.models import (
-    CastReads,
-    DialectTraits,
-    Movements,
-    Operands,
-    ShapeOpInterface,
-    ShapeOpModel,
-)
 from qdialect.ops.refusals import NoSuchMovementError as NoSuchMovementError
 from qdialect.ops.refusals import Refusal as Refusal
 from qdialect.ops.refusals import RefusalCode as RefusalCode
-from qdialect.support.memory import registered_cache
+from qdialect.support.lazy_numpy import np
+from qdialect.support.memory import BoundedCache, registered_cache
 
-_KEEPING_ATTRIBUTES: Final = frozenset(
-    {
-        # tensor.pad with `nofold` must stay, even if it pads nothing.
-        "nofold",
-        # The op places its result on devices.
-        "mhlo.sharding",
-        "sdy.sharding",
-    }
-)
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# Names and attributes
 
 
-def keeping_attribute_of(op: Operation) -> str | None:
-    """The name of an attribute that forbids to fold `op`, if it has one."""
-    properties, attributes, keeping = op.properties, op.attributes, _KEEPING_ATTRIBUTES
-    if keeping.isdisjoint(properties) and keeping.isdisjoint(attributes):
-        return None
-    return min(keeping.intersection(properties) or keeping.intersection(attributes))
+def name_of(op: Operation) -> str:
+    """The name of an op, also of an unregistered one, and of one that another stands for."""
+    # Quicker than isinstance; this is called for every op.
+    if op.name != UnregisteredOp.name:
+        return op.name
+    name = cast(UnregisteredOp, op).op_name.data
+    return (
+        name if (carrier := model_named(name).carrier) is None else _carried(op, name, carrier)[0]
+    )
 
 
-def check_not_kept(op: Operation) -> None:
-    """Raise Refusal if an attribute forbids to fold `op`."""
-    if (attribute := keeping_attribute_of(op)) is not None:
-        raise Refusal(RefusalCode.KEPT, f"its attribute '{attribute}' says that it stays")
+def _carried(op: Operation, name: str, carrier: Carrier) -> tuple[str, str]:
+    """The name that an op of `name` is read by, and the prefix of those of its attributes."""
+    held = op.properties.get(carrier.attribute, op.attributes.get(carrier.attribute))
+    if isinstance(held, StringAttr):
+        prefix = carrier.prefixes.get(held.data.partition(".")[0])
+        if prefix is not None:
+            return held.data, prefix
+    return name, ""
 
 
-def dialect_traits_of(op: Operation) -> DialectTraits:
-    """Which tensors the dialect of `op` can have."""
-    return traits_of(name_of(op).partition(".")[0]) or _ALL_TENSORS
+def _attribute_key(op: Operation, name: str) -> str:
+    """The name in `op` of the attribute that models call `name`."""
+    if op.name != UnregisteredOp.name:
+        return name
+    own = cast(UnregisteredOp, op).op_name.data
+    if (carrier := model_named(own).carrier) is None:
+        return name
+    prefix = _carried(op, own, carrier)[1]
+    return name if name.startswith(prefix) else prefix + name
 
 
-_ALL_TENSORS: Final = DialectTraits()
+def find_attribute(op: Operation, name: str) -> Attribute | None:
+    """A property, or an attribute as generic text may have it, if there is one."""
+    key = name if op.name != UnregisteredOp.name else _attribute_key(op, name)
+    # A zero is false.
+    return op.properties[key] if key in op.properties else op.attributes.get(key)
 
 
-@registered_cache
-@cache
-def _is_known_to_all(dialect: str) -> bool:
-    return any(model.reads_elements for model in models_for_all(dialect).values())
+def set_attribute(op: Operation, name: str, attribute: Attribute) -> None:
+    """Have a property, or an attribute if it is none, be another."""
+    key = _attribute_key(op, name)
+    (op.properties if key in op.properties else op.attributes)[key] = attribute
 
 
-when_registered(_is_known_to_all.cache_clear)
+def attribute_of(op: Operation, name: str) -> Attribute:
+    """
+    A property, or an attribute as generic text may have it.
+
+    Raises Refusal if there is none.
+    """
+    attribute = find_attribute(op, name)
+    if attribute is None:
+        raise Refusal(RefusalCode.UNKNOWN_OP, f"there is no attribute '{name}'")
+    return attribute
 
 
-def is_known_dialect(name: str) -> bool:
-    """Whether elements of the results of an op of the dialect `name` are read."""
-    own = models_in_use().get(name)
-    if own is not None and any(model.reads_elements for model in own.by_name.values()):
-        return True
-    return _is_known_to_all(name)
+def integer_of(op: Operation, name: str) -> int:
+    """The value of an integer attribute. Raises Refusal if it is another attribute."""
+    return _integer_in(attribute_of(op, name), name)
+
+
+def axis_of(op: Operation, name: str, rank: int) -> int:
+    """An axis of a tensor of `rank`: a negative one counts from the end. Raises Refusal."""
+    axis = integer_of(op, name)
+    return axis + rank if axis < 0 else axis
+
+
+def _integer_in(attribute: Attribute, name: str) -> int:
+    integer = cast("IntegerAttr[IntegerType | IndexType]", attribute)
+    if not isinstance(attribute, IntegerAttr) or not is_integer(integer.type):
+        raise Refusal(RefusalCode.UNKNOWN_OP, f"attribute '{name}' does not hold integers")
+    return integer.value.data
+
+
+def integers_of(op: Operation, name: str) -> tuple[int, ...]:
+    """
+    The integers of an array attribute of any kind.
+
+    Raises Refusal for other elements, and for DYNAMIC.
+    """
+    values = _static_list(op, name)
+    if DYNAMIC in values:
+        raise Refusal(RefusalCode.DYNAMIC_SHAPE, f"'{name}' is only known at run time")
+    return values
+
+
+def lists_of(op: Operation, names: Sequence[str], operands: Operands) -> list[tuple[int, ...]]:
+    """
+    The integers of array attributes, where each DYNAMIC is one of the last operands, in order.
+
+    Raises Refusal for other elements, and for operands that are not constant.
+    """
+    lists = [_static_list(op, name) for name in names]
+    count = sum(values.count(DYNAMIC) for values in lists)
+    if count > len(op.operands):
+        raise Refusal(RefusalCode.UNKNOWN_OP, "there are not enough operands for its lists")
+    last = iter(op.operands[len(op.operands) - count :])
+    return [
+        tuple(int(operands.integers(next(last))) if each == DYNAMIC else each for each in values)
+        for values in lists
+    ]
+
+
+def _static_list(op: Operation, name: str) -> tuple[int, ...]:
+    """The integers of an array attribute of any kind. Raises Refusal for other elements."""
+    attribute = attribute_of(op, name)
+    match attribute:
+        case DenseArrayBase() if is_integer(cast(Attribute, attribute.elt_type)):
+            values = integers_of_array(cast("DenseArrayBase[IntegerType]", attribute))
+        case DenseIntOrFPElementsAttr():
+            elements, type = elements_of(attribute), attribute.type.element_type
+            values = tuple(integers_in(elements, type).reshape(-1).tolist())
+        case ArrayAttr():
+            values = tuple(_integer_in(item, name) for item in cast(Sequence[Attribute], attribute))
+        case _:
+            raise Refusal(RefusalCode.UNKNOWN_OP, f"attribute '{name}' is not an array of integers")
+    return values
+
+
+_KNOWN_ARRAYS = BoundedCache[DenseArrayBase[IntegerType], tuple[int, ...]]()
+
+
+def integers_of_array(attribute: DenseArrayBase[IntegerType]) -> tuple[int, ...]:
+    """The integers of an array attribute."""
+    if (known := _KNOWN_ARRAYS.get(attribute)) is not None:
+        return known
+    values = tuple(attribute.get_values())
+    return _KNOWN_ARRAYS.add(attribute, values, len(values))
+
+
+# Models
 
 
 def op_model(op: Operation) -> OpModel:
@@ -105,57 +222,6 @@ def op_model(op: Operation) -> OpModel:
     if model.cast is not None and not len(op.operands) == len(op.results) == 1:
         return NOTHING
     return model
-
-
-def read_movements(op: Operation, model: ShapeOpModel, operands: Operands) -> Movements:
-    """
-    The effect of a shape op, as `model` reads it.
-
-    Raises Refusal, also if the op is malformed, since nothing verifies the ops of unregistered
-    dialects. Raises NoSuchMovementError if only the numbers are wrong.
-    """
-    try:
-        movements = model(op, operands)
-    except MovementError as error:
-        raise NoSuchMovementError(str(error)) from None
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise Refusal(RefusalCode.UNKNOWN_OP, f"it is malformed: {message_of(error)}") from None
-    count = len(movements.operands)
-    if not count:
-        raise Refusal(RefusalCode.UNKNOWN_OP, "it has no operand that it moves")
-    first = next(iter(movements.movements), None)
-    if count > 1 and not isinstance(first, Concat | InsertSlice):
-        raise Refusal(RefusalCode.UNKNOWN_OP, "it has more operands than it moves")
-    return movements
-
-
-def model_of(op: Operation) -> ShapeOpModel | None:
-    """The function that reads `op`, if it is known to be a shape op."""
-    return _op_model(op).movement
-
-
-def is_cast(op: Operation) -> bool:
-    """Whether `op` is known to be a cast."""
-    return _op_model(op).cast is not None and len(op.operands) == len(op.results) == 1
-
-
-def cast_reads(op: Operation) -> CastReads:
-    """The effect on elements, if the op is a cast."""
-    if reads_unsigned(op):
-        return CastReads.UNKNOWN
-    return _op_model(op).cast or CastReads.UNKNOWN
-
-
-def reads_unsigned(op: Operation) -> bool:
-    """Whether a cast reads signless integers as unsigned ones, as that of tosa may."""
-    unsigned = find_attribute(op, "input_unsigned")
-    return isinstance(unsigned, IntegerAttr) and bool(unsigned.value.data)
-
-
-def elements_attribute_of(op: Operation) -> str | None:
-    """The name of the attribute that holds the elements of `op`, if it is a constant."""
-    elements = _op_model(op).constant
-    return None if elements is None else _attribute_key(op, elements)
 
 
 def _op_model(op: Operation) -> OpModel:
@@ -182,55 +248,298 @@ def _of_class(cls: type[Operation], model: OpModel) -> OpModel:
     return replace(model, movement=_own_movements) if issubclass(cls, ShapeOpInterface) else model
 
 
-def _carried(op: Operation, name: str, carrier: Carrier) -> tuple[str, str]:
-    """The name that an op of `name` is read by, and the prefix of those of its attributes."""
-    held = op.properties.get(carrier.attribute, op.attributes.get(carrier.attribute))
-    if isinstance(held, StringAttr):
-        prefix = carrier.prefixes.get(held.data.partition(".")[0])
-        if prefix is not None:
-            return held.data, prefix
-    return name, ""
-
-
-def _attribute_key(op: Operation, name: str) -> str:
-    """The name in `op` of the attribute that models call `name`."""
-    if op.name != UnregisteredOp.name:
-        return name
-    own = cast(UnregisteredOp, op).op_name.data
-    if (carrier := model_named(own).carrier) is None:
-        return name
-    prefix = _carried(op, own, carrier)[1]
-    return name if name.startswith(prefix) else prefix + name
-
-
 def _own_movements(op: ShapeOpInterface, operands: Operands) -> Movements:
     return op.movements
 
 
-def name_of(op: Operation) -> str:
-    """The name of an op, also of an unregistered one, and of one that another stands for."""
-    # Quicker than isinstance; this is called for every op.
-    if op.name != UnregisteredOp.name:
-        return op.name
-    name = cast(UnregisteredOp, op).op_name.data
-    return (
-        name if (carrier := model_named(name).carrier) is None else _carried(op, name, carrier)[0]
-    )
+def dialect_traits_of(op: Operation) -> DialectTraits:
+    """Which tensors the dialect of `op` can have."""
+    return traits_of(name_of(op).partition(".")[0]) or _ALL_TENSORS
 
 
-def find_attribute(op: Operation, name: str) -> Attribute | None:
-    """A property, or an attribute as generic text may have it, if there is one."""
-    key = name if op.name != UnregisteredOp.name else _attribute_key(op, name)
-    # A zero is false.
-    return op.properties[key] if key in op.properties else op.attributes.get(key)
+_ALL_TENSORS: Final = DialectTraits()
 
 
-def set_attribute(op: Operation, name: str, attribute: Attribute) -> None:
-    """Have a property, or an attribute if it is none, be another."""
-    key = _attribute_key(op, name)
-    (op.properties if key in op.properties else op.attributes)[key] = attribute
+def is_known_dialect(name: str) -> bool:
+    """Whether elements of the results of an op of the dialect `name` are read."""
+    own = models_in_use().get(name)
+    if own is not None and any(model.reads_elements for model in own.by_name.values()):
+        return True
+    return _is_known_to_all(name)
+
+
+@registered_cache
+@cache
+def _is_known_to_all(dialect: str) -> bool:
+    return any(model.reads_elements for model in models_for_all(dialect).values())
+
+
+when_registered(_is_known_to_all.cache_clear)
+
+
+def model_of(op: Operation) -> ShapeOpModel | None:
+    """The function that reads `op`, if it is known to be a shape op."""
+    return _op_model(op).movement
+
+
+def read_movements(op: Operation, model: ShapeOpModel, operands: Operands) -> Movements:
+    """
+    The effect of a shape op, as `model` reads it.
+
+    Raises Refusal, also if the op is malformed, since nothing verifies the ops of unregistered
+    dialects. Raises NoSuchMovementError if only the numbers are wrong.
+    """
+    try:
+        movements = model(op, operands)
+    except MovementError as error:
+        raise NoSuchMovementError(str(error)) from None
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise Refusal(RefusalCode.UNKNOWN_OP, f"it is malformed: {message_of(error)}") from None
+    count = len(movements.operands)
+    if not count:
+        raise Refusal(RefusalCode.UNKNOWN_OP, "it has no operand that it moves")
+    first = next(iter(movements.movements), None)
+    if count > 1 and not isinstance(first, Concat | InsertSlice):
+        raise Refusal(RefusalCode.UNKNOWN_OP, "it has more operands than it moves")
+    return movements
+
+
+_KEEPING_ATTRIBUTES: Final = frozenset(
+    {
+        # tensor.pad with `nofold` must stay, even if it pads nothing.
+        "nofold",
+        # The op places its result on devices.
+        "mhlo.sharding",
+        "sdy.sharding",
+    }
+)
+
+
+def keeping_attribute_of(op: Operation) -> str | None:
+    """The name of an attribute that forbids to fold `op`, if it has one."""
+    properties, attributes, keeping = op.properties, op.attributes, _KEEPING_ATTRIBUTES
+    if keeping.isdisjoint(properties) and keeping.isdisjoint(attributes):
+        return None
+    return min(keeping.intersection(properties) or keeping.intersection(attributes))
+
+
+def check_not_kept(op: Operation) -> None:
+    """Raise Refusal if an attribute forbids to fold `op`."""
+    if (attribute := keeping_attribute_of(op)) is not None:
+        raise Refusal(RefusalCode.KEPT, f"its attribute '{attribute}' says that it stays")
+
+
+def is_cast(op: Operation) -> bool:
+    """Whether `op` is known to be a cast."""
+    return _op_model(op).cast is not None and len(op.operands) == len(op.results) == 1
+
+
+def cast_reads(op: Operation) -> CastReads:
+    """The effect on elements, if the op is a cast."""
+    if reads_unsigned(op):
+        return CastReads.UNKNOWN
+    return _op_model(op).cast or CastReads.UNKNOWN
+
+
+def reads_unsigned(op: Operation) -> bool:
+    """Whether a cast reads signless integers as unsigned ones, as that of tosa may."""
+    unsigned = find_attribute(op, "input_unsigned")
+    return isinstance(unsigned, IntegerAttr) and bool(unsigned.value.data)
+
+
+def is_arithmetic(op: Operation) -> bool:
+    """Whether `op` may be element-wise arithmetic on tensors."""
+    if op_model(op).term is None or len(op.results) != 1 or not op.operands:
+        return False
+    return tensor_shape(op.results[0].type) is not None
+
+
+def numbers_along_axis(op: Operation, shape: Shape) -> AlongAxis | None:
+    """
+    The numbers that an op has for each position of an axis; None if it has none.
+
+    Raises Refusal, with the reason, if they do not match a tensor of `shape`.
+    """
+    reader = op_model(op).along_axis
+    return None if reader is None else reader(op, shape)
+
+
+def rule_of(op: Operation) -> QuantizationRule | None:
+    """The rule of the model of `op`, if any. Raises Refusal."""
+    name = name_of(op)
+    rule = model_named(name).rule
+    return rule(op) if callable(rule) else rule and _named(rule, name)
+
+
+# Models have few different rules.
+@registered_cache
+@lru_cache(maxsize=1024)
+def _named(rule: QuantizationRule, name: str) -> QuantizationRule:
+    return rule if rule.functions else replace(rule, functions=frozenset({function_of(name)}))
+
+
+def function_of(name: str) -> str:
+    """The function of an op, from its name: `arith.addf` is `add`."""
+    dialect, _, function = name.partition(".")
+    if dialect != "arith":
+        return function
+    for suffix in ("imumf", "numf", "f"):
+        if function.endswith(suffix):
+            return function.removesuffix(suffix)
+    return function
+
+
+def is_known(name: str) -> bool:
+    """Whether a rule is registered for ops of a name, or a reason to leave them float."""
+    model = model_named(name)
+    return model.rule is not None or model.stays_float is not None
+
+
+def reason_to_leave(op: Operation) -> str | None:
+    """The reason why a known op without a rule stays float; None for any other op."""
+    return model_named(name_of(op)).stays_float
+
+
+def is_layer(name: str) -> bool:
+    """Whether ops of a name may be sums of products, or look-ups."""
+    return model_named(name).product is not None
+
+
+def layer_of(op: Operation) -> Contraction | Lookup | None:
+    """The sum of products or look-up that `op` computes; None for other ops. Raises Refusal."""
+    product = model_named(name_of(op)).product
+    return product(op) if callable(product) else product
+
+
+def windows_of(op: Operation, contraction: Contraction) -> Sequence[Window]:
+    """The windows of `op`, which was read as `contraction`. Raises Refusal."""
+    if WINDOW not in contraction.lhs:
+        return ()
+    if (read := model_named(name_of(op)).windows) is None:
+        raise Refusal(RefusalCode.UNKNOWN_OP, "no reader of its windows is registered")
+    return read(op, contraction)
+
+
+# Constants, lists and shapes
+
+
+def elements_attribute_of(op: Operation) -> str | None:
+    """The name of the attribute that holds the elements of `op`, if it is a constant."""
+    elements = _op_model(op).constant
+    return None if elements is None else _attribute_key(op, elements)
 
 
 def is_list(op: Operation) -> bool:
     """Whether the result of `op` is the list of its operands."""
     return _op_model(op).is_list
+
+
+def items_of(value: SSAValue) -> Sequence[SSAValue]:
+    """The values in a list. Raises Refusal if `value` is none, or made by something else."""
+    owner = value.owner
+    if not isinstance(owner, Operation) or not is_list(owner):
+        raise Refusal(RefusalCode.DYNAMIC_SHAPE, "the elements of a list are not known")
+    return owner.operands
+
+
+def integers_in_list(op: Operation, operands: Operands) -> NDArray[np.int64]:
+    """The integers in the list that `op` makes. Raises Refusal."""
+    found: list[int] = []
+    for item in op.operands:
+        if isinstance(item.owner, Operation) and is_list(item.owner):
+            raise Refusal(RefusalCode.UNKNOWN_OP, "a list holds lists")
+        numbers = operands.integers(item)
+        if numbers.shape:
+            raise Refusal(RefusalCode.UNKNOWN_OP, "a list does not hold integers")
+        found.append(int(numbers))
+    return np.array(found, dtype=np.int64)
+
+
+_LISTED: Final = ("float", "floats", "int", "ints")
+
+
+def names_of_elements(op: Operation) -> tuple[str, ...]:
+    """
+    The names of the attributes that may hold the elements of `op`, a constant.
+
+    Ops of ONNX may hold a number or a list: beside `value` they have `value_int`, `value_ints`,
+    `value_float` and `value_floats`.
+    """
+    name = elements_attribute_of(op) or ""
+    return name, *(f"{name}_{kind}" for kind in _LISTED)
+
+
+def held_elements(op: Operation) -> Attribute | None:
+    """The attribute with the elements of a constant; for a number or a list, one made of it."""
+    name, *listed = names_of_elements(op)
+    attribute = find_attribute(op, name)
+    parts = tensor_parts(op.results[0].type)
+    if attribute is not None or parts is None:
+        return attribute
+    found = next((held for key in listed if (held := find_attribute(op, key)) is not None), None)
+    one_by_one: tuple[Attribute | None, ...] = (found,)
+    if isinstance(found, ArrayAttr):
+        one_by_one = cast("ArrayAttr[Attribute]", found).data
+    type = parts.element_type
+    # ONNX has them of these types only.
+    if isinstance(type, IntegerType) and type.bitwidth == 64:
+        kind, dtype = IntegerAttr, np.int64
+    elif isinstance(type, Float32Type):
+        kind, dtype = FloatAttr, np.float32
+    else:
+        return None
+    if not all(isinstance(each, kind) for each in one_by_one):
+        return None
+    numbers = [cast(Any, each).value.data for each in one_by_one]
+    values = np.array(numbers if isinstance(found, ArrayAttr) else numbers[0], dtype=dtype)
+    known = cast(Any, type)
+    return dense_elements(values.view(element_dtype(known)), known)
+
+
+def is_integer(type: Attribute) -> bool:
+    """Whether elements of `type` can be lengths or positions: integers, but no truth values."""
+    return isinstance(type, IndexType) or (isinstance(type, IntegerType) and type.bitwidth > 1)
+
+
+def integers_in(values: Values, type: Attribute) -> NDArray[np.integer[Any]]:
+    """
+    The elements of a constant of `type` that lists lengths or positions.
+
+    The result is int64, or uint64 if an element is 2**63 or more. Raises Refusal if the
+    elements are not integers of `type`, or too many to be expanded.
+    """
+    if math.prod(values.shape) > MAX_REPEATED_ELEMENTS:
+        raise Refusal(RefusalCode.UNKNOWN_OP, "a constant that parametrizes it is too long")
+    if is_integer(type) and (values_dtype(values) != element_dtype(type)):
+        raise Refusal(RefusalCode.UNKNOWN_OP, f"a constant does not hold elements of type '{type}'")
+    return as_integers(as_view(values).array(), type)
+
+
+def as_integers(numbers: NDArray[Any], type: Attribute) -> NDArray[np.integer[Any]]:
+    """
+    Integers, given modulo 2**64, as elements of `type`: int64, or uint64 if one is that large.
+
+    Raises Refusal if elements of `type` are not integers, or are truth values.
+    """
+    if not is_integer(type):
+        raise Refusal(RefusalCode.UNKNOWN_OP, f"elements of type '{type}' do not say a position")
+    signed = numbers.astype(np.int64)
+    is_unsigned = isinstance(type, IntegerType) and has_signedness(
+        cast(IntegerType, type), Signedness.UNSIGNED
+    )
+    return signed.view(np.uint64) if is_unsigned and (signed < 0).any() else signed
+
+
+def shape_of(value: SSAValue) -> Shape:
+    """The shape of a ranked tensor. Raises Refusal if it is something else."""
+    if (parts := tensor_parts(value.type)) is None:
+        raise Refusal(RefusalCode.UNKNOWN_OP, "it does not move a ranked tensor")
+    return parts.shape
+
+
+def static_shape_of(value: SSAValue) -> Shape:
+    """The shape of a tensor. Raises Refusal if a length is only known at run time."""
+    shape = shape_of(value)
+    if DYNAMIC in shape:
+        raise Refusal(RefusalCode.DYNAMIC_SHAPE, "the result has a length only known at run time")
+    return shape

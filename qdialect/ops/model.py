@@ -23,15 +23,26 @@ from xdsl.dialect_interfaces import DialectInterface
 from xdsl.ir import Operation
 
 if TYPE_CHECKING:
-    # A fold needs few of these modules.
-    from qdialect.check.interpreters.elements import NamedRun
-    from qdialect.ops.along_axis import Reader as ReadAlongAxis
-    from qdialect.ops.computed_integers import IntegerFunction
-    from qdialect.ops.models import CastReads, DialectTraits, RunTimeShape, ShapeOpModel
-    from qdialect.ops.positions import Positions
-    from qdialect.ops.products import Contraction, Lookup, ReadProduct, ReadWindows
-    from qdialect.ops.rules import QuantizationRule, ReadRule
-    from qdialect.ops.terms import BroadcastWriter, ElementwiseModel, ReshapeWriter
+    # The types of most fields are not needed to make a model.
+    from qdialect.ops.fields import (
+        BroadcastWriter,
+        CastReads,
+        Contraction,
+        DialectTraits,
+        ElementwiseModel,
+        IntegerFunction,
+        Lookup,
+        Positions,
+        QuantizationRule,
+        ReadAlongAxis,
+        ReadProduct,
+        ReadRule,
+        ReadWindows,
+        ReshapeWriter,
+        RunFunction,
+        RunTimeShape,
+        ShapeOpModel,
+    )
 
 
 class Bits(Enum):
@@ -196,7 +207,7 @@ class OpModel:
     positions: Callable[[Operation], Positions] | None = None
     """Reads the operands whose elements say where the op reads or writes."""
 
-    run: NamedRun | OnElements | OnNumbers | str | None = None
+    run: RunFunction | OnElements | OnNumbers | str | None = None
     """Computes the results from arrays: a function, or `module:function`, imported at the run."""
 
     runs_on_codes: bool = False

@@ -9,8 +9,7 @@ from xdsl.ir import Operation
 from xdsl.rewriter import Rewriter
 from xdsl.transforms.dead_code_elimination import is_trivially_dead
 
-from qdialect.ops.elementwise import is_arithmetic
-from qdialect.ops.interface import elements_attribute_of, op_model
+from qdialect.ops.interface import elements_attribute_of, is_arithmetic, op_model
 
 
 def erase_unused(gone: Sequence[Operation]) -> None:

@@ -20,6 +20,7 @@ from qdialect.dialects.quant.verification import MAX_SPELLED_SLOTS, verify_fits,
 from qdialect.ir.errors import OpErrors
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self
+from qdialect.ops.fields import Movements
 from qdialect.ops.interface import (
     NoSuchMovementError,
     Refusal,
@@ -29,7 +30,6 @@ from qdialect.ops.interface import (
     name_of,
     read_movements,
 )
-from qdialect.ops.models import Movements
 from qdialect.ops.reading import ConstantOperands, Constants
 
 

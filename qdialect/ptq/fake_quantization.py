@@ -29,7 +29,6 @@ from qdialect.ir.errors import first_line, verify_alone
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, shape_of, with_element_type
 from qdialect.ir.xdsl_private import set_type
-from qdialect.ops.elementwise import elementwise_model_of
 from qdialect.ops.interface import (
     Refusal,
     RefusalCode,
@@ -37,13 +36,14 @@ from qdialect.ops.interface import (
     elements_attribute_of,
     find_attribute,
     is_cast,
+    layer_of,
     model_of,
     models_of,
     name_of,
+    op_model,
     set_attribute,
 )
 from qdialect.ops.model import model_named
-from qdialect.ops.products import layer_of
 from qdialect.ops.reading import Constants
 from qdialect.support.lazy_numpy import np
 
@@ -114,7 +114,7 @@ class _Faking:
     def _change(self, op: Operation) -> Callable[[Operation, Sequence[SSAValue]], None]:
         """A function that makes `op`, or a copy of it, compute on floats. Raises Refusal."""
         is_layer = layer_of(op) is not None
-        if not (is_layer or find_run(name_of(op)) or elementwise_model_of(op)):
+        if not (is_layer or find_run(name_of(op)) or op_model(op).term):
             raise Refusal(RefusalCode.UNKNOWN_OP, "the function that it computes is not known")
         for inner in (inner for region in op.regions for inner in region.walk()):
             name = name_of(inner)

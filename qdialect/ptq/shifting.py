@@ -40,6 +40,7 @@ from qdialect.ir.errors import OpErrors
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.lowering.dialect_conversion import TypeConversion, refuse_function_constants
+from qdialect.ops.fields import CastReads
 from qdialect.ops.interface import (
     Refusal,
     RefusalCode,
@@ -52,7 +53,6 @@ from qdialect.ops.interface import (
     name_of,
     set_attribute,
 )
-from qdialect.ops.models import CastReads
 from qdialect.ops.reading import Constants
 from qdialect.support.lazy_numpy import np
 

@@ -19,8 +19,8 @@ from xdsl.ir import Block, Operation, SSAValue
 from qdialect.dialects.quant import UniformQuantizedType
 from qdialect.folding.report import Names, PassReport
 from qdialect.ir.value_types import element_type_or_self
+from qdialect.ops.fields import RuleKind
 from qdialect.ops.interface import RefusalCode, name_of
-from qdialect.ops.rules import RuleKind
 from qdialect.support.files import number_to_json
 from qdialect.support.terminal import Table
 

@@ -46,16 +46,16 @@ from qdialect.folding.writing import constant_like
 from qdialect.ir.elements import element_dtype
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.xdsl_private import NAME_OF_UNREGISTERED
+from qdialect.ops.fields import Contraction, Lookup, RuleKind
 from qdialect.ops.interface import (
     Refusal,
     RefusalCode,
     elements_attribute_of,
     find_attribute,
+    layer_of,
     models_of,
     name_of,
 )
-from qdialect.ops.products import Contraction, Lookup, layer_of
-from qdialect.ops.rules import RuleKind
 from qdialect.ops.unused_ops import erase_unused
 from qdialect.ptq.calibration.keys import keys_of
 from qdialect.ptq.schemes.arrays import array_range, quantize_array

@@ -37,8 +37,8 @@ from qdialect.lowering.storage_ops import (
     move_elements,
     unknown_length,
 )
+from qdialect.ops.fields import Movements, ShapeOpModel
 from qdialect.ops.interface import Refusal, RefusalCode
-from qdialect.ops.models import Movements, ShapeOpModel
 from qdialect.ops.reading import ConstantOperands
 
 Scalar: TypeAlias = IntegerAttr | FloatAttr

@@ -30,8 +30,8 @@ from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.rewriting import Replacements, operands_first
 from qdialect.ir.value_types import tensor_element_type
 from qdialect.lowering.storage_ops import StorageBuilder
+from qdialect.ops.fields import ShapeOpModel
 from qdialect.ops.interface import Refusal, RefusalCode, model_of, models_of, name_of
-from qdialect.ops.models import ShapeOpModel
 from qdialect.ops.reading import ConstantOperands, Constants
 from qdialect.ops.unused_ops import erase_with_unused
 from qdialect.sinking.moving_ops import Form, MovingOp, Scalar

@@ -17,8 +17,8 @@ from xdsl.ir import Operation, SSAValue
 from qdialect.check.interpreters import TypedArray, find_function, run_function
 from qdialect.folding.report import Outcome, PassReport
 from qdialect.ir.resources import ResourceBlobs
+from qdialect.ops.along_axis import is_statistics, statistics_of
 from qdialect.ops.interface import name_of
-from qdialect.ops.statistics import is_statistics, statistics_of
 from qdialect.opt.registry import ToolContext
 from qdialect.ptq.calibration.attaching import attach_ranges
 from qdialect.ptq.calibration.fingerprints import fingerprint_of

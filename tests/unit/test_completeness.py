@@ -38,14 +38,9 @@ from qdialect.check.interpreters import run_function
 from qdialect.dialects.quant import DequantizeBiasOp, Quant, ShapeOp, StatisticsOp
 from qdialect.lowering.cast_arithmetic import ArithmeticCast
 from qdialect.lowering.storage_ops import STORAGE_OPS
-from qdialect.ops.interface import (
-    cast_reads,
-    elements_attribute_of,
-    is_known_dialect,
-    model_of,
-)
+from qdialect.ops.fields import CastReads, Movements, Operands
+from qdialect.ops.interface import cast_reads, elements_attribute_of, is_known_dialect, model_of
 from qdialect.ops.model import OpModel, OpModels, register_models
-from qdialect.ops.models import CastReads, Movements, Operands
 from qdialect.ops.refusals import RefusalCode
 from qdialect.opt.opt import Options, help_text
 from qdialect.passes import PASSES

@@ -5,15 +5,10 @@ from xdsl.dialects.builtin import UnregisteredOp, i8
 from xdsl.ir import Operation
 
 from qdialect.check.interpreters.elements import find_run
-from qdialect.ops.interface import (
-    is_cast,
-    is_known_dialect,
-)
+from qdialect.ops.along_axis import STATISTICS, is_statistics
+from qdialect.ops.fields import CastReads, Contraction, own
+from qdialect.ops.interface import is_cast, is_known, is_known_dialect, is_layer
 from qdialect.ops.model import OpModel, OpModels, register_models
-from qdialect.ops.models import CastReads
-from qdialect.ops.products import Contraction, is_layer
-from qdialect.ops.rules import is_known, own
-from qdialect.ops.statistics import STATISTICS, is_statistics
 
 
 def of_one(name: str) -> Operation:

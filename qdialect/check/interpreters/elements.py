@@ -37,9 +37,9 @@ from qdialect.dialects.quant.storage import StoredType
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.elements import has_signedness, integer_range
 from qdialect.ir.value_types import element_type_or_self, shape_of
+from qdialect.ops.fields import CastReads
 from qdialect.ops.interface import cast_reads, reads_unsigned
 from qdialect.ops.model import OnElements, OnNumbers, imported, model_named
-from qdialect.ops.models import CastReads
 from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.memory import registered_cache
 

@@ -49,11 +49,11 @@ from qdialect.ir.names import symbols_of
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ir.xdsl_private import InterpreterHooks, implementations_of, scope_of, set_scope
-from qdialect.ops.elementwise import is_arithmetic
 from qdialect.ops.interface import (
     Refusal,
     RefusalCode,
     elements_attribute_of,
+    is_arithmetic,
     is_cast,
     is_list,
     model_of,

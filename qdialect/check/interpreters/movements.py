@@ -66,18 +66,20 @@ from qdialect.dialects.quant.verification import verify_movement, with_lengths_o
 from qdialect.ir.elements import element_dtype, in_width
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import shape_of
-from qdialect.ops.attributes import as_integers, held_elements, integers_in_list, items_of
-from qdialect.ops.elementwise import read_elementwise
+from qdialect.ops.elementwise import operand_movements, read_elementwise, values_of
+from qdialect.ops.fields import Movements, ShapeOpModel
 from qdialect.ops.interface import (
     Refusal,
     RefusalCode,
+    as_integers,
     find_attribute,
+    held_elements,
+    integers_in_list,
     is_list,
+    items_of,
     op_model,
 )
-from qdialect.ops.models import Movements, ShapeOpModel
 from qdialect.ops.reading import Constants
-from qdialect.ops.term_values import values_of
 
 
 def run_arithmetic(op: Operation, args: Sequence[Any]) -> TypedArray:
@@ -95,7 +97,7 @@ def run_arithmetic(op: Operation, args: Sequence[Any]) -> TypedArray:
     for number, operand in enumerate(read.operands):
         value = held[operand]
         array = value.elements
-        for movement in read.movements_of(number, array.shape, shape):
+        for movement in operand_movements(read, number, array.shape, shape):
             moved_shape = movement.result_shape(array.shape)
             require_possible(moved_shape)
             array = _moved(movement, [array], moved_shape, None)

@@ -19,8 +19,7 @@ from qdialect.check.interpreters.elements import all_numbers, is_float, is_integ
 from qdialect.check.interpreters.reductions import Arrays, Combine
 from qdialect.check.interpreters.scalar_functions import total_order
 from qdialect.check.interpreters.values import TypedArray, allocated, temporary_memory, value_of
-from qdialect.ops.attributes import integer_of
-from qdialect.ops.interface import name_of
+from qdialect.ops.interface import integer_of, name_of
 
 Indices = tuple[NDArray[np.int64], ...]
 """Positions along each axis."""

@@ -43,9 +43,9 @@ from qdialect.check.interpreters.values import (
     value_of,
 )
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.ops.interface import name_of
+from qdialect.ops.fields import Contraction, Window
+from qdialect.ops.interface import layer_of, name_of, windows_of
 from qdialect.ops.model import OnElements, OnNumbers, model_named
-from qdialect.ops.products import Contraction, Window, layer_of, windows_of
 
 _PIECE: Final = 1 << 21
 """The maximum number of elements copied at once, unless one row has more."""

@@ -20,14 +20,20 @@ from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Operation
 
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.ops.attributes import integer_of
-from qdialect.ops.computed_integers import Integers
 from qdialect.ops.elementwise import same_shape, unbroadcast
-from qdialect.ops.interface import Refusal, RefusalCode, find_attribute, name_of
+from qdialect.ops.fields import (
+    Apply,
+    Arithmetic,
+    Elementwise,
+    Integers,
+    Operands,
+    Term,
+    own,
+    shared,
+)
+from qdialect.ops.interface import Refusal, RefusalCode, find_attribute, integer_of, name_of
 from qdialect.ops.model import Bits, OnElements, OnNumbers, OpModel, OpModels
-from qdialect.ops.models import Operands
-from qdialect.ops.rules import conversion, own, shared
-from qdialect.ops.terms import Apply, Arithmetic, Elementwise, Term
+from qdialect.ops.readers import conversion_rule
 from qdialect.support.lazy_numpy import np
 
 if TYPE_CHECKING:
@@ -181,7 +187,7 @@ MODELS = OpModels(
         "index_cast": _exact(integers=_signed, run=OnNumbers(_SAME)),
         "index_castui": _exact(integers=_unsigned),
         "trunci": _exact(integers=lambda op, values: values[0], run=_bits(_SAME)),
-        "extf truncf": _exact(term=_term, rule=conversion, run=OnNumbers(_SAME)),
+        "extf truncf": _exact(term=_term, rule=conversion_rule, run=OnNumbers(_SAME)),
         "sitofp": _exact(term=_term, rule=own(), run=OnNumbers(_SAME)),
         "uitofp": _exact(term=_term, rule=own(), run=_bits(_SAME)),
         "fptosi fptoui": _undefined(rule=own(), run=_run("truncate"), is_elementwise=True),

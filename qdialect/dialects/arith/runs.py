@@ -28,8 +28,7 @@ from qdialect.check.interpreters.values import (
 )
 from qdialect.ir.elements import integer_range
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.ops.attributes import integer_of
-from qdialect.ops.interface import name_of
+from qdialect.ops.interface import integer_of, name_of
 
 
 def _require(is_defined: Numbers, otherwise: str) -> None:

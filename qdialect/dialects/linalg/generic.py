@@ -30,25 +30,34 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, Affine
 from qdialect.algebra.movement import BroadcastInDim, Transpose
 from qdialect.dialects.arith.models import term_of
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.ops.attributes import (
-    attribute_of,
-    integer_of,
-    integers_of,
-    shape_of,
-    static_shape_of,
+from qdialect.ops.elementwise import movements_along, recreated, shape_of_type
+from qdialect.ops.fields import (
+    Elementwise,
+    Input,
+    Integers,
+    Movements,
+    Operands,
+    QuantizationRule,
+    RuleKind,
+    Scalar,
+    SmallOperand,
+    Term,
 )
-from qdialect.ops.computed_integers import Integers, integers_of_op
-from qdialect.ops.elementwise import recreated, shape_of_type
 from qdialect.ops.interface import (
     Refusal,
     RefusalCode,
+    attribute_of,
     find_attribute,
+    function_of,
+    integer_of,
+    integers_of,
     name_of,
+    rule_of,
     set_attribute,
+    shape_of,
+    static_shape_of,
 )
-from qdialect.ops.models import Movements, Operands
-from qdialect.ops.rules import QuantizationRule, RuleKind, function_of, rule_of
-from qdialect.ops.terms import Elementwise, Input, Scalar, SmallOperand, Term, movements_along
+from qdialect.ops.reading import integers_of_op
 from qdialect.support.lazy_numpy import np
 
 if TYPE_CHECKING:

@@ -18,26 +18,22 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap
 
 from qdialect.algebra.movement import Shape
 from qdialect.dialects.linalg import generic
-from qdialect.ops.attributes import attribute_of
-from qdialect.ops.interface import Refusal, RefusalCode, find_attribute, name_of
-from qdialect.ops.model import Bits, OnElements, OpModel, OpModels
-from qdialect.ops.models import RunTimeOperands
-from qdialect.ops.products import (
+from qdialect.ops.fields import (
     Contraction,
-    Window,
-    positive,
-    sliding_axes,
-)
-from qdialect.ops.rules import (
+    ElementwiseModel,
     QuantizationRule,
     RuleKind,
+    RunTimeOperands,
+    Window,
     fixed,
     homogeneous,
     own,
     shared,
     whole_number,
 )
-from qdialect.ops.terms import ElementwiseModel
+from qdialect.ops.interface import Refusal, RefusalCode, attribute_of, find_attribute, name_of
+from qdialect.ops.model import Bits, OnElements, OpModel, OpModels
+from qdialect.ops.readers import positive, sliding_axes
 
 _NAMED: Final = {
     "matmul": "mk,kn->mn",

@@ -75,11 +75,19 @@ from qdialect.check.interpreters.values import (
     value_of,
 )
 from qdialect.dialects.quant.types import UniformQuantizedType
-from qdialect.ops.attributes import attribute_of, integer_of, integers_of
-from qdialect.ops.interface import Refusal, find_attribute, model_of, name_of
+from qdialect.ops.fields import ShapeOpModel
+from qdialect.ops.interface import (
+    Refusal,
+    attribute_of,
+    find_attribute,
+    integer_of,
+    integers_of,
+    layer_of,
+    model_of,
+    name_of,
+)
 from qdialect.ops.model import OnElements, model_named
-from qdialect.ops.models import ShapeOpModel
-from qdialect.ops.products import layer_of, positive
+from qdialect.ops.readers import positive
 
 
 class Access:

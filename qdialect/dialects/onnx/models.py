@@ -32,20 +32,6 @@ from qdialect.algebra.movement import (
     Transpose,
 )
 from qdialect.ir.value_types import element_type_or_self, tensor_element_type, tensor_parts
-from qdialect.ops.attributes import (
-    axis_of,
-    broadcast_trailing,
-    integer_of,
-    integers_of,
-    moves,
-    padded,
-    reshaped,
-    shape_of,
-    static_shape_of,
-    taken,
-    tiled,
-)
-from qdialect.ops.computed_integers import integers_from, nonzero_as_true
 from qdialect.ops.elementwise import (
     axes_from_last,
     conversion,
@@ -55,19 +41,42 @@ from qdialect.ops.elementwise import (
     shape_of_type,
     with_shape,
 )
-from qdialect.ops.interface import Refusal, RefusalCode, find_attribute, name_of, set_attribute
-from qdialect.ops.model import OpModel, OpModels
-from qdialect.ops.models import Movements, Operands, RunTimeOperands
-from qdialect.ops.rules import QuantizationRule, RuleKind
-from qdialect.ops.terms import (
+from qdialect.ops.fields import (
     Apply,
     Arithmetic,
     Elementwise,
     ElementwiseModel,
     Input,
+    Movements,
+    Operands,
+    QuantizationRule,
+    RuleKind,
+    RunTimeOperands,
     SmallOperand,
     Term,
 )
+from qdialect.ops.interface import (
+    Refusal,
+    RefusalCode,
+    axis_of,
+    find_attribute,
+    integer_of,
+    integers_of,
+    name_of,
+    set_attribute,
+    shape_of,
+    static_shape_of,
+)
+from qdialect.ops.model import OpModel, OpModels
+from qdialect.ops.readers import (
+    broadcast_trailing,
+    moves,
+    padded,
+    reshaped,
+    taken,
+    tiled,
+)
+from qdialect.ops.reading import integers_from, nonzero_as_true
 from qdialect.support.lazy_numpy import np
 
 if TYPE_CHECKING:

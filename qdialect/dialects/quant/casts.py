@@ -53,9 +53,8 @@ from qdialect.dialects.quant.verification import verified_parts
 from qdialect.ir.elements import DenseElementsAttr, floats_attribute
 from qdialect.ir.errors import VerifiedByAttributes, VerifiedPart
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.ops.biases import BiasScales, bias_scales_of
+from qdialect.ops.along_axis import BiasScales, bias_scales_of, statistics_of
 from qdialect.ops.interface import Refusal, keeping_attribute_of
-from qdialect.ops.statistics import statistics_of
 from qdialect.support.arguments import number_array
 from qdialect.support.float_format import Rounding
 

@@ -6,10 +6,9 @@ https://mlir.llvm.org/docs/Dialects/QuantDialect/.
 
 from __future__ import annotations
 
-from qdialect.ops.biases import scales_along_axis
+from qdialect.ops.along_axis import STATISTICS, scales_along_axis
+from qdialect.ops.fields import CastReads
 from qdialect.ops.model import OpModel, OpModels
-from qdialect.ops.models import CastReads
-from qdialect.ops.statistics import STATISTICS
 
 CASTS = {
     "dcast": OpModel(cast=CastReads.NUMBERS),

@@ -54,9 +54,9 @@ from qdialect.dialects.quant import builder_arguments
 from qdialect.dialects.quant.types import QuantizedTensor, uniform_tensor
 from qdialect.dialects.quant.verification import verify_fits, verify_result, verify_same_values
 from qdialect.ir.errors import VerifiedByAttributes
-from qdialect.ops.attributes import integers_of_array
-from qdialect.ops.identities import unmoved_operand
-from qdialect.ops.models import Movements, ShapeOpInterface
+from qdialect.ops.fields import Movements, ShapeOpInterface
+from qdialect.ops.interface import integers_of_array
+from qdialect.ops.reading import unmoved_operand
 from qdialect.support.arguments import check_instance, integer, integers
 from qdialect.support.memory import BoundedCache, registered_cache
 

@@ -19,21 +19,37 @@ from xdsl.ir import Operation
 
 from qdialect.algebra.parameters import Granularity
 from qdialect.dialects.stablehlo import movements, rules
-from qdialect.ops import positions
-from qdialect.ops.attributes import attribute_of, integer_of, integers_of, shape_in, shape_of
-from qdialect.ops.computed_integers import nonzero_as_true
-from qdialect.ops.interface import Refusal, RefusalCode, find_attribute
-from qdialect.ops.model import Bits, OnElements, OpModel, OpModels
-from qdialect.ops.models import CastReads, DialectTraits
-from qdialect.ops.products import (
+from qdialect.ops.fields import (
+    Arithmetic,
+    CastReads,
     Contraction,
+    DialectTraits,
     Lookup,
     Window,
-    per_window,
-    positive,
+    fixed,
+    own,
+    shared,
+    whole_number,
 )
-from qdialect.ops.rules import conversion, fixed, own, shared, whole_number
-from qdialect.ops.terms import Arithmetic
+from qdialect.ops.interface import (
+    Refusal,
+    RefusalCode,
+    attribute_of,
+    find_attribute,
+    integer_of,
+    integers_of,
+    shape_of,
+)
+from qdialect.ops.model import Bits, OnElements, OpModel, OpModels
+from qdialect.ops.readers import (
+    conversion_rule,
+    per_window,
+    positions_of_slices,
+    positions_on_any_axis,
+    positive,
+    shape_in,
+)
+from qdialect.ops.reading import nonzero_as_true
 from qdialect.support.memory import registered_cache
 
 
@@ -221,14 +237,14 @@ MODELS = OpModels(
         "gather": _exact(
             movement=movements.gather,
             product=_gather,
-            positions=positions.slices,
+            positions=positions_of_slices,
             rule=shared(0),
             run=_run("gather"),
         ),
         "dynamic_gather": OpModel(
-            movement=movements.dynamic_gather, positions=positions.slices, rule=shared(0)
+            movement=movements.dynamic_gather, positions=positions_of_slices, rule=shared(0)
         ),
-        "torch_index_select": OpModel(positions=positions.on_any_axis, rule=shared(0)),
+        "torch_index_select": OpModel(positions=positions_on_any_axis, rule=shared(0)),
         "scatter": _rounded(rule=rules.scatter, run=_run("scatter")),
         "sort": _exact(rule=rules.sort, run=_run("sort")),
         "optimization_barrier": _exact(rule=rules.optimization_barrier, run=_run("barrier")),
@@ -317,7 +333,7 @@ MODELS = OpModels(
             cast=CastReads.CONVERTED,
             term=movements.CONVERSION,
             integers=lambda op, values: nonzero_as_true(op, values[0]),
-            rule=conversion,
+            rule=conversion_rule,
             run=_run("convert"),
         ),
         "uniform_quantize": OpModel(cast=CastReads.CODES),

@@ -21,29 +21,28 @@ from qdialect.algebra.movement import (
     Take,
     Transpose,
 )
-from qdialect.ops.attributes import (
-    attribute_of,
-    integer_of,
-    integers_of,
-    padded,
-    shape_of,
-    static_shape_of,
-)
-from qdialect.ops.computed_integers import Integers
-from qdialect.ops.elementwise import (
-    converted,
-    recreated,
-    same_shape,
-    unbroadcast,
+from qdialect.ops.elementwise import converted, recreated, same_shape, unbroadcast
+from qdialect.ops.fields import (
+    Arithmetic,
+    Elementwise,
+    ElementwiseModel,
+    Integers,
+    Movements,
+    Operands,
+    SmallOperand,
 )
 from qdialect.ops.interface import (
     Refusal,
     RefusalCode,
+    attribute_of,
     find_attribute,
+    integer_of,
+    integers_of,
     set_attribute,
+    shape_of,
+    static_shape_of,
 )
-from qdialect.ops.models import Movements, Operands
-from qdialect.ops.terms import Arithmetic, Elementwise, ElementwiseModel, SmallOperand
+from qdialect.ops.readers import padded
 from qdialect.support.lazy_numpy import np
 from qdialect.support.text import repeated
 

@@ -6,13 +6,8 @@ from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation
 
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.ops.attributes import integers_of
-from qdialect.ops.interface import find_attribute, name_of
-from qdialect.ops.rules import (
-    QuantizationRule,
-    RuleKind,
-    rule_of,
-)
+from qdialect.ops.fields import QuantizationRule, RuleKind
+from qdialect.ops.interface import find_attribute, integers_of, name_of, rule_of
 
 _HOMOGENEOUS = ("stablehlo.add", "stablehlo.maximum", "stablehlo.minimum")
 _MAXIMUM = ("stablehlo.maximum", "stablehlo.minimum")

@@ -57,9 +57,8 @@ from qdialect.check.interpreters.values import (
 )
 from qdialect.dialects.stablehlo.models import list_in
 from qdialect.ir.value_types import element_type_or_self, shape_of
-from qdialect.ops.attributes import attribute_of, integer_of, integers_of
-from qdialect.ops.interface import find_attribute, name_of
-from qdialect.ops.products import per_window, positive
+from qdialect.ops.interface import attribute_of, find_attribute, integer_of, integers_of, name_of
+from qdialect.ops.readers import per_window, positive
 from qdialect.support.float_format import FloatFormat
 
 _COMPARISONS: Final[dict[str, Function]] = {

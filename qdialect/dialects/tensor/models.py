@@ -15,22 +15,20 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.joins import Concat, InsertSlice
 from qdialect.algebra.movement import DYNAMIC, Movement, Reshape, Slice
-from qdialect.ops import positions
-from qdialect.ops.attributes import (
+from qdialect.ops.elementwise import shape_of_type
+from qdialect.ops.fields import Movements, Operands, QuantizationRule, RuleKind, shared
+from qdialect.ops.interface import (
+    Refusal,
+    RefusalCode,
+    find_attribute,
     integer_of,
     integers_of,
     lists_of,
-    padded,
-    reshaped,
-    shape_in,
     shape_of,
     static_shape_of,
 )
-from qdialect.ops.elementwise import shape_of_type
-from qdialect.ops.interface import Refusal, RefusalCode, find_attribute
 from qdialect.ops.model import Bits, OpModel, OpModels
-from qdialect.ops.models import Movements, Operands
-from qdialect.ops.rules import QuantizationRule, RuleKind, shared
+from qdialect.ops.readers import padded, positions_of_elements, reshaped, shape_in
 from qdialect.support.lazy_numpy import np
 
 _SLICE_LISTS = ("static_offsets", "static_sizes", "static_strides")
@@ -143,10 +141,10 @@ MODELS = OpModels(
         "extract": _undefined(
             run=_run("extract"),
             runs_on_codes=True,
-            positions=positions.elements(1),
+            positions=positions_of_elements(1),
             stays_float=_SCALARS,
         ),
-        "insert": _undefined(positions=positions.elements(2), stays_float=_SCALARS),
+        "insert": _undefined(positions=positions_of_elements(2), stays_float=_SCALARS),
         "from_elements": _on_codes(run=_run("from_elements"), stays_float=_SCALARS),
         "splat": _on_codes(run=_run("splat"), repeats=True, stays_float=_SCALARS),
         "generate": OpModel(stays_float=_SCALARS),

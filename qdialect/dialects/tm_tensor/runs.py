@@ -24,7 +24,7 @@ from qdialect.check.interpreters.places import (
 )
 from qdialect.check.interpreters.reductions import Arrays, Combine, reduce_by_region
 from qdialect.check.interpreters.values import TypedArray, temporary_memory
-from qdialect.ops.attributes import attribute_of, integer_of, integers_of
+from qdialect.ops.interface import attribute_of, integer_of, integers_of
 
 
 def _axis(op: Operation, rank: int) -> int:

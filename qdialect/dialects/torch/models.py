@@ -45,32 +45,39 @@ from qdialect.algebra.movement import (
 )
 from qdialect.ir.elements import has_signedness
 from qdialect.ir.value_types import TensorParts, register_tensor_type, tensor_element_type
-from qdialect.ops import positions
-from qdialect.ops.attributes import (
-    broadcast_trailing,
-    items_of,
-    padded,
-    reshaped,
-    shape_in,
-    shape_of,
-    static_shape_of,
-    taken,
-)
-from qdialect.ops.computed_integers import integers_from
 from qdialect.ops.elementwise import axes_from_last, conversion, recreated, shape_of_type
-from qdialect.ops.interface import Refusal, RefusalCode, find_attribute, name_of
-from qdialect.ops.model import Carrier, OpModel, OpModels
-from qdialect.ops.models import Movements, Operands
-from qdialect.ops.terms import (
+from qdialect.ops.fields import (
     Apply,
     Arithmetic,
     Elementwise,
     ElementwiseModel,
     Input,
+    Movements,
+    Operands,
     Scalar,
     SmallOperand,
     Term,
 )
+from qdialect.ops.interface import (
+    Refusal,
+    RefusalCode,
+    find_attribute,
+    items_of,
+    name_of,
+    shape_of,
+    static_shape_of,
+)
+from qdialect.ops.model import Carrier, OpModel, OpModels
+from qdialect.ops.readers import (
+    broadcast_trailing,
+    padded,
+    positions_along,
+    positions_on_any_axis,
+    reshaped,
+    shape_in,
+    taken,
+)
+from qdialect.ops.reading import integers_from
 from qdialect.support.memory import registered_cache
 
 # Types
@@ -554,12 +561,12 @@ MODELS = OpModels(
         "aten.narrow": OpModel(movement=_narrow),
         "aten.cat": OpModel(movement=_cat),
         "aten.expand aten.broadcast_to": OpModel(movement=broadcast_trailing),
-        "aten.index_select": OpModel(movement=_index_select, positions=positions.on_any_axis),
+        "aten.index_select": OpModel(movement=_index_select, positions=positions_on_any_axis),
         "aten.constant_pad_nd": OpModel(movement=_pad),
         "aten.flip": OpModel(movement=_flip),
         "aten.alias aten.clone aten.contiguous aten.detach": OpModel(movement=_same),
-        "aten.embedding": OpModel(positions=positions.along(0)),
-        "aten.gather aten.index.Tensor": OpModel(positions=positions.on_any_axis),
+        "aten.embedding": OpModel(positions=positions_along(0)),
+        "aten.gather aten.index.Tensor": OpModel(positions=positions_on_any_axis),
         "aten.size aten.size.int": OpModel(reads_lengths=True),
         # Arithmetic on floats, and on integers: https://docs.pytorch.org/docs/stable/torch.html
         "aten.mul.Tensor": OpModel(

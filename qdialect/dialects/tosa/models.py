@@ -22,54 +22,54 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.joins import Concat
 from qdialect.algebra.movement import Movement, Reshape, Reverse, Slice, Take, Transpose
-from qdialect.ops import positions
-from qdialect.ops.attributes import (
-    integer_of,
-    integers_of,
-    moves,
-    padded,
-    reshaped,
-    shape_in,
-    shape_of,
-    static_shape_of,
-    tiled,
-)
-from qdialect.ops.computed_integers import Integers, nonzero_as_true
 from qdialect.ops.elementwise import converted, recreated, same_shape, shape_of_type
-from qdialect.ops.interface import (
-    Refusal,
-    RefusalCode,
-    find_attribute,
-    name_of,
-    reads_unsigned,
-)
-from qdialect.ops.model import Bits, OnElements, OpModel, OpModels
-from qdialect.ops.models import (
+from qdialect.ops.fields import (
+    Arithmetic,
     CastReads,
+    Contraction,
     DialectTraits,
+    Elementwise,
+    ElementwiseModel,
+    Integers,
+    Lookup,
     Movements,
     Operands,
-    RunTimeOperands,
-)
-from qdialect.ops.products import (
-    Contraction,
-    Lookup,
-    Window,
-    per_window,
-    positive,
-    sliding_axes,
-)
-from qdialect.ops.rules import (
     QuantizationRule,
     RuleKind,
-    conversion,
+    RunTimeOperands,
+    SmallOperand,
+    Window,
     fixed,
     homogeneous,
     own,
     shared,
     whole_number,
 )
-from qdialect.ops.terms import Arithmetic, Elementwise, ElementwiseModel, SmallOperand
+from qdialect.ops.interface import (
+    Refusal,
+    RefusalCode,
+    find_attribute,
+    integer_of,
+    integers_of,
+    name_of,
+    reads_unsigned,
+    shape_of,
+    static_shape_of,
+)
+from qdialect.ops.model import Bits, OnElements, OpModel, OpModels
+from qdialect.ops.readers import (
+    conversion_rule,
+    moves,
+    padded,
+    per_window,
+    positions_along,
+    positive,
+    reshaped,
+    shape_in,
+    sliding_axes,
+    tiled,
+)
+from qdialect.ops.reading import nonzero_as_true
 from qdialect.support.lazy_numpy import np
 
 if TYPE_CHECKING:
@@ -287,7 +287,7 @@ MODELS = OpModels(
             cast=_numbers,
             term=ElementwiseModel(_cast, _write_again, keeps_rank=True),
             integers=_cast_integers,
-            rule=conversion,
+            rule=conversion_rule,
             run=_run("conversion"),
         ),
         # Movements
@@ -315,9 +315,9 @@ MODELS = OpModels(
             movement=_gather,
             product=Lookup(0, 1),
             rule=shared(0),
-            positions=positions.along(1),
+            positions=positions_along(1),
         ),
-        "scatter": _exact(rule=shared(0, 2), positions=positions.along(1), run=_run("scatter")),
+        "scatter": _exact(rule=shared(0, 2), positions=positions_along(1), run=_run("scatter")),
         # Functions of one element
         "abs": _exact(rule=own(0), run=_each("numpy:abs", "numpy:abs")),
         "negate": _exact(

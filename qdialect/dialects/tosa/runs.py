@@ -36,8 +36,7 @@ from qdialect.check.interpreters.scalar_functions import (
     smaller_number,
 )
 from qdialect.check.interpreters.values import TypedArray, allocated, temporary_memory
-from qdialect.ops.attributes import integer_of, integers_of
-from qdialect.ops.interface import find_attribute, name_of
+from qdialect.ops.interface import find_attribute, integer_of, integers_of, name_of
 
 
 def _ignores_nan(op: Operation) -> bool:

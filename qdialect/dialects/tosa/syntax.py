@@ -80,7 +80,7 @@ from qdialect.ir.value_types import (
     verify_value_types,
 )
 from qdialect.ir.xdsl_private import rebuilt
-from qdialect.ops.identities import unmoved_operand
+from qdialect.ops.reading import unmoved_operand
 from qdialect.support.lazy_numpy import np
 from qdialect.text.op_forms import KnowsItsForms, ReadsItsLine
 

@@ -30,9 +30,9 @@ from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.dialects.quant import Storage
 from qdialect.ir.errors import OpErrors
 from qdialect.ir.value_types import element_type_or_self, shape_of
-from qdialect.ops.interface import Refusal, RefusalCode, name_of
-from qdialect.ops.rules import Limit, RuleKind, rule_of
-from qdialect.ops.statistics import is_statistics
+from qdialect.ops.along_axis import is_statistics
+from qdialect.ops.fields import Limit, RuleKind
+from qdialect.ops.interface import Refusal, RefusalCode, name_of, rule_of
 from qdialect.ptq.assignment.flow import (
     Flow,
     joins,

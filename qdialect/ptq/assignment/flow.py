@@ -25,9 +25,8 @@ from qdialect.algebra.parameters import Granularity, QuantizationParameters, Sto
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.dialects.quant import UniformQuantizedType
 from qdialect.ir.value_types import element_type_or_self, shape_of
-from qdialect.ops.interface import Refusal, RefusalCode
-from qdialect.ops.products import layer_of
-from qdialect.ops.rules import RuleKind
+from qdialect.ops.fields import RuleKind
+from qdialect.ops.interface import Refusal, RefusalCode, layer_of
 from qdialect.ptq.assignment.parameter_assignment import Assigned
 from qdialect.ptq.assignment.settings import Precision, SettingError, Settings
 from qdialect.ptq.float_graph.flow_graph import (

@@ -41,10 +41,8 @@ from qdialect.dialects.quant import (
 )
 from qdialect.ir.elements import DenseElementsAttr, elements_of
 from qdialect.ir.value_types import element_type_or_self, is_static, shape_of, with_element_type
-from qdialect.ops.attributes import attribute_of
-from qdialect.ops.interface import Refusal, find_attribute, name_of
-from qdialect.ops.products import Contraction, layer_of
-from qdialect.ops.rules import rule_of
+from qdialect.ops.fields import Contraction
+from qdialect.ops.interface import Refusal, attribute_of, find_attribute, layer_of, name_of, rule_of
 from qdialect.ops.unused_ops import erase_unused
 from qdialect.ptq.calibration.keys import is_recordable
 from qdialect.ptq.float_graph.flow_graph import FlowGraph

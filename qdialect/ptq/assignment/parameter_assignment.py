@@ -26,7 +26,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 
 from qdialect.dialects.quant import UniformQuantizedType
-from qdialect.ops.rules import RuleKind
+from qdialect.ops.fields import RuleKind
 from qdialect.ptq.float_graph.flow_graph import Range, Use
 
 PARAMETERS: Final = "quant.parameters"

@@ -35,10 +35,10 @@ from qdialect.dialects.quant.types import QuantizedTensor
 from qdialect.dialects.quant.verification import verify_result
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, shape_of
-from qdialect.ops.interface import is_cast, models_of, name_of
+from qdialect.ops.along_axis import is_statistics
+from qdialect.ops.fields import RuleKind
+from qdialect.ops.interface import is_cast, models_of, name_of, reason_to_leave
 from qdialect.ops.reading import Constants
-from qdialect.ops.rules import RuleKind, reason_to_leave
-from qdialect.ops.statistics import is_statistics
 from qdialect.ptq.float_graph.flow_graph import FlowGraph, Node, Use, is_quantizable
 from qdialect.ptq.float_graph.flow_reading import flow_graph
 from qdialect.ptq.value_reports import zero_points_of

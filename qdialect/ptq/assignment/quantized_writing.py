@@ -29,9 +29,9 @@ from qdialect.dialects.quant import (
 from qdialect.ir.elements import dense_elements
 from qdialect.ir.rewriting import insert_after
 from qdialect.ir.value_types import element_type_or_self, with_element_type
+from qdialect.ops.along_axis import is_statistics
+from qdialect.ops.fields import RuleKind
 from qdialect.ops.interface import elements_attribute_of, model_of, read_movements
-from qdialect.ops.rules import RuleKind
-from qdialect.ops.statistics import is_statistics
 from qdialect.ops.unused_ops import erase_unused
 from qdialect.ptq.assignment.flow import (
     Flow,

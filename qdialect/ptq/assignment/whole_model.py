@@ -15,8 +15,8 @@ from qdialect.folding.inlining import inline_calls
 from qdialect.folding.policy import FoldPolicy
 from qdialect.folding.raising import raise_dequantization
 from qdialect.folding.report import Outcome, PassRecord, PassReport
-from qdialect.ops.interface import RefusalCode, is_cast, models_of, name_of
-from qdialect.ops.rules import RuleKind, reason_to_leave
+from qdialect.ops.fields import RuleKind
+from qdialect.ops.interface import RefusalCode, is_cast, models_of, name_of, reason_to_leave
 from qdialect.ptq.assignment.assignment_steps import SEQUENCE, STEPS
 from qdialect.ptq.assignment.flow import Flow
 from qdialect.ptq.assignment.given_quantization import (

@@ -18,8 +18,8 @@ from qdialect.ir.elements import floats_attribute
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.rewriting import insert_after
 from qdialect.ir.value_types import shape_of
+from qdialect.ops.along_axis import is_statistics
 from qdialect.ops.interface import RefusalCode, elements_attribute_of, name_of
-from qdialect.ops.statistics import is_statistics
 from qdialect.ptq.calibration.fingerprints import fingerprint_of
 from qdialect.ptq.calibration.keys import Keys, keys_of
 from qdialect.ptq.schemes.profile import Fingerprint, Profile

@@ -22,9 +22,9 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from qdialect.algebra.views import Elements, Splat, as_view
 from qdialect.dialects.tosa.syntax import NanModeAttr
 from qdialect.ir.resources import ResourceBlobs
+from qdialect.ops.along_axis import is_statistics
 from qdialect.ops.interface import Refusal, is_cast, name_of
 from qdialect.ops.reading import ConstantOperands, Constants
-from qdialect.ops.statistics import is_statistics
 from qdialect.ptq.calibration.keys import (
     KEY_ATTRIBUTE,
     Keys,

@@ -39,7 +39,7 @@ from qdialect.algebra.movement import ValueSet
 from qdialect.ir.names import names_in, stem_of
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, is_tensor
-from qdialect.ops.identities import unmoved_operand
+from qdialect.ops.along_axis import is_statistics
 from qdialect.ops.interface import (
     Refusal,
     elements_attribute_of,
@@ -48,8 +48,7 @@ from qdialect.ops.interface import (
     model_of,
     name_of,
 )
-from qdialect.ops.reading import ConstantOperands, Constants
-from qdialect.ops.statistics import is_statistics
+from qdialect.ops.reading import ConstantOperands, Constants, unmoved_operand
 from qdialect.support.memory import registered_cache
 
 KEY_ATTRIBUTE: Final = "quant.key"

@@ -46,7 +46,7 @@ from qdialect.check.interpreters import TypedArray, find_function
 from qdialect.check.interpreters.values import held_type
 from qdialect.ir.names import symbols_of
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.ops.attributes import shape_of
+from qdialect.ops.interface import shape_of
 from qdialect.ptq.calibration.keys import keys_of
 from qdialect.ptq.schemes.arrays import AllNaNError
 from qdialect.ptq.schemes.ranges import Statistics

@@ -20,8 +20,7 @@ from xdsl.ir import Operation
 
 from qdialect.folding.inlining import inline_calls
 from qdialect.folding.report import Outcome, PassRecord, PassReport
-from qdialect.ops.attributes import shape_of
-from qdialect.ops.interface import Refusal, RefusalCode, models_of, name_of
+from qdialect.ops.interface import Refusal, RefusalCode, models_of, name_of, shape_of
 from qdialect.ptq.equalization.factors import (
     Factors,
     range_along,

@@ -32,17 +32,19 @@ from qdialect.algebra.movement import (
 )
 from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
 from qdialect.algebra.run_map import TooManySlotsError
-from qdialect.ops.attributes import shape_of
+from qdialect.ops.along_axis import is_statistics, statistics_of
+from qdialect.ops.fields import RuleKind
 from qdialect.ops.interface import (
     Refusal,
     elements_attribute_of,
     find_attribute,
+    function_of,
     name_of,
     op_model,
     read_movements,
+    rule_of,
+    shape_of,
 )
-from qdialect.ops.rules import RuleKind, function_of, rule_of
-from qdialect.ops.statistics import is_statistics, statistics_of
 from qdialect.ptq.float_graph.flow_graph import FlowGraph, Node, Use, number_of
 from qdialect.ptq.schemes.ranges import Range
 from qdialect.support.float_format import FLOAT_FORMATS

@@ -21,11 +21,9 @@ from qdialect.algebra.movement import Shape
 from qdialect.algebra.views import as_view
 from qdialect.folding.moved_constant import MovedConstant
 from qdialect.ir.value_types import tensor_parts
-from qdialect.ops.attributes import shape_of
-from qdialect.ops.interface import Refusal, RefusalCode, cast_reads, models_of
-from qdialect.ops.models import CastReads
-from qdialect.ops.products import Contraction, Side, layer_of
-from qdialect.ops.statistics import is_statistics
+from qdialect.ops.along_axis import is_statistics
+from qdialect.ops.fields import CastReads, Contraction, Side
+from qdialect.ops.interface import Refusal, RefusalCode, cast_reads, layer_of, models_of, shape_of
 from qdialect.ptq.equalization.factors import passages_of
 from qdialect.ptq.float_graph.flow_graph import FlowGraph, Node
 from qdialect.ptq.float_graph.flow_reading import flow_graph

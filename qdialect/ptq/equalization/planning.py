@@ -24,9 +24,8 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.algebra.movement import DYNAMIC
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.ops.attributes import shape_of
-from qdialect.ops.interface import Refusal, RefusalCode, name_of
-from qdialect.ops.products import Contraction, layer_of
+from qdialect.ops.fields import Contraction
+from qdialect.ops.interface import Refusal, RefusalCode, layer_of, name_of, shape_of
 from qdialect.ptq.equalization.factors import (
     Factors,
     Passage,

@@ -29,7 +29,7 @@ from qdialect.ir.elements import dense_elements, element_dtype, floats_attribute
 from qdialect.ir.rewriting import insert_after
 from qdialect.ir.value_types import element_type_or_self, with_element_type
 from qdialect.lowering.multiplication import multiplied
-from qdialect.ops.attributes import shape_of
+from qdialect.ops.along_axis import AXIS_STATS, LAYER_STATS, is_statistics
 from qdialect.ops.interface import (
     Refusal,
     RefusalCode,
@@ -40,8 +40,8 @@ from qdialect.ops.interface import (
     name_of,
     read_movements,
     set_attribute,
+    shape_of,
 )
-from qdialect.ops.statistics import AXIS_STATS, LAYER_STATS, is_statistics
 from qdialect.ops.unused_ops import erase_unused
 from qdialect.ptq.calibration.keys import KEY_ATTRIBUTE
 from qdialect.ptq.equalization.factors import (

@@ -22,20 +22,20 @@ from xdsl.ir.affine import AffineMap
 
 from qdialect.dialects.linalg.generic import gathering_op
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.ops.attributes import integer_of
+from qdialect.ops.along_axis import is_statistics
+from qdialect.ops.fields import Contraction, Limit, Operands
 from qdialect.ops.interface import (
     Refusal,
     RefusalCode,
     find_attribute,
+    integer_of,
+    layer_of,
     model_of,
     name_of,
     op_model,
     read_movements,
+    rule_of,
 )
-from qdialect.ops.models import Operands
-from qdialect.ops.products import Contraction, layer_of
-from qdialect.ops.rules import Limit, rule_of
-from qdialect.ops.statistics import is_statistics
 from qdialect.ptq.calibration.keys import is_recordable
 from qdialect.ptq.float_graph.flow_graph import number_of
 from qdialect.support.lazy_numpy import np

@@ -29,6 +29,8 @@ from qdialect.dialects.quant import QuantizeCastOp, UniformQuantizedType
 from qdialect.folding.graph import FoldGraph
 from qdialect.folding.moved_constant import MovedConstant
 from qdialect.ir.value_types import element_type_or_self
+from qdialect.ops.along_axis import is_statistics
+from qdialect.ops.fields import Lookup, RuleKind, Side
 from qdialect.ops.interface import (
     Refusal,
     elements_attribute_of,
@@ -36,11 +38,9 @@ from qdialect.ops.interface import (
     model_of,
     name_of,
     read_movements,
+    rule_of,
 )
 from qdialect.ops.model import model_named
-from qdialect.ops.products import Lookup, Side
-from qdialect.ops.rules import RuleKind, rule_of
-from qdialect.ops.statistics import is_statistics
 from qdialect.ptq.calibration.keys import is_recordable
 from qdialect.ptq.weights import float_elements
 from qdialect.support.float_format import FLOAT_FORMATS

@@ -26,19 +26,20 @@ from qdialect.dialects.linalg.generic import gathering_op
 from qdialect.dialects.quant import DequantizeCastOp, QuantizeCastOp, UniformQuantizedType
 from qdialect.folding.graph import FoldGraph
 from qdialect.ir.value_types import element_type_or_self, shape_of
-from qdialect.ops.attributes import integers_of
+from qdialect.ops.along_axis import is_statistics, statistics_of
+from qdialect.ops.fields import Contraction, Lookup, QuantizationRule, RuleKind, Side
 from qdialect.ops.interface import (
     Refusal,
     elements_attribute_of,
     find_attribute,
+    integers_of,
+    layer_of,
     model_of,
     name_of,
     read_movements,
+    rule_of,
 )
 from qdialect.ops.model import model_named
-from qdialect.ops.products import Contraction, Lookup, Side, layer_of
-from qdialect.ops.rules import QuantizationRule, RuleKind, rule_of
-from qdialect.ops.statistics import is_statistics, statistics_of
 from qdialect.ptq.calibration.keys import is_recordable, keys_of
 from qdialect.ptq.float_graph.float_regions import (
     CLAMP,

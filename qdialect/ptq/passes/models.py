@@ -15,8 +15,8 @@ from xdsl.passes import ModulePass
 from qdialect.folding import send_report, wants_values, warn, warn_of
 from qdialect.folding.report import Outcome, PassReport
 from qdialect.ir.errors import OpErrors, pass_failures
+from qdialect.ops.along_axis import drop_ranges
 from qdialect.ops.refusals import RefusalCode
-from qdialect.ops.statistics import drop_ranges
 from qdialect.ptq.assignment.assignment_steps import SEQUENCE
 from qdialect.ptq.assignment.quantization_verification import Expectation, verify_quantization
 from qdialect.ptq.assignment.settings import (

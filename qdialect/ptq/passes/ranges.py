@@ -29,8 +29,8 @@ from qdialect.ir.errors import pass_failures
 from qdialect.ir.rewriting import Replacements
 from qdialect.ir.value_types import element_type_or_self, is_tensor, shape_of, with_element_type
 from qdialect.ir.xdsl_private import NAME_OF_UNREGISTERED
+from qdialect.ops.along_axis import LAYER_STATS, drop_ranges, is_statistics, statistics_of
 from qdialect.ops.interface import Refusal, RefusalCode, name_of
-from qdialect.ops.statistics import LAYER_STATS, drop_ranges, is_statistics, statistics_of
 from qdialect.ops.unused_ops import erase_with_unused
 from qdialect.ptq.calibration.attaching import attach_ranges
 from qdialect.ptq.calibration.keys import attach_keys

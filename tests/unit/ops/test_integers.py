@@ -12,8 +12,7 @@ from xdsl.dialects.builtin import IntegerType, Signedness, i1, i8
 
 from qdialect.algebra.views import Splat
 from qdialect.check.interpreters import run_function
-from qdialect.ops.attributes import integers_in
-from qdialect.ops.interface import Refusal, RefusalCode
+from qdialect.ops.interface import Refusal, RefusalCode, integers_in
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 

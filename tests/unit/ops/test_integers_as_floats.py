@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from xdsl.dialects.builtin import BFloat16Type, Float32Type, Float64Type, Float80Type, i64
 from xdsl.ir import Attribute
 
+from qdialect.ops.elementwise import values_of
+from qdialect.ops.fields import Apply, Arithmetic, Input
 from qdialect.ops.interface import Refusal
-from qdialect.ops.term_values import values_of
-from qdialect.ops.terms import Apply, Arithmetic, Input
 
 PRECISIONS: dict[Attribute, int] = {BFloat16Type(): 8, Float32Type(): 24, Float64Type(): 53}
 

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
-from qdialect.ops.products import Contraction, Lookup, layer_of
+from qdialect.ops.fields import Contraction, Lookup
+from qdialect.ops.interface import layer_of
 from qdialect.opt.registry import ToolContext
 from qdialect.text.parser import LocatingParser
 

@@ -18,11 +18,17 @@ from qdialect.check.interpreters import run_function
 from qdialect.check.interpreters.elements import Numbers, find_run, numbers_of, on_elements, rounded
 from qdialect.check.interpreters.interpreter import is_rounded
 from qdialect.dialects.quant import Quant
-from qdialect.ops.interface import Refusal, is_cast
+from qdialect.ops.fields import (
+    CastReads,
+    Contraction,
+    Lookup,
+    QuantizationRule,
+    RuleKind,
+    Window,
+    homogeneous,
+)
+from qdialect.ops.interface import Refusal, is_cast, layer_of, rule_of, windows_of
 from qdialect.ops.model import Bits, OnElements, OpModel, OpModels, models_of, register_models
-from qdialect.ops.models import CastReads
-from qdialect.ops.products import Contraction, Lookup, Window, layer_of, windows_of
-from qdialect.ops.rules import QuantizationRule, RuleKind, homogeneous, rule_of
 from qdialect.passes import FoldQuantShapesPass
 from qdialect.ptq.passes.models import QuantizeWithRangesPass
 

@@ -31,15 +31,11 @@ from qdialect.check.interpreters import TypedArray, run_function
 from qdialect.dialects.quant import Quant
 from qdialect.folding import FoldPolicy, fold_shapes
 from qdialect.ir.value_types import TensorParts
-from qdialect.ops.attributes import integers_of, shape_in, shape_of
 from qdialect.ops.elementwise import converted, unbroadcast
-from qdialect.ops.interface import (
-    RefusalCode,
-    name_of,
-    register_tensor_type,
-)
+from qdialect.ops.fields import CastReads, DialectTraits, Movements, Operands
+from qdialect.ops.interface import RefusalCode, integers_of, name_of, register_tensor_type, shape_of
 from qdialect.ops.model import OpModel, OpModels, register_models
-from qdialect.ops.models import CastReads, DialectTraits, Movements, Operands
+from qdialect.ops.readers import shape_in
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 

@@ -5,9 +5,14 @@ from __future__ import annotations
 import pytest
 from xdsl.dialects.builtin import TensorType, UnregisteredOp, f32
 
-from qdialect.ops.interface import elements_attribute_of, is_cast, model_of
-from qdialect.ops.products import is_layer
-from qdialect.ops.rules import is_known, reason_to_leave
+from qdialect.ops.interface import (
+    elements_attribute_of,
+    is_cast,
+    is_known,
+    is_layer,
+    model_of,
+    reason_to_leave,
+)
 
 FLOAT_OPS = {
     # MLIR 22.

@@ -21,7 +21,7 @@ from random_networks import held
 from xdsl.ir import Operation
 
 from qdialect.check.interpreters import TypedArray, find_function, run_function
-from qdialect.ops.statistics import is_statistics, statistics_of
+from qdialect.ops.along_axis import is_statistics, statistics_of
 from qdialect.opt.opt import main as opt
 from qdialect.opt.registry import ToolContext
 from qdialect.ptq.calibration.recorded_function import returning

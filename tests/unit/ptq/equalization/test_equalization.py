@@ -15,8 +15,8 @@ from random_networks import Array, Network, held, powers, random_network, type_o
 from xdsl.ir import Operation
 
 from qdialect.folding.report import Outcome
-from qdialect.ops.attributes import shape_of
-from qdialect.ops.statistics import is_statistics
+from qdialect.ops.along_axis import is_statistics
+from qdialect.ops.interface import shape_of
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 

@@ -24,8 +24,8 @@ from qdialect.dialects.quant import ConstantOp, UniformQuantizedType
 from qdialect.folding.policy import FoldPolicy
 from qdialect.folding.raising import raise_dequantization
 from qdialect.folding.report import Outcome
+from qdialect.ops.along_axis import statistics_of
 from qdialect.ops.interface import name_of
-from qdialect.ops.statistics import statistics_of
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 

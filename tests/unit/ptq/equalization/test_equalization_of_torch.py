@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from random_networks import powers
 from torch_chains import Chain
 
-from qdialect.ops.statistics import is_statistics, statistics_of
+from qdialect.ops.along_axis import is_statistics, statistics_of
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 

@@ -28,9 +28,9 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from qdialect.ops.dequantization import Dequantization, Leaf, recognize
+from qdialect.folding.dequantization import Dequantization, Leaf, recognize
+from qdialect.ops.fields import Apply, Arithmetic, Input, Scalar, Term
 from qdialect.ops.interface import Refusal
-from qdialect.ops.terms import Apply, Arithmetic, Input, Scalar, Term
 
 _A = Arithmetic
 FLOATS = {f16: np.float16, f32: np.float32, f64: np.float64}

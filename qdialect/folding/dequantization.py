@@ -18,8 +18,8 @@ from xdsl.dialects.builtin import AnyFloat, Float8E8M0FNUType, IntegerType, Sign
 from xdsl.ir import Attribute
 
 from qdialect.ir.elements import has_signedness, integer_range
+from qdialect.ops.fields import Apply, Arithmetic, Input, Scalar, Term
 from qdialect.ops.interface import Refusal, RefusalCode
-from qdialect.ops.terms import Apply, Arithmetic, Input, Scalar, Term
 from qdialect.support.float_format import FLOAT_FORMATS, FloatFormat
 from qdialect.support.lazy_numpy import np
 

@@ -1,0 +1,526 @@
+"""
+The types of the fields of models of ops: movements, casts, terms, sums of products, and rules.
+
+`qdialect.ops.model` says what each field means. Readers of ops raise Refusal.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Flag, StrEnum, auto
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
+
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from qdialect.algebra.parameters import Granularity
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from qdialect.algebra.movement import Movement, Shape
+
+# Movements
+
+
+class Operands(Protocol):
+    """The known operands of an op that is being read."""
+
+    def integers(self, value: SSAValue) -> NDArray[np.integer[Any]]:
+        """The elements of an integer constant: see `integers_in`. Raises Refusal."""
+        ...
+
+
+class Movements(NamedTuple):
+    """The effect of an op: movements of some of its operands."""
+
+    operands: Sequence[SSAValue]
+    """The operands that are moved."""
+
+    movements: Sequence[Movement]
+    """The first movement takes all operands, each other one the result of the one before."""
+
+    padding: SSAValue | None = None
+    """The element that a `PadWith` among the movements pads with."""
+
+
+class ShapeOpInterface(ABC):
+    """A base for op classes that return their movements themselves."""
+
+    @property
+    @abstractmethod
+    def movements(self) -> Movements:
+        """The effect of the op."""
+
+
+ShapeOpModel = Callable[[Any, Operands], Movements]
+"""Reads an op of one name. Raises Refusal."""
+
+
+class RunTimeOperands(Protocol):
+    """The operands of an op that is being run."""
+
+    @property
+    def lists(self) -> Mapping[str, tuple[int, ...]]:
+        """The static lists of the op, with operands in the place of dynamic entries."""
+        ...
+
+    def shape(self, number: int) -> Shape:
+        """The shape of an operand; a negative number counts from the last."""
+        ...
+
+    def integers(self, number: int) -> NDArray[np.integer[Any]]:
+        """The elements of an operand: see `integers_in`. Raises Refusal."""
+        ...
+
+
+RunTimeShape = Callable[[RunTimeOperands], Sequence[int]]
+"""The shape of the result of an op that is being run; DYNAMIC for a length to compute from it."""
+
+
+# Casts
+
+
+class CastReads(Flag):
+    """The effect of a cast on an element. If several are registered, the types choose one."""
+
+    UNKNOWN = 0
+    """Unknown: shape ops are folded through the cast, but pads behind it are not."""
+
+    BITS = auto()
+    """The same bits: integers are read as quantized elements, or the other way round."""
+
+    NUMBERS = auto()
+    """A quantized element becomes the number that it stands for, of the expressed type."""
+
+    CODES = auto()
+    """A number, or a quantized element, is quantized anew: rounded and clamped."""
+
+    CONVERTED = auto()
+    """A number becomes a number of another type."""
+
+
+class AlongAxis(NamedTuple):
+    """The rows that a cast has for the positions of an axis."""
+
+    axis: int
+
+    rows: NDArray[np.float64]
+    """A row for each position: shape (length,) or (length, n)."""
+
+    attribute: str
+    """The name of the attribute with the rows, which are a dense tensor."""
+
+    are: str
+    """The name of the rows, in plural."""
+
+
+ReadAlongAxis = Callable[[Operation, Any], AlongAxis | None]
+"""Reads a cast to a tensor of a shape; None if it has no rows for an axis. Raises Refusal."""
+
+
+@dataclass(frozen=True)
+class DialectTraits:
+    """Which tensors the types of a dialect can spell."""
+
+    finest: Granularity = Granularity.SUB_CHANNEL
+    """The finest quantized type that its constants and casts can have."""
+
+    has_empty_tensors: bool = True
+    """Whether a tensor may have no elements."""
+
+
+# Element-wise arithmetic as terms: how an op computes each element of its result
+
+
+class Arithmetic(StrEnum):
+    """
+    A scalar op, by the name that it has in the arith dialect, but for the kind of number.
+
+    `QUANTIZE` rounds and clamps a float, given a scale and perhaps a zero point, in whatever way
+    the op does: it is only ever written again by the same op.
+    """
+
+    SIGNED_TO_FLOAT = "sitofp"
+    UNSIGNED_TO_FLOAT = "uitofp"
+    SIGN_EXTEND = "extsi"
+    ZERO_EXTEND = "extui"
+    EXTEND_FLOAT = "extf"
+    TRUNCATE_FLOAT = "truncf"
+    SUBTRACT = "sub"
+    MULTIPLY = "mul"
+    ADD = "add"
+    QUANTIZE = "quantize"
+
+
+@dataclass(frozen=True)
+class Input:
+    """The element of an operand."""
+
+    number: int
+    """Which of `Elementwise.operands`."""
+
+    type: Attribute
+    """The scalar type."""
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A constant of the body."""
+
+    attribute: IntegerAttr[Any] | FloatAttr[Any]
+
+    @property
+    def type(self) -> Attribute:
+        """The scalar type."""
+        return self.attribute.type
+
+
+@dataclass(frozen=True)
+class Apply:
+    """A scalar op of terms."""
+
+    arithmetic: Arithmetic
+    operands: tuple[Term, ...]
+    type: Attribute
+    """The scalar type of the result."""
+
+
+Term: TypeAlias = Input | Scalar | Apply
+
+
+class Elementwise(NamedTuple):
+    """How an op computes each element of its result."""
+
+    operands: tuple[SSAValue, ...]
+    """The tensors that elements are read from."""
+
+    axes: tuple[tuple[int | None, ...], ...]
+    """
+    For each operand, and each axis of it, the axis of the result that it follows; None for an
+    axis of length 1 that is read at position 0.
+    """
+
+    term: Term
+
+    in_blocks: bool = False
+    """
+    Whether an axis that is shorter than the one it follows has an element for each block of that.
+    """
+
+
+class SmallOperand(NamedTuple):
+    """An operand of an op that is written again, before it is broadcast."""
+
+    value: SSAValue
+
+    axes: tuple[int, ...]
+    """For each axis of `value` the axis of the result that it follows; increasing."""
+
+    like: Operation | None = None
+    """The op that broadcast it before, if there was one: it is broadcast again by one like it."""
+
+
+ElementwiseReader: TypeAlias = Callable[[Any, Operands], Elementwise]
+"""Reads an op of one name. Raises Refusal."""
+
+
+ElementwiseWriter: TypeAlias = Callable[[Any, Sequence[SmallOperand], Attribute], list[Operation]]
+"""
+Writes an op like a given one, of other operands and of another result type.
+
+Returns the ops in order; the last one has the result.
+"""
+
+
+class ElementwiseModel(NamedTuple):
+    """The model of the element-wise ops of one name."""
+
+    read: ElementwiseReader
+    write: ElementwiseWriter
+
+    keeps_rank: bool = False
+    """Whether operands have the rank of the result, with axes of length 1 for a broadcast."""
+
+    aligns: bool = False
+    """Whether all operands but the one that is dequantized have one shape."""
+
+    has_axis: bool = False
+    """Whether these have an axis also where they hold one element for all positions."""
+
+    broadcasts: bool = True
+    """Whether an op reads operands along some of its axes only."""
+
+
+BroadcastWriter: TypeAlias = Callable[[Any, SmallOperand, Attribute], list[Operation]]
+"""Writes an op like a given broadcast, of an operand and to a result type; returns the ops."""
+
+
+ReshapeWriter: TypeAlias = Callable[[Any, SSAValue, Attribute], list[Operation]]
+"""Writes an op like a given reshape, of an operand and to a result type; returns the ops."""
+
+
+# Integers that parametrize other ops
+
+
+Integers: TypeAlias = "NDArray[np.int64]"
+
+
+IntegerFunction: TypeAlias = Callable[[Any, Sequence[Integers]], "NDArray[Any]"]
+"""
+Computes the result of an op from its operands, both int64.
+
+The result may have any integers: they are wrapped to the type of the result. Raises Refusal.
+"""
+
+
+Positions: TypeAlias = Iterator[tuple[SSAValue, int]]
+"""Values of positions, and the number that each position must be below."""
+
+
+RunFunction: TypeAlias = Callable[[Any, Any, Sequence[Any]], Sequence[Any]]
+"""
+Computes the results of an op in an interpreter, from arrays of typed elements.
+
+Raises InterpretationError and Refusal.
+"""
+
+
+# Sums of products in the notation of einsum: convolutions, matrix products, and similar ops.
+#
+# `"n**i,ohwi->n**o"` is a convolution: `i` is summed over, `o` is an axis of the weights alone, `*`
+# is an axis that a window slides over, and `h` and `w` are positions in the window. `(cm)` is an
+# axis of the result that combines two axes of the operands. The roles of the axes of an operand
+# follow from the letters that it shares with the other operand and with the result.
+# https://numpy.org/doc/stable/reference/generated/numpy.einsum.html
+
+
+Labels: TypeAlias = tuple[str, ...]
+"""One label per axis: a letter, several letters for a combined axis, or `*` for a window."""
+
+
+WINDOW: Final = "*"
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """A sum of products of two operands, by the labels of their axes and of the result's."""
+
+    lhs: Labels
+    rhs: Labels
+    result: Labels
+
+    bias: int | None = None
+    """The number of the operand that is added along the channels of the result."""
+
+    groups: int = 1
+    """The number of groups of channels; each reads its own part of the activation."""
+
+    operands: tuple[int, int] = (0, 1)
+    """The numbers of the two operands."""
+
+    @classmethod
+    def of(cls, equation: str, bias: int | None = None, groups: int = 1) -> Contraction:
+        """Read `lhs,rhs->result`. Raises ValueError for other text."""
+        read = re.fullmatch(rf"({_LABEL}*),({_LABEL}*)->({_LABEL}*)", equation)
+        if read is None:
+            raise ValueError(f"'{equation}' is not of the form 'mk,kn->mn'")
+        lhs, rhs, result = (tuple(re.findall(_LABEL, part)) for part in read.groups())
+        return cls(lhs, rhs, result, bias, groups)
+
+    def side(self, number: int) -> Side:
+        """The view from one operand: 0 for the left one, 1 for the right one."""
+        own, other = (self.lhs, self.rhs)[:: 1 if number == 0 else -1]
+        return Side(self.operands[number], self.operands[1 - number], own, other, self.result)
+
+
+_LABEL = r"(?:[A-Za-z*]|\([A-Za-z]+\))"
+
+
+@dataclass(frozen=True)
+class Side:
+    """One operand of a sum of products, seen as the weights."""
+
+    operand: int
+    """The number of the operand."""
+
+    other: int
+    """The number of the other operand."""
+
+    labels: Labels
+    other_labels: Labels
+    result_labels: Labels
+
+    @cached_property
+    def channel_axes(self) -> tuple[int, ...]:
+        """The axes whose positions contribute to different parts of the result."""
+        made = "".join(self.result_labels)
+        return tuple(axis for axis, label in enumerate(self.labels) if _is_in(label, made))
+
+    @cached_property
+    def contracted_axes(self) -> tuple[int, ...]:
+        """The axes that are summed over jointly with one of the other operand."""
+        made, other = "".join(self.result_labels), "".join(self.other_labels)
+        return tuple(
+            axis
+            for axis, label in enumerate(self.labels)
+            if _is_in(label, other) and not _is_in(label, made)
+        )
+
+
+def _is_in(label: str, labels: str) -> bool:
+    return label != WINDOW and label in labels
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """A look-up of rows of a table by index, such as an embedding."""
+
+    operand: int
+    """The number of the operand that is the table."""
+
+    axis: int
+    """The axis of the table that is indexed."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """How one axis of the weights slides over one axis of the other operand."""
+
+    axes: tuple[int, int, int]
+    """The axes of the left operand, of the right one, and of the result."""
+
+    stride: int = 1
+    dilation: int = 1
+    """The distance of adjacent positions in the window."""
+
+    base_dilation: int = 1
+    """The distance of adjacent elements of the operand, after zeros are inserted between them."""
+
+    low: int = 0
+    high: int = 0
+    """The number of zeros before and after the operand; a negative number crops it."""
+
+    is_reversed: bool = False
+    """Whether the weights are reversed along the window."""
+
+
+ReadProduct = Callable[[Any], Contraction | Lookup | None]
+"""Reads an op by its name; None if the op is not a layer. Raises Refusal."""
+
+
+ReadWindows = Callable[[Any, Contraction], Sequence[Window]]
+"""Reads the windows of an op that is a contraction. Raises Refusal."""
+
+
+# Rules for the quantization parameters of operands and results
+#
+# Shape ops need none, since their movements determine the parameters, nor do sums of products.
+
+
+class RuleKind(StrEnum):
+    """The source of the parameters of a value."""
+
+    MOVED = "moved"
+    """From those of the operand, element by element."""
+
+    SHARED = "shared"
+    """Operands and results have the same parameters."""
+
+    OWN = "own"
+    """From the recorded range of the result."""
+
+    FIXED = "fixed"
+    """From the op: its results are in a known range."""
+
+    WHOLE_NUMBER = "whole-number"
+    """From the recorded range of the result, with a scale that is a whole number."""
+
+    DERIVED = "derived"
+    """From the parameters of other operands: the scale of a bias is the product of theirs."""
+
+    GIVEN = "given"
+    """From the value itself, which is constant, or from an existing cast."""
+
+
+Limit: TypeAlias = float | SSAValue
+"""A limit of a clamp: a number, NaN if it is unknown, or the operand that has the numbers."""
+
+
+@dataclass(frozen=True)
+class QuantizationRule:
+    """The rule by which the parameters of one op follow from others."""
+
+    kind: RuleKind
+
+    operands: tuple[int, ...] | None = None
+    """The numbers of the operands that are quantized; None for all float tensors."""
+
+    functions: frozenset[str] = frozenset()
+    """
+    The functions that it computes, by op names of MLIR's `math` and `arith` without a type, such as
+    `exp`. In a model, the default is the name of the op.
+    """
+
+    fixed: str = ""
+    """The name of the known range of its results: `logistic`, `tanh` or `softmax`."""
+
+    is_homogeneous: bool = False
+    """Whether a positive factor of a channel of the operand becomes a factor of the result."""
+
+    keeps_places: bool = False
+    """Whether each result element equals an operand element at the same position."""
+
+    singles: tuple[int, ...] = ()
+    """The operands that have one number for each channel, such as the slope of a PReLU."""
+
+    mixed_axes: tuple[int, ...] = ()
+    """The axes of the operand along which it combines elements, such as those of a pool."""
+
+    starts: tuple[int, ...] = ()
+    """The operands with the initial values of a pool or a reduction."""
+
+    limits: tuple[Limit, Limit] | None = None
+    """The lowest and the highest number of the results of a clamp, if they are known."""
+
+
+ReadRule = Callable[[Any], QuantizationRule | None]
+"""Reads an op by its name; None if it has no rule."""
+
+
+def own(*operands: int, function: str = "") -> QuantizationRule:
+    """The result has its own range. Without numbers, all float tensors are quantized."""
+    return _rule(RuleKind.OWN, operands, function)
+
+
+def shared(*operands: int, function: str = "", keeps_places: bool = False) -> QuantizationRule:
+    """The result has the parameters of operands, of all float tensors if none is named."""
+    return replace(_rule(RuleKind.SHARED, operands, function), keeps_places=keeps_places)
+
+
+def fixed(function: str, *operands: int) -> QuantizationRule:
+    """The result is in the known range of a function."""
+    return replace(_rule(RuleKind.FIXED, operands, function), fixed=function)
+
+
+def whole_number(*operands: int, function: str = "") -> QuantizationRule:
+    """The results are whole numbers."""
+    return _rule(RuleKind.WHOLE_NUMBER, operands, function)
+
+
+def homogeneous(
+    kind: RuleKind, *mixed_axes: int, function: str = "", starts: tuple[int, ...] = ()
+) -> QuantizationRule:
+    """The op keeps a positive factor of a channel of its first operand."""
+    rule = _rule(kind, (0,), function)
+    return replace(rule, is_homogeneous=True, mixed_axes=mixed_axes, starts=starts)
+
+
+def _rule(kind: RuleKind, operands: tuple[int, ...], function: str) -> QuantizationRule:
+    functions = frozenset({function}) if function else frozenset[str]()
+    return QuantizationRule(kind, operands or None, functions)
