@@ -17,56 +17,9 @@ from qdialect.check.module_comparison import (
 from qdialect.check.sampled_runs import Engine, RunFailure
 from qdialect.check.step_budget import DEFAULT_STEPS
 from qdialect.opt.diagnostics import DiagnosticPrinter
-from qdialect.opt.module_tool import ModuleArgumentParser, read_module
+from qdialect.opt.module_tool import ModuleArgumentParser, read_module, whole_number
 from qdialect.opt.outputs import standard_output
-from qdialect.opt.tool_error import ToolError, run_tool
-from qdialect.support.memory import memory_budget
-
-TOOL = "qdialect-check"
-"""The name that the tool's own errors begin with."""
-
-
-class _CommandLine(ModuleArgumentParser):
-    def __init__(self) -> None:
-        super().__init__(TOOL, description="Compare the results of the functions of two modules.")
-        self.add_argument("before", help="the reference module; - for standard input")
-        self.add_argument("after", help="the module to compare with it")
-        self.add_argument(
-            "--runs",
-            type=int,
-            default=DEFAULT_RUNS,
-            metavar="COUNT",
-            help="the maximum number of runs of a function, with random arguments, where no proof "
-            f"succeeds ({DEFAULT_RUNS})",
-        )
-        self.add_argument(
-            "--require",
-            choices=("proof", "runs"),
-            default="runs",
-            help="what is required of each function: a proof, or a proof or runs (runs)",
-        )
-        self.add_argument(
-            "--engine",
-            choices=("interpreter", "iree"),
-            default="interpreter",
-            help="run functions with qdialect's interpreter, where no proof succeeds, or with "
-            "IREE, which compiles both modules (interpreter)",
-        )
-        self.add_argument(
-            "--ignore-attributes",
-            default="",
-            metavar="NAMES",
-            help="attributes that may differ, separated by commas",
-        )
-        self.add_argument(
-            "--max-steps",
-            type=int,
-            default=DEFAULT_STEPS,
-            metavar="COUNT",
-            help="the maximum number of steps for proofs and for runs, besides some for each op; "
-            f"comparing an op takes 1000, an element 1 ({DEFAULT_STEPS})",
-        )
-        self.add_reading_arguments()
+from qdialect.opt.tool_error import ToolError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -76,29 +29,59 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns the exit status: 0 if both modules mean the same, or 1 if there is a difference,
     something that cannot be compared, or another error, which are on standard error.
     """
-    return run_tool(TOOL, _run, argv)
-
-
-def _run(arguments: Sequence[str]) -> bool:
-    options = _CommandLine().parse_args(arguments)
-    if options.runs < 1:
-        raise ToolError(f"--runs must be at least 1, but is {options.runs}")
-    if options.max_steps < 0:
-        raise ToolError(f"--max-steps must not be negative, but is {options.max_steps}")
-    if options.require == "proof" and options.engine == "iree":
-        raise ToolError("--require=proof cannot be met with --engine=iree, which proves nothing")
-    with memory_budget(options.max_memory):
-        return _compare(options)
+    parser = ModuleArgumentParser(
+        "qdialect-check", description="Compare the results of the functions of two modules."
+    )
+    parser.add_argument("before", help="the reference module; - for standard input")
+    parser.add_argument("after", help="the module to compare with it")
+    parser.add_argument(
+        "--runs",
+        type=whole_number("--runs", 1),
+        default=DEFAULT_RUNS,
+        metavar="COUNT",
+        help="the maximum number of runs of a function, with random arguments, where no proof "
+        f"succeeds ({DEFAULT_RUNS})",
+    )
+    parser.add_argument(
+        "--require",
+        choices=("proof", "runs"),
+        default="runs",
+        help="what is required of each function: a proof, or a proof or runs (runs)",
+    )
+    parser.add_argument(
+        "--engine",
+        choices=("interpreter", "iree"),
+        default="interpreter",
+        help="run functions with qdialect's interpreter, where no proof succeeds, or with "
+        "IREE, which compiles both modules (interpreter)",
+    )
+    parser.add_argument(
+        "--ignore-attributes",
+        default="",
+        metavar="NAMES",
+        help="attributes that may differ, separated by commas",
+    )
+    parser.add_argument(
+        "--max-steps",
+        type=whole_number("--max-steps"),
+        default=DEFAULT_STEPS,
+        metavar="COUNT",
+        help="the maximum number of steps for proofs and for runs, besides some for each op; "
+        f"comparing an op takes 1000, an element 1 ({DEFAULT_STEPS})",
+    )
+    return parser.run(_compare, argv)
 
 
 def _compare(options: Namespace) -> bool:
+    if options.require == "proof" and options.engine == "iree":
+        raise ToolError("--require=proof cannot be met with --engine=iree, which proves nothing")
     printer = DiagnosticPrinter(sys.stderr)
     before, after = (
         read_module(path, printer, options) for path in (options.before, options.after)
     )
     if before is None or after is None:
         return False
-    sides = [Side(each.module, each.context) for each in (before, after)]
+    sides = [Side(compilation.module, compilation.context) for compilation in (before, after)]
     try:
         comparison = compare_modules(
             sides[0],

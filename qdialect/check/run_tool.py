@@ -31,50 +31,13 @@ from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
 from qdialect.opt.compilation import Compilation
 from qdialect.opt.diagnostics import DiagnosticHandler, DiagnosticPrinter
 from qdialect.opt.files import read_text
-from qdialect.opt.module_tool import ModuleArgumentParser, read_module
+from qdialect.opt.module_tool import ModuleArgumentParser, read_module, whole_number
 from qdialect.opt.outputs import standard_output
-from qdialect.opt.tool_error import ToolError, run_tool
-from qdialect.support.memory import MemoryLimitError, memory_budget
+from qdialect.support.memory import MemoryLimitError
 from qdialect.text.dense import DenseLiteral
 from qdialect.text.mlir_errors import reading_message_of
 from qdialect.text.parser import LocatingParser
 from qdialect.text.source import AbridgedInput
-
-TOOL = "qdialect-run"
-"""The name that the tool's own errors begin with."""
-
-
-class _CommandLine(ModuleArgumentParser):
-    def __init__(self) -> None:
-        super().__init__(TOOL, description="Run a function, and print its results.")
-        self.add_argument("input_file", nargs="?", default="-", help="- for standard input")
-        self.add_argument(
-            "--symbol", "--entry", default="main", metavar="NAME", help="the function to run (main)"
-        )
-        arguments = self.add_mutually_exclusive_group()
-        arguments.add_argument(
-            "--args",
-            default="",
-            metavar="VALUES",
-            help="its arguments, separated by commas: 'dense<[1, 2]> : tensor<2xi8>, 1.5 : f32'",
-        )
-        arguments.add_argument("--args-file", metavar="FILE", help="a file with the arguments")
-        arguments.add_argument(
-            "--random-inputs",
-            type=int,
-            metavar="SEED",
-            help="make random arguments, with this seed",
-        )
-        self.add_argument(
-            "--max-steps",
-            type=int,
-            default=DEFAULT_MAX_STEPS,
-            metavar="COUNT",
-            help="the maximum number of steps: one for an op, more for a large one "
-            f"({DEFAULT_MAX_STEPS})",
-        )
-        self.add_argument("--verbose", action="store_true", help="print the arguments too")
-        self.add_reading_arguments()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -83,17 +46,37 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Returns the exit status: 0, or 1 if there was an error, which is on standard error.
     """
-    return run_tool(TOOL, _run, argv)
-
-
-def _run(arguments: Sequence[str]) -> bool:
-    options = _CommandLine().parse_args(arguments)
-    if options.max_steps < 0:
-        raise ToolError(f"--max-steps must not be negative, but is {options.max_steps}")
-    if options.random_inputs is not None and options.random_inputs < 0:
-        raise ToolError(f"--random-inputs must not be negative, but is {options.random_inputs}")
-    with memory_budget(options.max_memory):
-        return _run_function(options)
+    parser = ModuleArgumentParser(
+        "qdialect-run", description="Run a function, and print its results."
+    )
+    parser.add_argument("input_file", nargs="?", default="-", help="- for standard input")
+    parser.add_argument(
+        "--symbol", "--entry", default="main", metavar="NAME", help="the function to run (main)"
+    )
+    arguments = parser.add_mutually_exclusive_group()
+    arguments.add_argument(
+        "--args",
+        default="",
+        metavar="VALUES",
+        help="its arguments, separated by commas: 'dense<[1, 2]> : tensor<2xi8>, 1.5 : f32'",
+    )
+    arguments.add_argument("--args-file", metavar="FILE", help="a file with the arguments")
+    arguments.add_argument(
+        "--random-inputs",
+        type=whole_number("--random-inputs"),
+        metavar="SEED",
+        help="make random arguments, with this seed",
+    )
+    parser.add_argument(
+        "--max-steps",
+        type=whole_number("--max-steps"),
+        default=DEFAULT_MAX_STEPS,
+        metavar="COUNT",
+        help="the maximum number of steps: one for an op, more for a large one "
+        f"({DEFAULT_MAX_STEPS})",
+    )
+    parser.add_argument("--verbose", action="store_true", help="print the arguments too")
+    return parser.run(_run_function, argv)
 
 
 def _run_function(options: Namespace) -> bool:

@@ -1,9 +1,10 @@
-"""The common parts of tools that read modules: arguments, and reading."""
+"""The common parts of the tools that read modules: arguments, running, and reading."""
 
 from __future__ import annotations
 
 import re
 from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from typing_extensions import override
@@ -13,22 +14,51 @@ from qdialect.opt.diagnostics import DiagnosticHandler
 from qdialect.opt.files import read_text
 from qdialect.opt.opt import MAX_MEMORY_HELP, Options, parse_max_memory
 from qdialect.opt.outputs import standard_output
-from qdialect.opt.tool_error import ToolError, did_you_mean
-from qdialect.support.memory import DEFAULT_MAX_MEMORY
+from qdialect.opt.tool_error import ToolError, did_you_mean, run_tool
+from qdialect.support.memory import DEFAULT_MAX_MEMORY, memory_budget
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
 
-_NO_NUMBER = re.compile(r"argument (\S+): invalid int value: (.*)")
 _UNKNOWN = re.compile(r"unrecognized arguments: (--[\w-]+)")
 
 
-class ModuleArgumentParser(ArgumentParser):
-    """An argument parser that raises ToolError for wrong arguments."""
+def whole_number(flag: str, least: int = 0) -> Callable[[str], int]:
+    """A reader of the number behind a flag; it raises ToolError for other text and less."""
 
-    def add_reading_arguments(self) -> None:
-        """Add the arguments for reading modules."""
+    def read(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            raise ToolError(f"{flag} must be a number, but is '{text}'") from None
+        if number < least:
+            bound = f"be at least {least}" if least else "not be negative"
+            raise ToolError(f"{flag} must {bound}, but is {number}")
+        return number
+
+    return read
+
+
+class ModuleArgumentParser(ArgumentParser):
+    """The command line of a tool that reads modules. Wrong arguments raise ToolError."""
+
+    def run(self, run: Callable[[Namespace], bool], argv: Sequence[str] | None) -> int:
+        """
+        Run the tool with these arguments, or those of the process, within its limit of memory.
+
+        `run` returns whether there was no error. Returns the exit status; see `run_tool`.
+        """
+
+        def run_within_limit(arguments: Sequence[str]) -> bool:
+            options = self.parse_args(arguments)
+            with memory_budget(options.max_memory):
+                return run(options)
+
+        self._add_reading_arguments()
+        return run_tool(self.prog, run_within_limit, argv)
+
+    def _add_reading_arguments(self) -> None:
         self.add_argument(
             "--max-memory",
             type=parse_max_memory,
@@ -55,26 +85,24 @@ class ModuleArgumentParser(ArgumentParser):
 
     @override
     def error(self, message: str) -> NoReturn:
-        if (number := _NO_NUMBER.fullmatch(message)) is not None:
-            raise ToolError(f"{number[1]} must be a number, but is {number[2]}")
         wrong = _UNKNOWN.match(message)
         flags = sorted(set(re.findall(r"--[a-z][a-z-]*", self.format_help())))
         raise ToolError(message + (did_you_mean(wrong[1], flags) if wrong else ""))
 
 
-def read_module(path: str, handler: DiagnosticHandler, arguments: Namespace) -> Compilation | None:
+def read_module(path: str, handler: DiagnosticHandler, options: Namespace) -> Compilation | None:
     """
     The module in a file, verified; None if it has errors.
 
-    `arguments` are those of `add_reading_arguments`. Raises ToolError.
+    Raises ToolError.
     """
-    source = read_text(path, handler, arguments.read_with)
+    source = read_text(path, handler, options.read_with)
     if source is None:
         return None
-    options = Options()
+    reading = Options()
     # The other tool may know more dialects.
-    options.allow_unregistered_dialect = (
-        arguments.allow_unregistered_dialect or arguments.read_with is not None
+    reading.allow_unregistered_dialect = (
+        options.allow_unregistered_dialect or options.read_with is not None
     )
-    compilation = Compilation(source, options, handler)
+    compilation = Compilation(source, reading, handler)
     return compilation if compilation.run(()) else None

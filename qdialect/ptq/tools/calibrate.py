@@ -6,49 +6,56 @@ import os
 import signal
 import sys
 import time
-from argparse import Namespace, RawDescriptionHelpFormatter
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
+from typing_extensions import override
 from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import InterpretationError
 
-from qdialect.check.interpreters import find_function
+from qdialect.check.interpreters import TypedArray, find_function
 from qdialect.check.sampled_runs import RunFailure
 from qdialect.folding.inlining import inline_calls
 from qdialect.folding.report import Outcome
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.opt.compilation import Compilation
 from qdialect.opt.diagnostics import DiagnosticPrinter
-from qdialect.opt.module_tool import ModuleArgumentParser, read_module
+from qdialect.opt.module_tool import read_module
 from qdialect.opt.outputs import STANDARD_OUTPUT, check_writable, overwrite_each_other, write_file
 from qdialect.opt.process import end_process
-from qdialect.opt.tool_error import ToolError, reason_of, run_tool
+from qdialect.opt.tool_error import ToolError, reason_of
 from qdialect.ptq.calibration.fingerprints import fingerprint_of
 from qdialect.ptq.calibration.keys import keys_of
 from qdialect.ptq.calibration.record_files import Argument, RecordError, RecordFiles
-from qdialect.ptq.calibration.recorded_function import RecordedFunction, record_function
+from qdialect.ptq.calibration.recorded_function import (
+    RecordedFunction,
+    RecordedValues,
+    record_function,
+)
 from qdialect.ptq.equalization.layers import channel_axes
 from qdialect.ptq.float_graph.flow_graph import LOWER_TENSORS, is_other_tensor
 from qdialect.ptq.schemes.profile import Fingerprint, Profile, merged_profiles
-from qdialect.ptq.schemes.ranges import Reduction, ReductionKind
-from qdialect.ptq.tools.recorded_models import (
-    RECORDS_HELP,
-    add_run_arguments,
+from qdialect.ptq.schemes.ranges import Reduction, ReductionKind, Statistics
+from qdialect.ptq.tools.recording import (
+    Task,
     arguments_of,
-    check_run_arguments,
     chosen_function,
+    prepare,
+    record_all,
+    run_parser,
 )
-from qdialect.ptq.tools.recording import Recording, Seen, prepare, record_all
-from qdialect.support.memory import memory_budget
 from qdialect.support.terminal import Progress
 
 TOOL: Final = "qdialect-calibrate"
 """The name that the tool's own errors begin with."""
+
+Seen = tuple[int, Mapping[str, Statistics]]
+"""The index of a record, and its statistics by the keys of values."""
 
 _INTERRUPTION: Final = """\
 interruption:
@@ -63,52 +70,6 @@ _SECONDS_TO_KEEP: Final = 2.0
 
 _SHARE_OF_KEEPING: Final = 0.05
 """The largest fraction of the time that these writes may take."""
-
-
-class _CommandLine(ModuleArgumentParser):
-    def __init__(self) -> None:
-        super().__init__(
-            TOOL,
-            description="Run a function over records, and write the ranges of its float tensors.",
-            epilog=f"{RECORDS_HELP}\n{_INTERRUPTION}",
-            formatter_class=RawDescriptionHelpFormatter,
-        )
-        self.add_argument("model", help="the module; - for standard input")
-        add_run_arguments(self)
-        self.add_argument(
-            "-o", dest="output", default="-", metavar="FILE", help="the profile, as JSON"
-        )
-        self.add_argument(
-            "--histogram",
-            action="store_true",
-            help="record histograms, too; IREE then returns whole values instead of their ranges, "
-            "which takes memory for all values at once",
-        )
-        self.add_argument(
-            "--channels",
-            action="store_true",
-            help="record a range for each channel of the inputs and results of layers, where "
-            "--equalize-inputs needs it",
-        )
-        reductions = self.add_mutually_exclusive_group()
-        reductions.add_argument(
-            "--percentile",
-            nargs=2,
-            type=float,
-            metavar=("LOW", "HIGH"),
-            help="reduce the minima and the maxima of the records to these percentiles",
-        )
-        reductions.add_argument(
-            "--moving-average",
-            action="store_true",
-            help="reduce the records to the moving average of batches of 16",
-        )
-        self.add_argument(
-            "--resume",
-            action="store_true",
-            help="keep the records that are in the profile, and run only the missing ones",
-        )
-        self.add_reading_arguments()
 
 
 class _Interruption:
@@ -148,31 +109,63 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns the exit status: 0; 1 after an error, which is printed on standard error; or 128 plus
     the number of the signal that ended the run early.
     """
+    parser = run_parser(
+        TOOL,
+        "Run a function over records, and write the ranges of its float tensors.",
+        _INTERRUPTION,
+    )
+    parser.add_argument("model", help="the module; - for standard input")
+    parser.add_argument(
+        "-o", dest="output", default="-", metavar="FILE", help="the profile, as JSON"
+    )
+    parser.add_argument(
+        "--histogram",
+        action="store_true",
+        help="record histograms, too; IREE then returns whole values instead of their ranges, "
+        "which takes memory for all values at once",
+    )
+    parser.add_argument(
+        "--channels",
+        action="store_true",
+        help="record a range for each channel of the inputs and results of layers, where "
+        "--equalize-inputs needs it",
+    )
+    reductions = parser.add_mutually_exclusive_group()
+    reductions.add_argument(
+        "--percentile",
+        nargs=2,
+        type=float,
+        metavar=("LOW", "HIGH"),
+        help="reduce the minima and the maxima of the records to these percentiles",
+    )
+    reductions.add_argument(
+        "--moving-average",
+        action="store_true",
+        help="reduce the records to the moving average of batches of 16",
+    )
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="keep the records that are in the profile, and run only the missing ones",
+    )
     interruption = _Interruption()
-    status = run_tool(TOOL, partial(_run, interruption), argv)
+    status = parser.run(partial(_calibrate, interruption), argv)
     return status if interruption.number is None or status else 128 + interruption.number
 
 
-def _run(interruption: _Interruption, arguments: Sequence[str]) -> bool:
-    options = _CommandLine().parse_args(arguments)
-    check_run_arguments(options)
+def _calibrate(interruption: _Interruption, options: Namespace) -> bool:
     if options.resume and options.output in STANDARD_OUTPUT:
         raise ToolError("--resume needs the file of a profile: -o FILE")
     for what, path in (("model", options.model), ("records", options.data)):
         if os.path.exists(path) and overwrite_each_other(options.output, path):
             raise ToolError(f"the profile would be written over the {what} in '{path}'")
-    with memory_budget(options.max_memory):
-        return _calibrate(options, interruption)
-
-
-def _calibrate(options: Namespace, interruption: _Interruption) -> bool:
     printer = DiagnosticPrinter(sys.stderr)
     compilation = read_module(options.model, printer, options)
     if compilation is None:
         return False
     module = compilation.module
     # Values have ranges for each call, as in the passes that read the profile.
-    records = [of for of in inline_calls(module) if of.outcome is Outcome.INLINED]
+    records = [record for record in inline_calls(module) if record.outcome is Outcome.INLINED]
     for reason, count in Counter(record.reason for record in records).items():
         call = next(record.op for record in records if record.reason == reason)
         calls = "calls are" if count > 1 else "call is"
@@ -194,10 +187,10 @@ def _calibrate(options: Namespace, interruption: _Interruption) -> bool:
     recorded = record_function(
         module, name, whole_values=whole_values, histograms=options.histogram, axes=axes
     )
-    for each in recorded.left_out:
-        keys = ", ".join(f"'{key}'" for key in each.keys)
-        message = f"not recorded: {keys}, since {each.reason}"
-        printer.remark(message, compilation.locate(each.op))
+    for values in recorded.left_out:
+        keys = ", ".join(f"'{key}'" for key in values.keys)
+        message = f"not recorded: {keys}, since {values.reason}"
+        printer.remark(message, compilation.locate(values.op))
     if not recorded.values.keys:
         message = f"'{name}' has no float tensor to record"
         if any(is_other_tensor(value) for value in keys_of(module).of_values):
@@ -216,14 +209,14 @@ def _calibrate(options: Namespace, interruption: _Interruption) -> bool:
         return False
     except RecordError as error:
         keeper.write()
-        raise ToolError(f"{error}; {keeper.told()}") from None
-    told = keeper.told()
+        raise ToolError(f"{error}; {keeper.state()}") from None
+    state = keeper.state()
     if keeper.missing:
-        told += "; --resume continues from there"
+        state += "; --resume continues from there"
     else:
         # All records are done, so the signal has not stopped the run.
         interruption.number = None
-    sys.stderr.write(f"{TOOL}: {told}\n")
+    sys.stderr.write(f"{TOOL}: {state}\n")
     return True
 
 
@@ -248,21 +241,33 @@ def _record(
     # Worker processes share the processors, so each gets one thread.
     threads = None if options.jobs == 1 else 1
     names = tuple(argument.names for argument in arguments)
-    recording = Recording(
-        function, recorded.values, names, options.data, options.max_memory, threads
+    recording = _Recording(
+        (function,), names, options.data, None, options.max_memory, recorded.values, threads
     )
     with (
         interruption.taken(),
         Progress(TOOL, keeper.count, keeper.count - len(indices)) as progress,
-        closing(record_all(recording, indices, options.jobs)) as seen,
+        closing(record_all(recording, indices, options.jobs)) as all_seen,
     ):
-        for each in seen:
-            keeper.add(each)
+        for seen in all_seen:
+            keeper.add(seen)
             progress.advance()
             if interruption.number is not None:
                 break
-        # Closing `seen` waits for the records that are running, so write first.
+        # Closing `all_seen` waits for the records that are running, so write first.
         keeper.write()
+
+
+@dataclass(frozen=True)
+class _Recording(Task[Seen]):
+    """Computes the statistics of values."""
+
+    values: RecordedValues
+    threads: int | None
+
+    @override
+    def process(self, index: int, results: Sequence[Sequence[TypedArray]], labels: object) -> Seen:
+        return index, self.values.statistics(index, results[0], threads=self.threads)
 
 
 class _Keeper:
@@ -303,7 +308,7 @@ class _Keeper:
             raise ToolError(f"cannot open '{self._path}': {reason_of(error)}") from None
         except ValueError as error:
             raise ToolError(str(error)) from None
-        found = [*profile.values.values()]
+        values = [*profile.values.values()]
         reasons = [
             *(differences := profile.fingerprint.differences(self._fingerprint)),
             # Values that were always NaN have no statistics.
@@ -319,12 +324,12 @@ class _Keeper:
         elif not differences:
             renamed = [key for key in {*here, *there} if here.get(key) != there.get(key)]
             reasons += (f"'{key}' is not the key of the same value" for key in renamed)
-        if any((of.histogram is not None) != self._with_histogram for of in found):
+        if any((value.histogram is not None) != self._with_histogram for value in values):
             reasons.append(f"its values have {'no' if self._with_histogram else 'a'} histogram")
-        of_axes = {key: of.axes[0] if of.axes else None for key, of in profile.values.items()}
-        if any(axis != self._axes.get(key, axis) for key, axis in of_axes.items()):
+        axes = {key: value.axes[0] if value.axes else None for key, value in profile.values.items()}
+        if any(axis != self._axes.get(key, axis) for key, axis in axes.items()):
             reasons.append("its ranges are along other axes")
-        if (last := max((int(of.records[-1]) for of in found), default=0)) >= self.count:
+        if (last := max((int(value.records[-1]) for value in values), default=0)) >= self.count:
             reasons.append(f"it has record {last}, but there are only {self.count} records")
         if reasons:
             raise ToolError(f"cannot resume from '{self._path}': {'; '.join(sorted(reasons))}")
@@ -337,7 +342,7 @@ class _Keeper:
         seen = {index for index, _ in self._new}
         if self._profile is not None:
             # A value lacks the records in which it was NaN.
-            seen.update(*(of.records.tolist() for of in self._profile.values.values()))
+            seen.update(*(value.records.tolist() for value in self._profile.values.values()))
         return [index for index in range(self.count) if index not in seen]
 
     def add(self, seen: Seen) -> None:
@@ -367,23 +372,23 @@ class _Keeper:
         self._profile, self._new = merged_profiles(parts), []
         write_file(self._path, self._profile.to_json())
 
-    def told(self) -> str:
+    def state(self) -> str:
         """A message about the state of the run."""
         recorded = self.count - len(self.missing)
         if self._profile is None:
             return "no records were run, so nothing is written"
         values = self._profile.values
-        skipped = [key for key, of in values.items() if of.nans]
+        skipped = [key for key, value in values.items() if value.nans]
         lacking = [
             key for key in self._keys if key not in values or len(values[key].records) < recorded
         ]
-        told = f"{recorded} of {self.count} records of {len(self._keys)} values are recorded"
+        text = f"{recorded} of {self.count} records of {len(self._keys)} values are recorded"
         if lacking:
             named = ", ".join(repr(key) for key in sorted(lacking))
-            told += f"; {named} have no range where all elements are NaN"
+            text += f"; {named} have no range where all elements are NaN"
         if skipped:
-            told += f"; NaNs are skipped in {', '.join(repr(key) for key in sorted(skipped))}"
-        return told
+            text += f"; NaNs are skipped in {', '.join(repr(key) for key in sorted(skipped))}"
+        return text
 
 
 def _reduction(options: Namespace) -> Reduction:

@@ -1,4 +1,4 @@
-"""Runs a function over records, in this process or in several."""
+"""Runs functions of a model over records, in this process or in several; the arguments for that."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import atexit
 import os
 import signal
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from argparse import RawDescriptionHelpFormatter
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -15,7 +17,7 @@ from functools import partial
 from io import StringIO
 from itertools import islice
 from multiprocessing import get_context, parent_process
-from typing import Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from typing_extensions import override
 from xdsl.context import Context
@@ -24,6 +26,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Region
 from xdsl.utils.exceptions import InterpretationError
 
+from qdialect.check.function_comparison import visibility_of
 from qdialect.check.interpreters import TypedArray, find_function, run_function
 from qdialect.check.interpreters.interpreter import DEFAULT_MAX_STEPS
 from qdialect.check.iree_engine import LoadedModule, compile_module
@@ -33,26 +36,25 @@ from qdialect.opt.child_processes import ChildEndedError, computed_in_copy
 from qdialect.opt.compilation import Compilation
 from qdialect.opt.diagnostics import Diagnostic, DiagnosticHandler
 from qdialect.opt.files import SourceText
+from qdialect.opt.module_tool import ModuleArgumentParser, whole_number
 from qdialect.opt.opt import Options
 from qdialect.opt.tool_error import ToolError
+from qdialect.ptq.calibration.keys import keys_of
 from qdialect.ptq.calibration.record_files import Argument, RecordError, RecordFiles
-from qdialect.ptq.calibration.recorded_function import (
-    RecordedValues,
-    without_passed_arguments,
-)
-from qdialect.ptq.schemes.ranges import Statistics
+from qdialect.ptq.calibration.recorded_function import without_passed_arguments
 from qdialect.support.extras import MissingLibraryError
 from qdialect.support.memory import MemoryLimitError, memory_budget
 from qdialect.text import write_module
 from qdialect.text.source import abridge
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 Run = Callable[[Sequence[TypedArray]], Sequence[TypedArray]]
 """Runs a function on its arguments, and returns its results."""
 
-Seen = tuple[int, Mapping[str, Statistics]]
-"""The index of a record, and its statistics by the keys of values."""
-
-Found = TypeVar("Found", covariant=True)
+Result = TypeVar("Result", covariant=True)
 """The result of a task for one record."""
 
 _PRIVATE: Final = StringAttr("private")
@@ -61,17 +63,86 @@ _WAITING: Final = 2
 """The number of records queued for each process, so that none of them is idle."""
 
 
-class Task(Protocol[Found]):
-    """The work on each record. It can be sent to another process."""
+RECORDS_HELP = """\
+records:
+  An .npz file has an array for each argument of the function: under arg0, arg1, ..., or under
+  the key of the argument, such as its name in the text. If the argument has the shape S, an
+  array of shape S is one record, and one of shape (n, *S) holds n records. All arrays of a file
+  hold the same number of records. The .npz files of a folder are read in the order of their names,
+  as one sequence. Records are numbered from 0. Elements have the dtype of the argument: float32 for
+  f32; bfloat16 and smaller floats are their bits. Other arrays are errors.
+"""
 
-    @property
-    def uses_iree(self) -> bool:
-        """Whether IREE's runtime works on records: it may crash."""
-        ...
 
-    def start(self) -> Callable[[int], Found]:
-        """A function that processes the record of an index. Both raise RecordError."""
-        ...
+def run_parser(tool: str, description: str, epilog: str = "") -> ModuleArgumentParser:
+    """The command line of a tool that runs a function over records."""
+    parser = ModuleArgumentParser(
+        tool,
+        description=description,
+        epilog="\n".join([RECORDS_HELP, epilog]),
+        formatter_class=RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--data", required=True, metavar="PATH", help="an .npz file, or a folder of .npz files"
+    )
+    parser.add_argument(
+        "--function", metavar="NAME", help="the function to run (main, or else the only public one)"
+    )
+    parser.add_argument(
+        "--engine",
+        choices=("iree", "reference"),
+        default="iree",
+        help="run it with IREE, which compiles it once, or with qdialect's interpreter (iree)",
+    )
+    parser.add_argument(
+        "--jobs",
+        type=whole_number("--jobs", 1),
+        default=1,
+        metavar="N",
+        help="spread records over N processes (1)",
+    )
+    parser.add_argument(
+        "--max-steps",
+        type=whole_number("--max-steps"),
+        default=DEFAULT_MAX_STEPS,
+        metavar="COUNT",
+        help="the maximum number of steps that qdialect's interpreter takes for each record "
+        f"({DEFAULT_MAX_STEPS})",
+    )
+    return parser
+
+
+def chosen_function(module: ModuleOp, name: str | None) -> str:
+    """The function to run: `name`, or the default. Raises ToolError."""
+    if name is not None:
+        return name
+    functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
+    if "main" in functions:
+        return "main"
+    public = [
+        name
+        for name, op in functions.items()
+        if not op.is_declaration and visibility_of(op) != "private"
+    ]
+    if len(public) == 1:
+        return public[0]
+    known = ", ".join(f"'{name}'" for name in public) or "none"
+    raise ToolError(f"choose the function to run with --function: the public functions are {known}")
+
+
+def arguments_of(module: ModuleOp, function: FuncOp) -> tuple[Argument, ...]:
+    """The arguments, for which records have arrays. `arg0` is the first one, whatever its name."""
+    keys = keys_of(module).of_values
+    arguments = function.body.blocks[0].args
+    numbered = [f"arg{number}" for number in range(len(arguments))]
+    return tuple(
+        Argument(
+            (*dict.fromkeys([name] + [key for key in others if key and key not in numbered]),),
+            argument.type,
+        )
+        for name, argument in zip(numbered, arguments, strict=True)
+        for others in [(keys.get(argument), argument.name_hint)]
+    )
 
 
 @dataclass(frozen=True)
@@ -139,34 +210,46 @@ def record_errors(index: int, max_memory: int) -> Generator[None]:
 
 
 @dataclass(frozen=True)
-class Recording:
-    """A task that computes the statistics of values."""
+class Task(ABC, Generic[Result]):
+    """The work on each record. It can be sent to another process."""
 
-    function: PreparedFunction
-    values: RecordedValues
+    functions: tuple[PreparedFunction, ...]
+    """The functions to run on each record, which have the same arguments."""
     names: tuple[tuple[str, ...], ...]
     """The names of each argument in files of records."""
     data: str
+    labels: str | None
+    """The name of the array with the right answers."""
     max_memory: int
-    threads: int | None
 
     @property
     def uses_iree(self) -> bool:
-        """Whether IREE runs the function."""
-        return self.function.binary is not None
+        """Whether IREE's runtime works on records: it may crash."""
+        return self.functions[0].binary is not None
 
-    def start(self) -> Callable[[int], Seen]:
-        """Read the module and the data. Raises RecordError for data that does not match."""
-        function = self.function.load()
-        arguments = [Argument(*each) for each in zip(self.names, function.types, strict=True)]
-        records = RecordFiles(self.data, arguments)
+    def start(self) -> Callable[[int], Result]:
+        """
+        A function that processes the record of an index. Both raise RecordError.
 
-        def record(index: int) -> Seen:
+        The modules are read here, and the files of records checked.
+        """
+        functions = [function.load() for function in self.functions]
+        arguments = [Argument(*pair) for pair in zip(self.names, functions[0].types, strict=True)]
+        records = RecordFiles(self.data, arguments, self.labels)
+
+        def process(index: int) -> Result:
             with record_errors(index, self.max_memory):
-                results = function.run(records[index])
-                return index, self.values.statistics(index, results, threads=self.threads)
+                record = records[index]
+                labels = None if self.labels is None else records.labels(index)
+                return self.process(index, [function.run(record) for function in functions], labels)
 
-        return record
+        return process
+
+    @abstractmethod
+    def process(
+        self, index: int, results: Sequence[Sequence[TypedArray]], labels: NDArray[np.int64] | None
+    ) -> Result:
+        """What is to be known of a record, from the results of each function."""
 
 
 def prepare(
@@ -211,7 +294,7 @@ def _loaded(binary: bytes) -> tuple[()]:
     return ()
 
 
-def record_all(task: Task[Found], indices: Sequence[int], jobs: int) -> Generator[Found]:
+def record_all(task: Task[Result], indices: Sequence[int], jobs: int) -> Generator[Result]:
     """
     The results of a task for records, in any order.
 
@@ -231,12 +314,12 @@ def record_all(task: Task[Found], indices: Sequence[int], jobs: int) -> Generato
         raise RecordError(f"record {indices[count]}: IREE's runtime {error}") from None
 
 
-def _each(task: Task[Found], indices: Sequence[int]) -> Iterator[Found]:
+def _each(task: Task[Result], indices: Sequence[int]) -> Iterator[Result]:
     """The results of a task for records. Raises RecordError."""
     yield from map(task.start(), indices)
 
 
-def _spread(task: Task[Found], indices: Iterable[int], jobs: int) -> Generator[Found]:
+def _spread(task: Task[Result], indices: Iterable[int], jobs: int) -> Generator[Result]:
     # Forked processes would inherit the locked mutexes of threads, such as IREE's.
     with _interrupts_kept_from_children():
         # This starts the process that removes semaphores: it must outlive this one.
@@ -251,8 +334,8 @@ def _spread(task: Task[Found], indices: Iterable[int], jobs: int) -> Generator[F
             if not pending:
                 return
             done, pending = wait(pending, return_when=FIRST_COMPLETED)
-            for each in done:
-                yield each.result()
+            for future in done:
+                yield future.result()
     except BrokenProcessPool:
         raise RecordError("a worker process ended without a result") from None
     finally:

@@ -21,8 +21,7 @@ from qdialect.opt.opt import main as opt
 from qdialect.opt.tool_error import ToolError
 from qdialect.ptq.tools.calibrate import main as calibrate
 from qdialect.ptq.tools.evaluate import main
-from qdialect.ptq.tools.evaluation import Evaluation
-from qdialect.ptq.tools.evaluation_plot import draw, expected_from_report, plot_module
+from qdialect.ptq.tools.evaluation import Evaluation, draw, expected_from_report, plot_module
 
 needs_matplotlib = pytest.mark.skipif(
     find_spec("matplotlib") is None, reason="matplotlib is not installed"

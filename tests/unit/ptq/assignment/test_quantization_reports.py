@@ -28,7 +28,7 @@ from qdialect.opt import opt
 from qdialect.ptq.calibration.keys import is_recordable
 from qdialect.ptq.passes.models import QuantizeWithRangesPass
 from qdialect.ptq.tools import calibrate, evaluate
-from qdialect.ptq.tools.evaluation_plot import expected_from_report
+from qdialect.ptq.tools.evaluation import expected_from_report
 from qdialect.ptq.value_reports import QuantizationReport, Role, ValueReport
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
