@@ -1,10 +1,9 @@
-"""The side effects of ops: which ops only compute results from their operands."""
+"""The side effects of ops and of calls, which models and traits of ops state."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from enum import IntEnum
 from functools import cached_property
 from typing import Final
 
@@ -27,112 +26,8 @@ from xdsl.traits import IsTerminator, MemoryEffect, RecursiveMemoryEffect, Symbo
 from qdialect.dialects.quant.storage import StoredType
 from qdialect.ir.rewriting import dependencies_first
 from qdialect.ir.value_types import tensor_parts, type_name
-from qdialect.ops.interface import is_list, name_of, op_model
-from qdialect.ops.reading import computes_integers
-
-
-class Effects(IntEnum):
-    """The side effects of an op; a greater value includes the lesser ones."""
-
-    NONE = 0
-    """No effects: equal operands give equal results, and an op without uses is dead."""
-
-    UNDEFINED = 1
-    """The op may be undefined or not terminate; otherwise as NONE."""
-
-    ANY = 2
-    """The op may do anything, such as write memory or call an external function."""
-
-
-_STABLEHLO: Final = """
-abs add and atan2 batch_norm_grad batch_norm_inference batch_norm_training bitcast_convert broadcast
-broadcast_in_dim case cbrt ceil cholesky clamp compare complex concatenate constant convert
-convolution cosine count_leading_zeros divide dot dot_general dynamic_broadcast_in_dim dynamic_conv
-dynamic_gather dynamic_iota dynamic_pad dynamic_reshape dynamic_slice dynamic_update_slice einsum
-exponential exponential_minus_one fft floor gather get_dimension_size get_tuple_element if imag iota
-is_finite log log_plus_one logistic map maximum minimum multiply negate not optimization_barrier or
-pad popcnt power real real_dynamic_slice reduce reduce_precision reduce_window remainder reshape
-return reverse round_nearest_afz round_nearest_even rsqrt scatter select select_and_scatter
-set_dimension_size shift_left shift_right_arithmetic shift_right_logical sign sine slice sort sqrt
-subtract tan tanh torch_index_select transpose triangular_solve tuple unary_einsum
-uniform_dequantize uniform_quantize xor
-"""
-
-_PURE: Final[Mapping[str, frozenset[str]]] = {
-    dialect: frozenset(names.split())
-    for dialect, names in {
-        # https://openxla.org/stablehlo/spec
-        "stablehlo": _STABLEHLO,
-        "mhlo": _STABLEHLO,
-        "chlo": """
-acos acosh asin asin_acos_kernel asinh atan atanh bessel_i1e broadcast_add broadcast_and
-broadcast_atan2 broadcast_compare broadcast_complex broadcast_divide broadcast_maximum
-broadcast_minimum broadcast_multiply broadcast_next_after broadcast_or broadcast_polygamma
-broadcast_power broadcast_remainder broadcast_select broadcast_shift_left
-broadcast_shift_right_arithmetic broadcast_shift_right_logical broadcast_subtract broadcast_xor
-broadcast_zeta conj constant constant_like cosh digamma erf erf_inv erfc is_inf is_neg_inf
-is_pos_inf lgamma next_after polygamma ragged_dot sinh square tan top_k zeta
-""",
-        # The other ops of arith, and those of complex, math, tensor and tosa, have xDSL's traits.
-        "arith": "remui",
-        "index": """
-add and bool.constant casts castu ceildivs ceildivu cmp constant divs divu floordivs maxs maxu mins
-minu mul or rems remu shl shrs shru sizeof sub xor
-""",
-        "linalg": """
-abs add batch_matmul batch_matvec batch_mmt4d batch_reduce_matmul batch_vecmat broadcast ceil
-contract conv_1d conv_1d_ncw_fcw conv_1d_nwc_wcf conv_2d conv_2d_nchw_fchw conv_2d_nchw_fchw_q
-conv_2d_ngchw_fgchw conv_2d_ngchw_gfchw conv_2d_ngchw_gfchw_q conv_2d_nhwc_fhwc conv_2d_nhwc_fhwc_q
-conv_2d_nhwc_hwcf conv_2d_nhwc_hwcf_q conv_2d_nhwgc_gfhwc conv_2d_nhwgc_gfhwc_q conv_3d
-conv_3d_ncdhw_fcdhw conv_3d_ndhwc_dhwcf conv_3d_ndhwc_dhwcf_q copy depthwise_conv_1d_ncw_cw
-depthwise_conv_1d_nwc_wc depthwise_conv_1d_nwc_wcm depthwise_conv_2d_nchw_chw
-depthwise_conv_2d_nhwc_hwc depthwise_conv_2d_nhwc_hwc_q depthwise_conv_2d_nhwc_hwcm
-depthwise_conv_2d_nhwc_hwcm_q depthwise_conv_3d_ncdhw_cdhw depthwise_conv_3d_ndhwc_dhwc
-depthwise_conv_3d_ndhwc_dhwcm div div_unsigned dot elementwise erf exp fill fill_rng_2d floor
-generic index log map matmul matmul_transpose_a matmul_transpose_b matvec max min mmt4d mul negf
-pack pooling_nchw_max pooling_nchw_sum pooling_ncw_max pooling_ncw_sum pooling_ndhwc_max
-pooling_ndhwc_min pooling_ndhwc_sum pooling_nhwc_max pooling_nhwc_max_unsigned pooling_nhwc_min
-pooling_nhwc_min_unsigned pooling_nhwc_sum pooling_nwc_max pooling_nwc_max_unsigned pooling_nwc_min
-pooling_nwc_min_unsigned pooling_nwc_sum powf quantized_batch_matmul quantized_matmul reciprocal
-reduce round rsqrt select softmax sqrt square sub tanh transpose unpack vecmat
-winograd_filter_transform winograd_input_transform winograd_output_transform
-""",
-        "quant": "stats",
-        "torch": """
-aten._softmax aten.abs aten.add.Scalar aten.add.Tensor aten.addmm aten.amax aten.argmax
-aten.avg_pool2d aten.bmm aten.clamp aten.conv1d aten.conv2d aten.conv3d aten.convolution
-aten.div.Scalar aten.div.Tensor aten.embedding aten.exp aten.gather aten.gelu aten.hardsigmoid
-aten.hardswish aten.hardtanh aten.index.Tensor aten.index_select aten.layer_norm aten.linear
-aten.matmul aten.max_pool2d aten.maximum aten.mean.dim aten.minimum aten.mm aten.mul.Scalar
-aten.mul.Tensor aten.native_layer_norm aten.neg aten.pow.Tensor_Scalar aten.reciprocal aten.relu
-aten.rsqrt aten.sigmoid aten.silu aten.size.int aten.softmax.int aten.sqrt aten.stack
-aten.sub.Scalar aten.sub.Tensor aten.sum.dim_IntList aten.tanh aten.to.dtype aten.where.self
-constant.device constant.none constant.str
-""",
-        "tosa": "cond_if",
-    }.items()
-}
-"""The pure ops of each dialect, besides those that have a model or a trait that says so."""
-
-_WITH_PURE_REGIONS: Final = frozenset(
-    {
-        *("affine.for", "affine.if", "scf.execute_region", "scf.for", "scf.forall", "scf.if"),
-        *("scf.index_switch", "scf.reduce"),
-    }
-)
-"""Ops without effects beside those of their regions, which terminate if these do."""
-
-_UNDEFINED: Final = frozenset(
-    f"{dialect}.{name}"
-    for dialect in ("arith", "index")
-    for name in (
-        *("ceildivs", "ceildivsi", "ceildivu", "ceildivui", "divs", "divsi", "divu", "divui"),
-        *("floordivs", "floordivsi", "rems", "remsi", "remu", "remui"),
-    )
-)
-"""Divisions, which are undefined for zero."""
-
-_MAY_NOT_END: Final = frozenset({"scf.while", "stablehlo.while", "mhlo.while", "tosa.while_loop"})
+from qdialect.ops.interface import is_list, op_model
+from qdialect.ops.model import Effects, OpModel, traits_of
 
 _VALUES: Final = (
     AnyFloat,
@@ -145,16 +40,6 @@ _VALUES: Final = (
     UnrankedTensorType,
     VectorType,
 )
-_VALUE_NAMES: Final = frozenset(
-    {
-        *("torch.Device", "torch.bool", "torch.float", "torch.int", "torch.none", "torch.number"),
-        *("torch.str", "tosa.shape"),
-    }
-)
-"""Types of other dialects whose values nothing can change."""
-
-_LISTS: Final = frozenset({"torch.list"})
-"""Types of lists, which ops may change that have no model."""
 
 
 class CallEffects:
@@ -221,38 +106,38 @@ class CallEffects:
         return max(map(self.of, ops), default=Effects.NONE)
 
     def _of(self, op: Operation) -> Effects:
-        name = name_of(op)
         if isinstance(op, CallOp):
             callee = self.callee_of(op)
             return Effects.ANY if callee is None else self.of_function(callee.sym_name.data)
-        if name in _MAY_NOT_END:
-            return max(Effects.UNDEFINED, self._of_regions(op))
-        if not self._is_pure_but_for_regions(op, name):
-            return Effects.ANY
-        own = Effects.UNDEFINED if name in _UNDEFINED else Effects.NONE
-        return max(own, self._of_regions(op))
+        own = self._without_regions(op)
+        return own if own is Effects.ANY else max(own, self._of_regions(op))
 
-    def _is_pure_but_for_regions(self, op: Operation, name: str) -> bool:
-        if name in _WITH_PURE_REGIONS:
-            return True
-        if _is_declared_pure(op):
-            return all(map(self._is_value, (*op.operands, *op.results)))
+    def _without_regions(self, op: Operation) -> Effects:
+        model = op_model(op)
+        if model.is_control:
+            return model.effects
+        if (stated := _stated(model)) is not Effects.ANY:
+            are_values = all(map(self._is_value, (*op.operands, *op.results)))
+            return stated if are_values else Effects.ANY
         if not _says_nothing_of_memory(op):
-            return False
+            return Effects.ANY
         # An op that makes a tensor of a buffer reads it, whatever its traits are.
         makes_tensor = any(tensor_parts(type) is not None for type in op.result_types)
-        return not makes_tensor or all(map(self._is_value, op.operands))
+        is_pure = not makes_tensor or all(map(self._is_value, op.operands))
+        return Effects.NONE if is_pure else Effects.ANY
 
     def _is_value(self, value: SSAValue) -> bool:
         """Whether nothing can change a value after it is computed."""
-        if type_name(value.type) not in _LISTS:
+        name = type_name(value.type)
+        traits = traits_of(name.partition(".")[0])
+        if traits is None or name not in traits.lists:
             return _has_value_semantics(value.type)
         if (known := self._fixed_lists.get(value)) is None:
             owner = value.owner
             known = self._fixed_lists[value] = (
                 isinstance(owner, Operation)
                 and is_list(owner)
-                and all(_is_declared_pure(use.operation) for use in value.uses)
+                and all(_stated(op_model(use.operation)) is not Effects.ANY for use in value.uses)
             )
         return known
 
@@ -281,26 +166,11 @@ def _ops_of_blocks(op: Operation) -> Iterator[Operation]:
                     yield inner
 
 
-_TERMINATORS: Final = frozenset(
-    {
-        *(
-            "affine.yield",
-            "cf.br",
-            "cf.cond_br",
-            "cf.switch",
-            "func.return",
-            "linalg.yield",
-            "mhlo.return",
-        ),
-        *("scf.condition", "scf.reduce.return", "scf.yield", "shape.yield", "stablehlo.return"),
-        *("tensor.yield", "tosa.yield"),
-    }
-)
-
-
 def is_plain_terminator(op: Operation) -> bool:
     """Whether the last op of a block only transfers control and values."""
-    return isinstance(op, ReturnOp) or name_of(op) in _TERMINATORS
+    model = op_model(op)
+    is_plain = model.is_control and not op.regions and model.effects is Effects.NONE
+    return isinstance(op, ReturnOp) or model.yields or is_plain
 
 
 def is_terminator(op: Operation) -> bool:
@@ -315,15 +185,18 @@ def _says_nothing_of_memory(op: Operation) -> bool:
     return bool(own) and all(trait.get_effects(op) == set() for trait in own)
 
 
-def _is_declared_pure(op: Operation) -> bool:
-    """Whether the table above or a model says that an op is pure on operands that are values."""
-    dialect, _, name = name_of(op).partition(".")
-    return name in _PURE.get(dialect, ()) or op_model(op).reads_elements or computes_integers(op)
+def _stated(model: OpModel) -> Effects:
+    """The effects that a model states, on operands that are values; none if it reads elements."""
+    is_read = model.reads_elements or model.integers is not None
+    return Effects.NONE if is_read else model.effects
 
 
 def _has_value_semantics(type: Attribute) -> bool:
     """Whether a type is neither a reference to memory nor a token."""
     if isinstance(type, TupleType):
         return all(map(_has_value_semantics, type.types.data))
-    is_known = isinstance(type, _VALUES) or type_name(type) in _VALUE_NAMES
-    return is_known or tensor_parts(type) is not None
+    if isinstance(type, _VALUES) or tensor_parts(type) is not None:
+        return True
+    name = type_name(type)
+    traits = traits_of(name.partition(".")[0])
+    return traits is not None and name in traits.values

@@ -13,7 +13,6 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.check.attribute_keys import AttributeKeys, first_other_attribute
-from qdialect.check.effects import Effects
 from qdialect.check.followed_elements import groups_at
 from qdialect.check.function_terms import (
     Body,
@@ -35,6 +34,7 @@ from qdialect.check.typed_values import (
 from qdialect.check.value_classes import leaf_name, unequal_element
 from qdialect.check.value_nodes import Node, SymbolNode
 from qdialect.ops.interface import name_of
+from qdialect.ops.model import Effects
 from qdialect.support.lazy_numpy import np
 
 

@@ -25,7 +25,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from qdialect.algebra.movement import DYNAMIC, Shape
 from qdialect.check.attribute_keys import AttributeKeys, TypeClasses
-from qdialect.check.effects import CallEffects, Effects, is_plain_terminator, is_terminator
+from qdialect.check.effects import CallEffects, is_plain_terminator, is_terminator
 from qdialect.check.followed_elements import (
     elements_at,
     pads_with_quantized,
@@ -49,6 +49,7 @@ from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
 from qdialect.ops.interface import Refusal, elements_attribute_of, lists_of, name_of, op_model
+from qdialect.ops.model import Effects
 from qdialect.ops.reading import computes_integers
 
 if TYPE_CHECKING:

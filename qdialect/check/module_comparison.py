@@ -74,21 +74,21 @@ def compare_modules(
     the functions that they call. With `requires_proof`, a function that is not proven is a
     finding, even if all its runs have the same results.
     """
-    sides = before, after = ComparedModule(*old), ComparedModule(*new)
-    sizes = [_size_of(side) for side in sides]
-    terms = Terms(StepBudget(max_steps + _allowance(sizes, _STEPS_PER_OP_READ), "proofs"))
-    run_steps = StepBudget(max_steps + _allowance(sizes, _STEPS_PER_OP_RUN), "runs")
-    old_keys, new_keys = (
-        AttributeKeys(terms.types, side.resources, ignored_attributes) for side in sides
-    )
-    named = _names_reached(sides[0]), _names_reached(sides[1])
-    reachable = named[0].intersection(before.functions), named[1].intersection(after.functions)
-    pair = Pair(
-        sides, terms, (old_keys, new_keys), reachable, runs, run_steps, engine, requires_proof
-    )
     comparison = Comparison()
     # Both sides are read with the models of the first context.
     with models_of(old.context):
+        sides = before, after = ComparedModule(*old), ComparedModule(*new)
+        sizes = [_size_of(side) for side in sides]
+        terms = Terms(StepBudget(max_steps + _allowance(sizes, _STEPS_PER_OP_READ), "proofs"))
+        run_steps = StepBudget(max_steps + _allowance(sizes, _STEPS_PER_OP_RUN), "runs")
+        old_keys, new_keys = (
+            AttributeKeys(terms.types, side.resources, ignored_attributes) for side in sides
+        )
+        named = _names_reached(sides[0]), _names_reached(sides[1])
+        reachable = named[0].intersection(before.functions), named[1].intersection(after.functions)
+        pair = Pair(
+            sides, terms, (old_keys, new_keys), reachable, runs, run_steps, engine, requires_proof
+        )
         comparison.findings += _compare_attributes(pair)
         comparison.findings += _compare_others(pair)
         comparison.findings += _missing_functions(pair, named)

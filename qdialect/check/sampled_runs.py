@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol, cast
 from numpy.typing import NDArray
 from typing_extensions import override
 from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerType, TensorType
-from xdsl.dialects.func import FuncOp
+from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.interpreter import Interpreter, PythonValues
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import InterpretationError
@@ -59,14 +59,6 @@ Raises InterpretationError, caused by a DivergingError if sets diverge, StepLimi
 MemoryLimitError.
 """
 
-_CONTROL: Final = frozenset(
-    {
-        *("cf.br", "cf.cond_br", "func.call", "func.return"),
-        *("scf.condition", "scf.for", "scf.if", "scf.index_switch", "scf.while", "scf.yield"),
-    }
-)
-"""Ops that only transfer values and control. If sets diverge there, DivergingError is raised."""
-
 _MAX_FAILURES: Final = 64
 """The maximum number of batches that may fail before the first success."""
 
@@ -88,7 +80,7 @@ def steps_for(side: ComparedModule, function: FuncOp, sets: int) -> int | None:
             values = (*op.operands, *op.results)
             elements = sum(math.prod(shape_of(value.type) or ()) for value in values)
             steps += STEPS_PER_REQUEST + sets * elements
-            if name_of(op) == "func.call":
+            if isinstance(op, CallOp):
                 callee = side.effects.callee_of(op)
                 if callee is None or callee.is_declaration:
                     return None
@@ -99,11 +91,10 @@ def steps_for(side: ComparedModule, function: FuncOp, sets: int) -> int | None:
 
 
 def _keeps_positions(op: Operation) -> bool:
-    if name_of(op) in _CONTROL:
-        return True
-    if elements_attribute_of(op) is not None and not op.operands:
-        return True
     model = model_named(name_of(op))
+    # If sets diverge at control flow, DivergingError is raised.
+    if model.is_control or (elements_attribute_of(op) is not None and not op.operands):
+        return True
     is_elementwise = isinstance(model.run, OnNumbers) or model.is_elementwise
     if not (is_elementwise and model.bits is not Bits.ROUNDED) and not is_cast(op):
         return False

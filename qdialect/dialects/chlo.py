@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 from qdialect.ops.fields import own, shared
-from qdialect.ops.model import Bits, OnElements, OpModel, OpModels
+from qdialect.ops.model import Bits, Effects, OnElements, OpModel, OpModels
 
-_exact = partial(OpModel, bits=Bits.EXACT)
-_rounded = partial(OpModel, bits=Bits.ROUNDED)
+_pure = partial(OpModel, effects=Effects.NONE)
+_exact = partial(_pure, bits=Bits.EXACT)
+_rounded = partial(_pure, bits=Bits.ROUNDED)
 
 _RUNS = {
     "acos": "numpy:arccos",
@@ -34,24 +35,26 @@ MODELS = OpModels(
         "is_neg_inf": _exact(rule=own(0), run=OnElements("numpy:isneginf")),
         "is_pos_inf": _exact(rule=own(0), run=OnElements("numpy:isposinf")),
         "top_k": _exact(rule=shared(0), run="qdialect.check.interpreters.places:top_k"),
-        "_asin_acos_kernel bessel_i1e digamma erf_inv lgamma": OpModel(rule=own(0)),
-        "broadcast_next_after broadcast_polygamma broadcast_zeta": OpModel(rule=own(0, 1)),
-        "next_after polygamma zeta": OpModel(rule=own(0, 1)),
-        "broadcast_add": OpModel(rule=own(0, 1, function="add")),
-        "broadcast_atan2": OpModel(rule=own(0, 1, function="atan2")),
-        "broadcast_compare": OpModel(rule=own(0, 1, function="compare")),
-        "broadcast_divide": OpModel(rule=own(0, 1, function="div")),
-        "broadcast_maximum": OpModel(rule=own(0, 1, function="max")),
-        "broadcast_minimum": OpModel(rule=own(0, 1, function="min")),
-        "broadcast_multiply": OpModel(rule=own(0, 1, function="mul")),
-        "broadcast_power": OpModel(rule=own(0, 1, function="pow")),
-        "broadcast_remainder": OpModel(rule=own(0, 1, function="rem")),
-        "broadcast_subtract": OpModel(rule=own(0, 1, function="sub")),
-        "broadcast_select": OpModel(rule=shared(1, 2, function="select")),
+        "_asin_acos_kernel bessel_i1e digamma erf_inv lgamma": _pure(rule=own(0)),
+        "broadcast_next_after broadcast_polygamma broadcast_zeta": _pure(rule=own(0, 1)),
+        "next_after polygamma zeta": _pure(rule=own(0, 1)),
+        "broadcast_add": _pure(rule=own(0, 1, function="add")),
+        "broadcast_atan2": _pure(rule=own(0, 1, function="atan2")),
+        "broadcast_compare": _pure(rule=own(0, 1, function="compare")),
+        "broadcast_divide": _pure(rule=own(0, 1, function="div")),
+        "broadcast_maximum": _pure(rule=own(0, 1, function="max")),
+        "broadcast_minimum": _pure(rule=own(0, 1, function="min")),
+        "broadcast_multiply": _pure(rule=own(0, 1, function="mul")),
+        "broadcast_power": _pure(rule=own(0, 1, function="pow")),
+        "broadcast_remainder": _pure(rule=own(0, 1, function="rem")),
+        "broadcast_subtract": _pure(rule=own(0, 1, function="sub")),
+        "broadcast_select": _pure(rule=shared(1, 2, function="select")),
         "constant": _exact(constant="value"),
-        "broadcast_complex conj": OpModel(stays_float="it has complex numbers"),
-        "constant_like": OpModel(stays_float="it reads no number of its operand"),
-        "ragged_dot": OpModel(stays_float="its groups are known at run time only"),
+        "broadcast_complex conj": _pure(stays_float="it has complex numbers"),
+        "broadcast_and broadcast_or broadcast_xor broadcast_shift_left": _pure(),
+        "broadcast_shift_right_arithmetic broadcast_shift_right_logical": _pure(),
+        "constant_like": _pure(stays_float="it reads no number of its operand"),
+        "ragged_dot": _pure(stays_float="its groups are known at run time only"),
         "scan": OpModel(stays_float="it is a loop"),
     },
 )

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from qdialect.ops.model import OpModel, OpModels
+from qdialect.ops.model import Effects, OpModel, OpModels
+
+_CALL = "it runs a function, in which ops are quantized"
 
 MODELS = OpModels(
     "func",
     {
-        "call call_indirect": OpModel(stays_float="it runs a function, in which ops are quantized"),
+        # Its effects are those of the function.
+        "call": OpModel(is_control=True, stays_float=_CALL),
+        "call_indirect": OpModel(stays_float=_CALL),
+        "return": OpModel(is_control=True, effects=Effects.NONE),
     },
 )

@@ -7,7 +7,7 @@ https://github.com/tensorflow/mlir-hlo. A gather has dimension numbers of anothe
 from __future__ import annotations
 
 from qdialect.dialects.stablehlo.models import MODELS as STABLEHLO
-from qdialect.ops.model import OpModels
+from qdialect.ops.model import OpModel, OpModels
 
 _SAME = (
     "add broadcast_in_dim concatenate constant convert dynamic_broadcast_in_dim dynamic_pad "
@@ -15,8 +15,14 @@ _SAME = (
     "reverse slice subtract transpose uniform_dequantize uniform_quantize"
 )
 
+# Of the others, only the effects are the same: they may have attributes of another form.
+_OTHERS = {
+    name.partition(".")[2]: OpModel(effects=model.effects, yields=model.yields)
+    for name, model in STABLEHLO.by_name.items()
+}
+
 MODELS = OpModels(
     "mhlo",
-    {name: STABLEHLO.by_name[f"stablehlo.{name}"] for name in _SAME.split()},
+    _OTHERS | {name: STABLEHLO.by_name[f"stablehlo.{name}"] for name in _SAME.split()},
     STABLEHLO.traits,
 )

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from qdialect.ops.model import OpModel, OpModels
+from functools import partial
+
+from qdialect.ops.model import Effects, OpModel, OpModels
+
+_control = partial(OpModel, is_control=True, effects=Effects.NONE)
+_blocks = partial(
+    _control, has_blocks=True, stays_float="it runs regions, in which ops are quantized"
+)
 
 MODELS = OpModels(
     "scf",
     {
-        "execute_region for if while": OpModel(
-            has_blocks=True, stays_float="it runs regions, in which ops are quantized"
-        ),
+        "execute_region for if": _blocks(),
+        "while": _blocks(effects=Effects.UNDEFINED),
+        "condition forall index_switch reduce reduce.return yield": _control(),
     },
 )

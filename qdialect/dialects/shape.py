@@ -30,6 +30,7 @@ MODELS = OpModels(
     "shape",
     {
         "shape_of": OpModel(reads_lengths=True),
+        "yield": OpModel(yields=True),
     },
 )
 

@@ -126,13 +126,19 @@ ReadAlongAxis = Callable[[Operation, Any], AlongAxis | None]
 
 @dataclass(frozen=True)
 class DialectTraits:
-    """Which tensors the types of a dialect can spell."""
+    """What is known of the types of a dialect: which tensors they can spell, and their values."""
 
     finest: Granularity = Granularity.SUB_CHANNEL
     """The finest quantized type that its constants and casts can have."""
 
     has_empty_tensors: bool = True
     """Whether a tensor may have no elements."""
+
+    values: frozenset[str] = frozenset()
+    """The names of its types, besides tensors, whose values nothing can change."""
+
+    lists: frozenset[str] = frozenset()
+    """The names of its types of lists, which ops may change that have no model."""
 
 
 # Element-wise arithmetic as terms: how an op computes each element of its result

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from enum import Enum, auto
+from enum import Enum, IntEnum, auto
 from importlib import import_module
 from importlib.util import find_spec
 from threading import RLock
@@ -61,6 +61,19 @@ class Bits(Enum):
 
     UNDEFINED_ON_INTEGERS = auto()
     """The op is undefined for some integers, and exact for all others."""
+
+
+class Effects(IntEnum):
+    """The side effects of an op; a greater value includes the lesser ones."""
+
+    NONE = 0
+    """No effects: equal operands give equal results, and an op without uses is dead."""
+
+    UNDEFINED = 1
+    """The op may be undefined or not terminate; otherwise as NONE."""
+
+    ANY = 2
+    """The op may do anything, such as write memory or call an external function."""
 
 
 class OnElements(NamedTuple):
@@ -203,6 +216,20 @@ class OpModel:
 
     bits: Bits | Callable[[Operation], Bits] = Bits.UNKNOWN
     """Whether the bits of the results are the same with every compiler; or reads it."""
+
+    effects: Effects = Effects.ANY
+    """
+    The side effects, besides those of its regions, on values that nothing can change.
+
+    An op whose elements are read has none, even if that is not said.
+    """
+
+    is_control: bool = False
+    """
+    Whether it only transfers values and control, to its regions, to other blocks, or back.
+
+    Then its effects are those that are said, also on values that something can change.
+    """
 
     positions: Callable[[Operation], Positions] | None = None
     """Reads the operands whose elements say where the op reads or writes."""

@@ -184,8 +184,7 @@ def test_op_names_stand_in_the_place_of_their_dialect() -> None:
     count = 0
     for path in ROOT.rglob("*.py"):
         name = path.relative_to(ROOT).as_posix()
-        # Effects are data by dialect.
-        if place.fullmatch(name) or name == "check/effects.py":
+        if place.fullmatch(name):
             continue
         nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         texts = (node.value for node in nodes if isinstance(node, ast.Constant))

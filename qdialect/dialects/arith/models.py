@@ -32,7 +32,7 @@ from qdialect.ops.fields import (
     shared,
 )
 from qdialect.ops.interface import Refusal, RefusalCode, find_attribute, integer_of, name_of
-from qdialect.ops.model import Bits, OnElements, OnNumbers, OpModel, OpModels
+from qdialect.ops.model import Bits, Effects, OnElements, OnNumbers, OpModel, OpModels
 from qdialect.ops.readers import conversion_rule
 from qdialect.support.lazy_numpy import np
 
@@ -128,6 +128,7 @@ def _require_no_fast_math(op: Operation) -> None:
 
 _exact = partial(OpModel, bits=Bits.EXACT)
 _undefined = partial(OpModel, bits=Bits.UNDEFINED)
+_division = partial(_undefined, effects=Effects.UNDEFINED)
 _term: Final = unbroadcast(_read)
 
 
@@ -161,13 +162,13 @@ MODELS = OpModels(
         "minui": _exact(run=_bits("numpy:minimum")),
         "cmpi": _exact(integers=_compare, run=_run("compare_integers"), is_elementwise=True),
         "addui_extended mulsi_extended mului_extended": _exact(),
-        "divsi": _undefined(run=OnNumbers(_scalar("quotient"))),
-        "divui": _undefined(run=_bits(_scalar("quotient"))),
-        "floordivsi": _undefined(run=OnNumbers(_scalar("floor_quotient"))),
-        "ceildivsi": _undefined(run=OnNumbers(_scalar("ceiling_quotient"))),
-        "ceildivui": _undefined(run=_bits(_scalar("ceiling_quotient"))),
-        "remsi": _undefined(run=OnNumbers(_scalar("remainder"))),
-        "remui": _undefined(run=_bits(_scalar("remainder"))),
+        "divsi": _division(run=OnNumbers(_scalar("quotient"))),
+        "divui": _division(run=_bits(_scalar("quotient"))),
+        "floordivsi": _division(run=OnNumbers(_scalar("floor_quotient"))),
+        "ceildivsi": _division(run=OnNumbers(_scalar("ceiling_quotient"))),
+        "ceildivui": _division(run=_bits(_scalar("ceiling_quotient"))),
+        "remsi": _division(run=OnNumbers(_scalar("remainder"))),
+        "remui": _division(run=_bits(_scalar("remainder"))),
         "shli shrsi shrui": _undefined(run=_run("shift"), is_elementwise=True),
         # Floats
         "addf": _exact(term=_term, rule=own(), run=OnNumbers("numpy:add"), identity=-0.0),

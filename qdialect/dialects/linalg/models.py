@@ -32,7 +32,7 @@ from qdialect.ops.fields import (
     whole_number,
 )
 from qdialect.ops.interface import Refusal, RefusalCode, attribute_of, find_attribute, name_of
-from qdialect.ops.model import Bits, OnElements, OpModel, OpModels
+from qdialect.ops.model import Bits, Effects, OnElements, OpModel, OpModels
 from qdialect.ops.readers import positive, sliding_axes
 
 _NAMED: Final = {
@@ -82,6 +82,13 @@ _NOT_RUN: Final = {
     "conv_3d": "***,dhw->***",
 }
 """Further ones, of which no run was compared with that of a compiler."""
+
+
+_WITH_ZERO_POINTS: Final = (
+    "conv_2d_nchw_fchw_q conv_2d_ngchw_gfchw_q conv_2d_nhwc_fhwc_q conv_2d_nhwc_hwcf_q "
+    "conv_2d_nhwgc_gfhwc_q conv_3d_ndhwc_dhwcf_q depthwise_conv_2d_nhwc_hwc_q "
+    "depthwise_conv_2d_nhwc_hwcm_q quantized_batch_matmul quantized_matmul"
+)
 
 
 def _with_maps(op: Operation) -> Contraction:
@@ -178,8 +185,9 @@ def _shape_of_last(operands: RunTimeOperands) -> Shape:
     return operands.shape(-1)
 
 
-_exact = partial(OpModel, bits=Bits.EXACT)
-_rounded = partial(OpModel, bits=Bits.ROUNDED)
+_pure = partial(OpModel, effects=Effects.NONE)
+_exact = partial(_pure, bits=Bits.EXACT)
+_rounded = partial(_pure, bits=Bits.ROUNDED)
 _layer = partial(_rounded, windows=_windows, run="qdialect.check.interpreters.reductions:run_layer")
 _pair = partial(OnElements, arity=2)
 
@@ -201,12 +209,13 @@ MODELS = OpModels(
             for name, equation in _FIXED.items()
         },
         **{
-            name: OpModel(product=Contraction.of(equation, bias=2), windows=_windows)
+            name: _pure(product=Contraction.of(equation, bias=2), windows=_windows)
             for name, equation in _NOT_RUN.items()
         },
+        _WITH_ZERO_POINTS: _pure(),
         " ".join([*_NAMED, "contract"]): _layer(product=_with_maps),
         # Bodies
-        "generic": OpModel(
+        "generic": _pure(
             maps_elements=True,
             movement=generic.moved,
             run_time_shape=_shape_of_last,
@@ -240,7 +249,7 @@ MODELS = OpModels(
         "transpose": _exact(
             movement=generic.transpose, run_time_shape=_shape_of_last, rule=shared(0)
         ),
-        "pack unpack": OpModel(rule=shared(0)),
+        "pack unpack": _pure(rule=shared(0)),
         "copy": _exact(
             rule=QuantizationRule(RuleKind.SHARED, (0,), is_homogeneous=True, keeps_places=True),
             run=OnElements(_scalar("same"), _scalar("same")),
@@ -251,6 +260,11 @@ MODELS = OpModels(
             run=_run("fill"),
             runs_on_codes=True,
         ),
+        **{
+            name: _pure()
+            for layout in ("nhwc", "nwc")
+            for name in (f"pooling_{layout}_max_unsigned", f"pooling_{layout}_min_unsigned")
+        },
         # Functions of elements
         "elementwise": _rounded(rule=generic.elementwise, run=_run("elementwise")),
         "abs": _exact(rule=own(0), run=OnElements("numpy:abs")),
@@ -268,22 +282,22 @@ MODELS = OpModels(
         "reciprocal": _rounded(rule=own(0), run=OnElements(_scalar("reciprocal"))),
         "rsqrt": _rounded(rule=own(0), run=OnElements(_scalar("reciprocal_root"))),
         "tanh": _rounded(rule=fixed("tanh", 0), run=OnElements("numpy:tanh")),
-        "softmax": OpModel(rule=fixed("softmax", 0)),
+        "softmax": _pure(rule=fixed("softmax", 0)),
         "add": _exact(rule=own(0, 1), run=_pair("numpy:add", "numpy:add")),
         "sub": _exact(rule=own(0, 1), run=_pair("numpy:subtract", "numpy:subtract")),
         "mul": _exact(rule=own(0, 1), run=_pair("numpy:multiply", "numpy:multiply")),
         "div": _exact(rule=own(0, 1), run=_pair("numpy:divide", _scalar("quotient"))),
         "max": _exact(rule=own(0, 1), run=_pair(_scalar("larger"), _scalar("larger"))),
         "min": _exact(rule=own(0, 1), run=_pair(_scalar("smaller"), _scalar("smaller"))),
-        "div_unsigned": OpModel(rule=own(0, 1, function="div")),
+        "div_unsigned": _pure(rule=own(0, 1, function="div")),
         "powf": _rounded(rule=own(0, 1, function="pow"), run=_pair("numpy:power")),
         "select": _exact(
             rule=shared(1, 2, keeps_places=True),
             run=OnElements("numpy:where", "numpy:where", arity=3),
         ),
         # Ops that stay in floats
-        "fill_rng_2d": OpModel(stays_float="its result is random"),
-        "winograd_filter_transform winograd_input_transform winograd_output_transform": OpModel(
+        "fill_rng_2d": _pure(stays_float="its result is random"),
+        "winograd_filter_transform winograd_input_transform winograd_output_transform": _pure(
             stays_float="it is part of a convolution"
         ),
     },

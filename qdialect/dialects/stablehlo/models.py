@@ -40,7 +40,7 @@ from qdialect.ops.interface import (
     integers_of,
     shape_of,
 )
-from qdialect.ops.model import Bits, OnElements, OpModel, OpModels
+from qdialect.ops.model import Bits, Effects, OnElements, OpModel, OpModels
 from qdialect.ops.readers import (
     conversion_rule,
     per_window,
@@ -182,10 +182,11 @@ def _gather(op: Operation) -> Lookup:
     return Lookup(0, axes[0])
 
 
-_exact = partial(OpModel, bits=Bits.EXACT)
-_undefined = partial(OpModel, bits=Bits.UNDEFINED)
-_undefined_on_integers = partial(OpModel, bits=Bits.UNDEFINED_ON_INTEGERS)
-_rounded = partial(OpModel, bits=Bits.ROUNDED)
+_pure = partial(OpModel, effects=Effects.NONE)
+_exact = partial(_pure, bits=Bits.EXACT)
+_undefined = partial(_pure, bits=Bits.UNDEFINED)
+_undefined_on_integers = partial(_pure, bits=Bits.UNDEFINED_ON_INTEGERS)
+_rounded = partial(_pure, bits=Bits.ROUNDED)
 _layer = partial(_rounded, run="qdialect.check.interpreters.reductions:run_layer")
 _pair = partial(OnElements, arity=2)
 
@@ -229,7 +230,7 @@ MODELS = OpModels(
         "real_dynamic_slice": _exact(movement=movements.real_dynamic_slice, rule=shared(0)),
         "reverse": _exact(movement=movements.reverse, rule=shared(0)),
         "transpose": _exact(movement=movements.transpose, rule=shared(0)),
-        "set_dimension_size": OpModel(rule=shared(0)),
+        "set_dimension_size": _pure(rule=shared(0)),
         "concatenate": _exact(movement=movements.concatenate, rule=shared()),
         "pad": _exact(movement=movements.pad, rule=shared(0, 1)),
         "dynamic_pad": _exact(movement=movements.dynamic_pad, rule=shared(0, 1)),
@@ -241,10 +242,10 @@ MODELS = OpModels(
             rule=shared(0),
             run=_run("gather"),
         ),
-        "dynamic_gather": OpModel(
+        "dynamic_gather": _pure(
             movement=movements.dynamic_gather, positions=positions_of_slices, rule=shared(0)
         ),
-        "torch_index_select": OpModel(positions=positions_on_any_axis, rule=shared(0)),
+        "torch_index_select": _pure(positions=positions_on_any_axis, rule=shared(0)),
         "scatter": _rounded(rule=rules.scatter, run=_run("scatter")),
         "sort": _exact(rule=rules.sort, run=_run("sort")),
         "optimization_barrier": _exact(rule=rules.optimization_barrier, run=_run("barrier")),
@@ -252,7 +253,7 @@ MODELS = OpModels(
         "dot": _layer(product=_dot),
         "dot_general": _layer(product=_dot_general),
         "convolution": _layer(product=_convolution, windows=_windows),
-        "dynamic_conv": OpModel(stays_float="its padding is known at run time only"),
+        "dynamic_conv": _pure(stays_float="its padding is known at run time only"),
         # Functions of elements
         "abs": _exact(rule=own(0), run=OnElements("numpy:abs", "numpy:abs")),
         "is_finite": _exact(rule=own(0), run=OnElements("numpy:isfinite")),
@@ -338,7 +339,7 @@ MODELS = OpModels(
         ),
         "uniform_quantize": OpModel(cast=CastReads.CODES),
         "uniform_dequantize": OpModel(cast=CastReads.NUMBERS),
-        "map": OpModel(maps_elements=True, rule=rules.map_of_body),
+        "map": _pure(maps_elements=True, rule=rules.map_of_body),
         "select": _exact(
             integers="numpy:where",
             rule=shared(1, 2, keeps_places=True),
@@ -360,24 +361,26 @@ MODELS = OpModels(
         # Ops that stay in floats
         "get_dimension_size": _exact(reads_lengths=True, run=_run("get_dimension_size")),
         "case if": _exact(has_blocks=True, stays_float=_REGIONS, run=_run("branch")),
-        "while": _exact(has_blocks=True, stays_float=_REGIONS, run=_run("repeat")),
+        "while": _exact(
+            effects=Effects.UNDEFINED, has_blocks=True, stays_float=_REGIONS, run=_run("repeat")
+        ),
         "return": _exact(yields=True),
         "all_gather all_reduce all_to_all collective_broadcast collective_permute "
         "cross-replica-sum infeed outfeed recv reduce_scatter send async_start async_done": OpModel(
             stays_float="other devices or hosts see its operands"
         ),
-        "batch_norm_grad batch_norm_training select_and_scatter": OpModel(
+        "batch_norm_grad batch_norm_training select_and_scatter": _pure(
             stays_float="it is a step of training"
         ),
         "bitcast_convert": _exact(stays_float="it reads bits, not numbers", run=_run("bitcast")),
-        "cholesky triangular_solve": OpModel(
+        "cholesky triangular_solve": _pure(
             stays_float="a rounded matrix may have no such factorization or inverse"
         ),
         "complex imag real": _exact(stays_float=_COMPLEX),
-        "fft": OpModel(stays_float=_COMPLEX),
-        "composite": _rounded(stays_float=_CUSTOM, run=_run("composite")),
+        "fft": _pure(stays_float=_COMPLEX),
+        "composite": OpModel(bits=Bits.ROUNDED, stays_float=_CUSTOM, run=_run("composite")),
         "custom_call": OpModel(stays_float=_CUSTOM),
-        "einsum unary_einsum": OpModel(stays_float="StableHLO removed it"),
+        "einsum unary_einsum": _pure(stays_float="StableHLO removed it"),
         "get_tuple_element tuple": _exact(stays_float="it has tuples"),
         "rng rng_bit_generator": OpModel(stays_float="its result is random"),
     },

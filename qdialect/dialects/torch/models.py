@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, cast
 
 from xdsl.dialects.builtin import (
@@ -49,6 +49,7 @@ from qdialect.ops.elementwise import axes_from_last, conversion, recreated, shap
 from qdialect.ops.fields import (
     Apply,
     Arithmetic,
+    DialectTraits,
     Elementwise,
     ElementwiseModel,
     Input,
@@ -67,7 +68,7 @@ from qdialect.ops.interface import (
     shape_of,
     static_shape_of,
 )
-from qdialect.ops.model import Carrier, OpModel, OpModels
+from qdialect.ops.model import Carrier, Effects, OpModel, OpModels
 from qdialect.ops.readers import (
     broadcast_trailing,
     padded,
@@ -541,6 +542,8 @@ def _dequantize(op: Operation, operands: Operands) -> Elementwise:
     return _of_one(op, Input(0, stored))
 
 
+_pure = partial(OpModel, effects=Effects.NONE)
+
 MODELS = OpModels(
     "torch",
     {
@@ -565,9 +568,9 @@ MODELS = OpModels(
         "aten.constant_pad_nd": OpModel(movement=_pad),
         "aten.flip": OpModel(movement=_flip),
         "aten.alias aten.clone aten.contiguous aten.detach": OpModel(movement=_same),
-        "aten.embedding": OpModel(positions=positions_along(0)),
-        "aten.gather aten.index.Tensor": OpModel(positions=positions_on_any_axis),
-        "aten.size aten.size.int": OpModel(reads_lengths=True),
+        "aten.embedding": _pure(positions=positions_along(0)),
+        "aten.gather aten.index.Tensor": _pure(positions=positions_on_any_axis),
+        "aten.size aten.size.int": _pure(reads_lengths=True),
         # Arithmetic on floats, and on integers: https://docs.pytorch.org/docs/stable/torch.html
         "aten.mul.Tensor": OpModel(
             term=_arithmetic(Arithmetic.MULTIPLY, _with_tensor),
@@ -601,6 +604,16 @@ MODELS = OpModels(
         "aten.to.dtype aten._to_copy prims.convert_element_type": OpModel(
             term=ElementwiseModel(_convert, _write_arithmetic, keeps_rank=True)
         ),
+        # Of these is known only that they are pure
+        "constant.device constant.str": _pure(),
+        "aten._softmax aten.softmax.int aten.sigmoid aten.tanh aten.exp aten.reciprocal aten.rsqrt "
+        "aten.sqrt aten.abs aten.neg aten.relu aten.gelu aten.silu aten.hardsigmoid aten.hardswish "
+        "aten.hardtanh aten.clamp aten.pow.Tensor_Scalar": _pure(),
+        "aten.div.Scalar aten.div.Tensor aten.maximum aten.minimum aten.stack": _pure(),
+        "aten.addmm aten.bmm aten.mm aten.matmul aten.linear aten.convolution aten.conv1d "
+        "aten.conv2d aten.conv3d": _pure(),
+        "aten.amax aten.argmax aten.mean.dim aten.sum.dim_IntList aten.avg_pool2d "
+        "aten.max_pool2d aten.layer_norm aten.native_layer_norm": _pure(),
         # Quantization and dequantization
         "quantized_decomposed.dequantize_per_channel aten._make_per_channel_quantized_tensor": (
             OpModel(term=_per_channel(_dequantized))
@@ -623,4 +636,10 @@ MODELS = OpModels(
             term=ElementwiseModel(_dequantize, _write_same)
         ),
     },
+    DialectTraits(
+        values=frozenset(
+            f"torch.{name}" for name in ("Device", "bool", "float", "int", "none", "number", "str")
+        ),
+        lists=frozenset({"torch.list"}),
+    ),
 )

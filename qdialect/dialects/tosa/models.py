@@ -56,7 +56,7 @@ from qdialect.ops.interface import (
     shape_of,
     static_shape_of,
 )
-from qdialect.ops.model import Bits, OnElements, OpModel, OpModels
+from qdialect.ops.model import Bits, Effects, OnElements, OpModel, OpModels
 from qdialect.ops.readers import (
     conversion_rule,
     moves,
@@ -261,6 +261,7 @@ _rounded = partial(OpModel, bits=Bits.ROUNDED)
 _each = OnElements
 _pair = partial(OnElements, arity=2, broadcasts=True)
 
+_REGIONS = "it runs regions, in which ops are quantized"
 _LAYER = "qdialect.check.interpreters.reductions:run_layer"
 
 
@@ -427,9 +428,8 @@ MODELS = OpModels(
         ),
         # Regions, state, and what is not known
         "yield": _exact(yields=True),
-        "cond_if while_loop": OpModel(
-            has_blocks=True, stays_float="it runs regions, in which ops are quantized"
-        ),
+        "cond_if": OpModel(has_blocks=True, stays_float=_REGIONS, effects=Effects.NONE),
+        "while_loop": OpModel(has_blocks=True, stays_float=_REGIONS, effects=Effects.UNDEFINED),
         "variable variable_read variable_write": OpModel(
             stays_float="it reads or writes state that other calls share"
         ),
@@ -437,5 +437,5 @@ MODELS = OpModels(
             stays_float="the function that it computes is defined by its implementation"
         ),
     },
-    DialectTraits(has_empty_tensors=False),
+    DialectTraits(has_empty_tensors=False, values=frozenset({"tosa.shape"})),
 )
