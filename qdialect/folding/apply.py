@@ -22,7 +22,7 @@ from qdialect.algebra.movement import ValueSet
 from qdialect.dialects.quant.shape_ops import ShapeOp
 from qdialect.folding import FoldReportListener, send_report
 from qdialect.folding.fold_plan import FoldPlan, PlanError, PlannedConstant, PlannedStep
-from qdialect.folding.graph import FoldGraph, declared_layer
+from qdialect.folding.graph import FoldGraph, GraphReader, declared_layer
 from qdialect.folding.moved_constant import ElementValues, MovedConstant, form_for
 from qdialect.folding.plan import (
     Decision,
@@ -35,6 +35,7 @@ from qdialect.folding.plan import (
 )
 from qdialect.folding.policy import FoldPolicy
 from qdialect.folding.provenance import Provenance
+from qdialect.folding.raising import gone_if_raised
 from qdialect.folding.report import Outcome, PassRecord, PassReport
 from qdialect.folding.writing import WrittenConstant, check_writable, write_constant
 from qdialect.ir.errors import OpErrors
@@ -101,6 +102,8 @@ class _Binder:
             if op in written:
                 decision.fates[op] = Fate.WRITTEN
                 decision.types[op] = written[op].types
+                if (part := graph.parts.get(op)) is not None:
+                    decision.parts |= dict.fromkeys(part.operands, op)
             elif op in gone:
                 decision.fates[op] = Fate.GONE
             elif op in joined:
@@ -108,7 +111,7 @@ class _Binder:
         for refusal in self._records("refused", plan.refused):
             op = self._check_op(refusal.name, refusal.op, None)
             decision.refusals[op] = Refusal(refusal.code, refusal.reason)
-        graph.take_parts_back(decision.is_left)
+        graph.keep_parts(written)
         for step in self._records("steps", plan.steps):
             self._check_step(step)
         for constant in self._records("constants", plan.constants):
@@ -176,7 +179,7 @@ class _Binder:
         try:
             self._check_spelling(form, types)
             check_writable(moved, types, graph.constants)
-            self._budget.reserve(graph.unreserved.get(op, 0))
+            self._budget.reserve(graph.bytes_if_written(op))
         except (Refusal, MemoryLimitError) as error:
             raise PlanError(f"{name} cannot be folded: {error}") from None
 
@@ -216,33 +219,27 @@ class _Binder:
         raise PlanError(f"{name} {what} than the plan says")
 
 
-def report_of(
-    graph: FoldGraph,
-    decision: Decision,
-    written: Mapping[Operation, WrittenConstant],
-    joined: Mapping[Operation, Operation],
-) -> PassReport:
-    """
-    The report of a decision, after the module has been changed.
-
-    `written` maps each replaced op to its constant and the casts after it, and `joined` each
-    composed op of quant to the op that replaces it.
-    """
-    return _Reporter(graph, decision, written, joined).report()
-
-
 class _Reporter:
+    """
+    Makes the report of a decision, after the module has been changed.
+
+    `written` maps each replaced op to its constant and the casts after it, `joined` each composed
+    op of quant to the op that replaces it. `--raise-dequantization` would remove `raisable` ops.
+    """
+
     def __init__(
         self,
         graph: FoldGraph,
         decision: Decision,
         written: Mapping[Operation, WrittenConstant],
         joined: Mapping[Operation, Operation],
+        raisable: Collection[Operation],
     ) -> None:
         self._graph = graph
         self._decision = decision
         self._written = written
         self._joined = joined
+        self._raisable = raisable
         self._source_ends = {
             source: op
             for op in reversed(list(decision.written))
@@ -265,15 +262,11 @@ class _Reporter:
                     (result,) = op.results
                     report.vanished[result] = stands
             else:
-                if not graph.parts or op not in graph.parts:
-                    is_joined = self._joined and op in self._joined
-                    report.ops_removed += _is_erased(op) and not is_joined
+                if op not in graph.parts and op not in self._joined:
+                    report.ops_removed += _is_erased(op)
                 record = self._record(op)
                 if record is not None:
                     report.records.append(record)
-        if graph.unknown:
-            report.records += graph.unknown
-            report.records.sort(key=lambda record: graph.places[record.op])
         for op, new_op in self._joined.items():
             report.vanished[op.results[0]] = new_op.results[0]
         for source, end in self._source_ends.items():
@@ -296,7 +289,7 @@ class _Reporter:
 
     def _record(self, op: Operation) -> PassRecord | None:
         end, moved = self._decision.ends.get(op), self._graph.moved.get(op)
-        part = self._graph.parts.get(op) if self._graph.parts else None
+        part = self._graph.parts.get(op)
         if end is not None and moved is not None:
             folded = self._folded(op, moved.provenance, end)
             if op in self._repeated:
@@ -306,10 +299,7 @@ class _Reporter:
                 return folded._replace(outcome=Outcome.REFUSED, code=code, reason=reason)
             if part is None:
                 return folded
-            return folded._replace(op=part.of, operands=(part.start, part.stop - 1))
-        if part is not None:
-            # The op that it is of is gone.
-            return None
+            return folded._replace(op=part.whole, operands=(part.start, part.stop - 1))
         if self._decision.fates[op] is Fate.GONE:
             stands = self._stands(op.results[0])
             reason = (
@@ -332,7 +322,7 @@ class _Reporter:
         return record if joined is None else record._replace(stands=joined.results[0])
 
     def _with_hint(self, op: Operation, reason: str) -> str:
-        is_gone = op in self._decision.gone_if_raised
+        is_gone = op in self._raisable
         return f"{reason}; '--raise-dequantization' first removes it" if is_gone else reason
 
     def _folded(self, op: Operation, provenance: Provenance, end: Operation) -> PassRecord:
@@ -394,9 +384,8 @@ def apply(plan: FoldPlan, module: ModuleOp, context: Context) -> PassReport:
     elements of constants may differ. Raises PlanError otherwise; the module is unchanged then.
     """
     with paused_collection(), models_of(context), memory_budget() as budget:
-        graph = FoldGraph(module, context, budget)
-        with graph.parts_taken_back():
-            return FoldRun(graph, bind(plan, graph, budget)).run()
+        graph = GraphReader(module, context, budget).graph
+        return FoldRun(graph, bind(plan, graph, budget)).run()
 
 
 class Written(NamedTuple):
@@ -416,9 +405,16 @@ class FoldRun:
     Uses are replaced at the end, all operands of an op at once.
     """
 
-    def __init__(self, graph: FoldGraph, decision: Decision) -> None:
+    def __init__(
+        self, graph: FoldGraph, decision: Decision, raisable: Collection[Operation] = ()
+    ) -> None:
         self._graph = graph
         self._decision = decision
+        self._raisable = raisable
+        """Ops that `--raise-dequantization` would remove."""
+        places = enumerate(graph.module.walk()) if graph.unknown else ()
+        self._places = {op: at for at, op in places}
+        """The position of each op of the module, if there are unknown ops."""
         self._gone = [op for op in graph.order if not decision.is_left(op)]
         self._values = ElementValues(graph.steps, graph.constants)
         self._written: dict[Operation, WrittenConstant] = {}
@@ -450,6 +446,8 @@ class FoldRun:
 
         The operands of a replaced op are dropped when the next constant is requested.
         """
+        for op, part in self._graph.parts.items():
+            part.insert(op)
         graph, written = self._graph, list(self._decision.written)
         self._values.keep_for(graph.moved[op].step for op in written)
         is_large = sum([source.nbytes for source in graph.sources.values()]) >= LARGE_BYTES
@@ -480,7 +478,14 @@ class FoldRun:
         self._write_joined()
         self._replace()
         self._erase()
-        return report_of(self._graph, self._decision, self._written, self._joined)
+        reporter = _Reporter(
+            self._graph, self._decision, self._written, self._joined, self._raisable
+        )
+        report = reporter.report()
+        if self._graph.unknown:
+            report.records += self._graph.unknown
+            report.records.sort(key=lambda record: self._places[record.op])
+        return report
 
     def _release(self, op: Operation) -> None:
         """
@@ -628,12 +633,26 @@ def fold_run(
     The plan is passed to the context if it wants plans.
     """
     with paused_collection(), models_of(context), memory_budget() as budget:
-        graph = FoldGraph(module, context, budget, may_fold)
-        with graph.parts_taken_back():
-            run = FoldRun(graph, decide(graph, policy, budget))
-            if isinstance(context, FoldReportListener) and context.wants_fold_plans:
-                context.take_fold_plan(run.plan)
-            yield run
+        reader = GraphReader(module, context, budget, may_fold)
+        decision = decide(reader.graph, policy, budget)
+        run = FoldRun(reader.graph, decision, _raisable(reader, decision, policy))
+        if isinstance(context, FoldReportListener) and context.wants_fold_plans:
+            context.take_fold_plan(run.plan)
+        yield run
+
+
+def _raisable(reader: GraphReader, decision: Decision, policy: FoldPolicy) -> Collection[Operation]:
+    """The refused ops, and repeated reshapes, that `--raise-dequantization` first would remove."""
+    limits = RefusalCode.GRANULARITY, RefusalCode.GROWTH, RefusalCode.PARAMETER_GROWTH
+    codes = {
+        op: refusal.code
+        for op, refusal in decision.refusals.items()
+        # Parts that are not folded have been dropped.
+        if refusal.code in limits and op in reader.graph.moved
+    }
+    reshapes = decision.repeated_reshapes(reader.graph)
+    codes |= dict.fromkeys(reshapes, RefusalCode.PARAMETER_GROWTH)
+    return gone_if_raised(reader, codes, policy)
 
 
 class Certificate(Enum):

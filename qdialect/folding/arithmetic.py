@@ -21,15 +21,7 @@ from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.algebra.views import as_view
 from qdialect.dialects.quant.type_parser import MAX_STORAGE_WIDTH
 from qdialect.folding.dequantization import Leaf, recognize
-from qdialect.folding.layers import ScaleOrigin, SideConstant, Sides
-from qdialect.folding.moved_constant import (
-    Element,
-    ElementMove,
-    ElementStep,
-    Layer,
-    MovedConstant,
-    move,
-)
+from qdialect.folding.layers import Element, Layer, ScaleOrigin, SideConstant, Sides
 from qdialect.ir.elements import element_dtype, integer_range
 from qdialect.ir.value_types import tensor_element_type
 from qdialect.ops.elementwise import (
@@ -55,6 +47,8 @@ from qdialect.support.lazy_numpy import np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qdialect.folding.moved_constant import ElementStep, MovedConstant
+
 
 _OF_FLOATS: Final = (Arithmetic.EXTEND_FLOAT, Arithmetic.TRUNCATE_FLOAT)
 
@@ -73,19 +67,31 @@ class ComputedElements(NamedTuple):
     """The side constants of all leaves but the first."""
 
 
-class ArithmeticReader:
-    """Reads elementwise ops on constants, and appends the steps that it needs to `steps`."""
+class ArithmeticCast(NamedTuple):
+    """Arithmetic on constants, read as a cast of one of them."""
 
-    def __init__(self, operands: ConstantOperands, steps: list[ElementStep]) -> None:
+    main: MovedConstant
+    """The constant with the stored integers."""
+
+    movements: Sequence[Movement]
+    """The broadcast of them that the op implies."""
+
+    layer: Layer
+
+
+class ArithmeticReader:
+    """Reads elementwise ops on constants."""
+
+    def __init__(self, operands: ConstantOperands, steps: Sequence[ElementStep]) -> None:
         self._operands = operands
         self._steps = steps
         self._slots: dict[int, ElementSlots] = {}
         """The slots of small constants, by the number of the step."""
         self._origins: dict[Operation, ScaleOrigin] = {}
 
-    def read(self, op: Operation, known: Callable[[SSAValue], MovedConstant]) -> MovedConstant:
+    def read(self, op: Operation, known: Callable[[SSAValue], MovedConstant]) -> ArithmeticCast:
         """
-        The result of `op`, given the constants that `known` returns for its operands.
+        What `op` computes, given the constants that `known` returns for its operands.
 
         Raises Refusal if it is neither an exact dequantization nor a part of one.
         """
@@ -97,19 +103,18 @@ class ArithmeticReader:
         main = 0
         if len(constants) > 1 or not is_conversion(read.term):
             main = self._main(read, constants)
-        sides: list[SideConstant] = []
-        for number, constant in enumerate(constants):
-            movements = operand_movements(read, number, constant.shape, shape)
-            if number != main:
-                sides.append(self._side(number, constant, movements))
-            elif any(not each.is_identity(constant.shape) for each in movements):
-                constants[main] = self._moved(op, constant, movements)
-        layer = Layer(
-            tensor_element_type(op.results[0].type),
-            None,
-            sides=Sides(main, tuple(sides), read.in_blocks),
+        movements = [
+            operand_movements(read, number, constant.shape, shape)
+            for number, constant in enumerate(constants)
+        ]
+        sides = tuple(
+            self._side(number, constant, movements[number])
+            for number, constant in enumerate(constants)
+            if number != main
         )
-        return constants[main].behind(op, layer)
+        type = tensor_element_type(op.results[0].type)
+        layer = Layer(type, None, carried=Sides(main, sides, read.in_blocks))
+        return ArithmeticCast(constants[main], movements[main], layer)
 
     def _main(self, read: Elementwise, constants: Sequence[MovedConstant]) -> int:
         """The index of the operand with the stored integers. Raises Refusal."""
@@ -126,10 +131,8 @@ class ArithmeticReader:
         """The computation of the elements of a constant. Raises Refusal."""
         leaves: list[Leaf] = []
         term = self._term(constant, leaves)
-        layers = [layer.sides for layer in constant.layers if layer.sides is not None]
-        return ComputedElements(
-            term, leaves, [each for sides in layers for each in sides.constants]
-        )
+        sides = [side for layer in constant.layers for side in layer.side_constants]
+        return ComputedElements(term, leaves, sides)
 
     def computed_element(self, element: Element, constant: MovedConstant) -> Element:
         """
@@ -166,7 +169,7 @@ class ArithmeticReader:
         term = leaf(stored, lambda: self._extremes(constant, stored))
         for cast_op, layer in zip(constant.casts, constant.layers[1:], strict=True):
             inputs = {0 if layer.sides is None else layer.sides.main: term}
-            for side in () if layer.sides is None else layer.sides.constants:
+            for side in layer.side_constants:
                 type, elements = side.types[0], side.slots.elements
                 other = leaf(type, lambda of=elements, type=type: stored_numbers(of, type))
                 for each in side.casts:
@@ -255,20 +258,6 @@ class ArithmeticReader:
                 return self._steps[number].op
             number = operands[0]
         return None
-
-    def _moved(
-        self, op: Operation, constant: MovedConstant, movements: Sequence[Movement]
-    ) -> MovedConstant:
-        """The operand of `op` after the broadcast that `op` implies."""
-        moves: list[ElementMove] = []
-        moved = constant
-        for movement in movements:
-            elements, moved = move(movement, [moved])
-            moves.append(elements)
-        self._steps.append(ElementStep(op, (constant.step,), tuple(moves)))
-        return moved._replace(
-            step=len(self._steps) - 1, provenance=constant.provenance.moved(movements)
-        )
 
 
 def stored_numbers(elements: NDArray[Any], type: Attribute) -> NDArray[Any]:

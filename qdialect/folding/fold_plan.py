@@ -8,7 +8,7 @@ therefore be applied to another module with the same names, such as one with oth
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -134,7 +134,7 @@ class OpNames:
     The name is `@f/%w`; or `@f/#3`, the op at position 3 of the function, if the result has no
     name or the name is not unique among these ops in the function. Positions are those at the
     time of construction. Ops outside of functions have no function part, and positions in the
-    module. `parts` are ops without a position: each has the name of another op, and a suffix.
+    module. `parts` are ops that are not in it: each has the name of another op, and a suffix.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class OpNames:
     ) -> None:
         self._parts = parts
         self._places: dict[Operation, tuple[str, int, str | None]] = {}
-        for op, scope, position in _scoped(module, parts):
+        for op, scope, position in _scoped(module):
             if is_named(op):
                 results = op.results
                 self._places[op] = scope, position, results[0].name_hint if results else None
@@ -153,8 +153,8 @@ class OpNames:
 
     def __getitem__(self, op: Operation) -> str:
         if op in self._parts:
-            of, suffix = self._parts[op]
-            return self[of] + suffix
+            whole, suffix = self._parts[op]
+            return self[whole] + suffix
         scope, position, hint = self._places[op]
         is_own = hint is not None and self._hints[scope, hint] == 1
         return f"{scope}%{hint}" if is_own else f"{scope}#{position}"
@@ -166,22 +166,16 @@ class OpNames:
         return positions | {self[op]: op for op in (*self._places, *self._parts)}
 
 
-def _scoped(
-    module: ModuleOp, left_out: Collection[Operation]
-) -> Iterator[tuple[Operation, str, int]]:
-    """All ops in a module except `parts`, each with the prefix of its name and its position."""
+def _scoped(module: ModuleOp) -> Iterator[tuple[Operation, str, int]]:
+    """All ops in a module, each with the prefix of its name and its position."""
     rest, seen = 0, set[str]()
-
-    def walk(top: Operation) -> Iterator[Operation]:
-        return (op for op in top.walk() if op not in left_out) if left_out else top.walk()
-
     for top in module.ops:
         symbol = top.properties.get("sym_name") or top.attributes.get("sym_name")
         if isinstance(symbol, StringAttr) and symbol.data not in seen:
             seen.add(symbol.data)
-            for position, op in enumerate(walk(top)):
+            for position, op in enumerate(top.walk()):
                 yield op, f"@{symbol.data}/", position
         else:
-            for op in walk(top):
+            for op in top.walk():
                 yield op, "", rest
                 rest += 1

@@ -12,27 +12,56 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from xdsl.dialects.builtin import IntegerAttr, i64
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    FixedBitwidthType,
+    IntegerAttr,
+    IntegerType,
+    Signedness,
+    i64,
+)
 from xdsl.ir import Attribute, Operation
+from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.movement import Movement, Shape
-from qdialect.algebra.padding import Pad
-from qdialect.algebra.parameters import ElementSlots
+from qdialect.algebra.padding import Pad, PaddingError, StorageRange
+from qdialect.algebra.parameters import ElementSlots, QuantizationParameters, StorageFormat
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.algebra.views import Elements, Splat, as_view
-from qdialect.folding.policy import FoldPolicy
-from qdialect.ir.elements import DenseElementsAttr, dense_elements, elements_of
-from qdialect.ir.value_types import tensor_element_type
+from qdialect.dialects.quant.shape_ops import ShapeOp
+from qdialect.dialects.quant.storage import StoredType
+from qdialect.dialects.quant.types import UniformQuantizedType
+from qdialect.dialects.quant.verification import verify_same_slots
+from qdialect.ir.elements import (
+    DenseElementsAttr,
+    dense_elements,
+    elements_of,
+    has_signedness,
+    integer_range,
+)
+from qdialect.ir.value_types import element_type_or_self, tensor_element_type
 from qdialect.ops.along_axis import AXIS
 from qdialect.ops.elementwise import arithmetic_model_of
-from qdialect.ops.fields import AlongAxis, ElementwiseModel
-from qdialect.ops.interface import Refusal, RefusalCode, attribute_of, name_of, numbers_along_axis
+from qdialect.ops.fields import AlongAxis, CastReads, ElementwiseModel
+from qdialect.ops.interface import (
+    Refusal,
+    RefusalCode,
+    attribute_of,
+    cast_reads,
+    name_of,
+    numbers_along_axis,
+)
+from qdialect.ops.reading import StoredElement
 from qdialect.support.lazy_numpy import np
+from qdialect.support.memory import BoundedCache
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from qdialect.folding.policy import FoldPolicy
 
 
 class ScaleOrigin:
@@ -231,17 +260,14 @@ class Sides(NamedTuple):
         moved = tuple(first.moved(movement, rest) for first, *rest in columns)
         return Sides(self.main, moved, self.in_blocks)
 
-
-def can_join(one: Sides | None, other: Sides | None) -> bool:
-    """Whether one op can replace both, given their side constants."""
-    if one is None or other is None:
-        return one is other
-    return (
-        one.main == other.main
-        and one.in_blocks == other.in_blocks
-        and len(one.constants) == len(other.constants)
-        and all(map(SideConstant.can_join, one.constants, other.constants))
-    )
+    def can_join(self, other: Sides) -> bool:
+        """Whether one op can replace both of those with these side constants."""
+        return (
+            self.main == other.main
+            and self.in_blocks == other.in_blocks
+            and len(self.constants) == len(other.constants)
+            and all(map(SideConstant.can_join, self.constants, other.constants))
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,12 +295,12 @@ class CarriedRanges:
         rows = np.arange(shape[axis], dtype=np.int64)
         return cls(op, said, ElementSlots(tuple(ends), rows.reshape([len(each) for each in ends])))
 
-    def moved(self, movement: Movement) -> CarriedRanges:
-        """`ranges . f`."""
+    def moved(self, movement: Movement, others: Sequence[Sides] = ()) -> CarriedRanges:
+        """`ranges . f`. There are no other operands."""
         return replace(self, slots=movement(self.slots).simplify())
 
-    def check(self, policy: FoldPolicy) -> None:
-        """Raise Refusal if there would be more ranges than `policy` allows."""
+    def check(self, op: Operation, policy: FoldPolicy) -> None:
+        """Raise Refusal if `op`, the cast, would have more ranges than `policy` allows."""
         before, after = len(self._held), len(self._rows()[1])
         allowed = before + (policy.max_parameter_growth or 0)
         if after > allowed:
@@ -321,3 +347,187 @@ class CarriedRanges:
             return axis, slots.in_single_positions(axis).elements.reshape(-1)
         except TooManySlotsError as error:
             raise Refusal(RefusalCode.PARAMETER_GROWTH, str(error)) from None
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """
+    How elements are read at one level: as stored, or after a cast.
+
+    Equal layers are mostly one object, which serves as a cache key.
+    """
+
+    element_type: Attribute
+    """
+    The element type. After movements of `parameters`, only its storage and expressed type are
+    valid.
+    """
+
+    parameters: QuantizationParameters | None
+    """The quantization parameters, if the type is uniform quantized."""
+
+    is_spelled: bool = True
+    """Whether the element type spells the parameters."""
+
+    carried: Sides | CarriedRanges | None = None
+    """
+    What moves together with the elements: side constants of the arithmetic that computes them, or
+    the ranges of an axis that were recorded for them.
+    """
+
+    @classmethod
+    def of(cls, element_type: Attribute, shape: Shape) -> Layer:
+        """
+        The layer of a tensor of static `shape`.
+
+        Raises Refusal if the type does not fit the shape.
+        """
+        if (known := _KNOWN_LAYERS.get((element_type, shape))) is not None:
+            return known
+        parameters = None
+        if isinstance(element_type, UniformQuantizedType):
+            try:
+                parameters = element_type.parameters_on(shape)
+            except VerifyException as error:
+                raise Refusal(
+                    RefusalCode.STALE_TYPE, f"its type does not fit its shape: {error}"
+                ) from None
+        layer = cls(element_type, parameters)
+        return _KNOWN_LAYERS.add((element_type, shape), layer, layer.size)
+
+    @cached_property
+    def size(self) -> int:
+        """The number of slots."""
+        own = 0 if self.parameters is None else self.parameters.size
+        return own + sum([side.slots.size for side in self.side_constants])
+
+    @property
+    def sides(self) -> Sides | None:
+        """The side constants of the arithmetic that computes the elements, if any."""
+        return self.carried if isinstance(self.carried, Sides) else None
+
+    @property
+    def side_constants(self) -> Sequence[SideConstant]:
+        """The side constants of the arithmetic that computes the elements."""
+        return self.carried.constants if isinstance(self.carried, Sides) else ()
+
+    @property
+    def scale_origin(self) -> ScaleOrigin | None:
+        """The origin of the scales of a layer that a type in the module declares."""
+        return None if self.parameters is None else ScaleOrigin(self.slots_in_type)
+
+    @cached_property
+    def slots_in_type(self) -> int:
+        """The number of scales in the element type, which may be more than `size`."""
+        type = self.element_type
+        return type.scales.size if isinstance(type, UniformQuantizedType) else 0
+
+    @property
+    def width(self) -> int:
+        """The bits of an element; 0 if its type does not say."""
+        type = self.element_type
+        number = type.storage_type if isinstance(type, StoredType) else type
+        return number.bitwidth if isinstance(number, FixedBitwidthType) else 0
+
+    @property
+    def quantized(self) -> UniformQuantizedType:
+        """The element type of a layer that has parameters."""
+        return cast(UniformQuantizedType, self.element_type)
+
+    @property
+    def storage_range(self) -> StorageRange:
+        """The range of the stored integers. Raises PaddingError if elements are not integers."""
+        type = self.element_type
+        if isinstance(type, StoredType):
+            return StorageRange(type.storage_format, type.storage_type_min, type.storage_type_max)
+        if not isinstance(type, IntegerType):
+            raise PaddingError(f"the operand is stored as '{type}'")
+        is_signed = not has_signedness(cast(IntegerType, type), Signedness.UNSIGNED)
+        storage = StorageFormat(type.bitwidth, is_signed)
+        return StorageRange(storage, *integer_range(type.bitwidth, is_signed))
+
+    def can_join(self, other: Layer) -> bool:
+        """Whether one tensor can contain elements of both layers."""
+        if self.carried is not None or other.carried is not None:
+            sides, others = self.sides, other.sides
+            if sides is None or others is None or not sides.can_join(others):
+                return False
+        if self.parameters is None or other.parameters is None:
+            return self.element_type == other.element_type
+        return self.quantized.has_same_values_as(other.quantized)
+
+
+_KNOWN_LAYERS = BoundedCache[tuple[Attribute, Shape], Layer]()
+
+
+class Element(NamedTuple):
+    """One element, such as a padding value."""
+
+    stored: np.generic
+    layer: Layer
+    casts: tuple[Operation, ...]
+
+    @classmethod
+    def of_stored(cls, element: StoredElement) -> Element:
+        """The element of a scalar constant. Raises Refusal if its type is invalid for it."""
+        return cls(element.stored, Layer.of(element.type, ()), element.casts)
+
+    @property
+    def is_stored_directly(self) -> bool:
+        """Whether all its casts preserve the stored bits."""
+        return all(map(keeps_bits, self.casts))
+
+    def real(self) -> float:
+        """The float or integer that it is stored as. Raises Refusal."""
+        type = self.layer.element_type
+        if self.casts or not isinstance(type, AnyFloat):
+            raise Refusal(RefusalCode.PADDING, "the padding is not a known number")
+        return float(type.unpack(self.stored.tobytes(), 1)[0])
+
+
+def keeps_bits(cast_op: Operation) -> bool:
+    """Whether a cast only reinterprets integers as quantized elements, or the reverse."""
+    ends = cast_op.operands[0].type, cast_op.results[0].type
+    types = [element_type_or_self(end) for end in ends]
+    below, above = (isinstance(type, StoredType) for type in types)
+    are_integers = all(isinstance(type, StoredType | IntegerType) for type in types)
+    return below is not above and are_integers and CastReads.BITS in cast_reads(cast_op)
+
+
+def verified_layer(op: Operation, shape: Shape) -> Layer | None:
+    """The layer declared by a result type that a verifier has checked; None otherwise."""
+    if not isinstance(op, ShapeOp):
+        return None
+    (result,) = op.results
+    return Layer.of(tensor_element_type(result.type), shape)
+
+
+_KNOWN_DECLARED = BoundedCache[tuple[Layer, Attribute, Shape], Layer]()
+
+
+def declared_layer(layer: Layer, declared: Attribute, shape: Shape) -> Layer:
+    """
+    `layer`, spelled by the type `declared`.
+
+    Raises Refusal if that type has another meaning.
+    """
+    if layer.parameters is None and layer.element_type == declared:
+        return layer
+    key = layer, declared, shape
+    if (known := _KNOWN_DECLARED.get(key)) is not None:
+        return known
+    read = Layer.of(declared, shape)
+    if layer.carried is not None and layer.element_type == declared:
+        return layer
+    if not layer.can_join(read):
+        raise Refusal(
+            RefusalCode.STALE_TYPE,
+            f"its elements are of type '{layer.element_type}', not '{declared}'",
+        )
+    if layer.parameters is not None and read.parameters is not None:
+        try:
+            verify_same_slots(layer.parameters, read.parameters)
+        except VerifyException as error:
+            raise Refusal(RefusalCode.STALE_TYPE, str(error)) from None
+    spelled = Layer(declared, layer.parameters)
+    return _KNOWN_DECLARED.add(key, spelled, layer.size + read.size)

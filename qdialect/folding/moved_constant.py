@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import Final, NamedTuple, TypeAlias, cast
 
-from xdsl.dialects.builtin import AnyFloat, FixedBitwidthType, IntegerType, Signedness
+from xdsl.dialects.builtin import AnyFloat, IntegerType
 from xdsl.ir import Attribute, Operation
-from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.movement import Movement, MovementError, Reshape, Shape
 from qdialect.algebra.padding import (
@@ -30,120 +28,29 @@ from qdialect.algebra.padding import (
     check_padding,
     padding_of_codes,
 )
-from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
+from qdialect.algebra.parameters import QuantizationParameters
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.algebra.views import MAX_RANK, Elements, Splat, Values, as_view
-from qdialect.dialects.quant.storage import StoredType
-from qdialect.dialects.quant.types import UniformQuantizedType
-from qdialect.folding.layers import CarriedRanges, ScaleOrigin, Sides, can_join, joined_origin
+from qdialect.folding.layers import (
+    CarriedRanges,
+    Element,
+    Layer,
+    ScaleOrigin,
+    joined_origin,
+    keeps_bits,
+)
 from qdialect.folding.provenance import Provenance
-from qdialect.ir.elements import element_dtype, has_signedness, integer_range
-from qdialect.ir.value_types import element_type_or_self, tensor_element_type, tensor_parts
+from qdialect.ir.elements import element_dtype, integer_range
+from qdialect.ir.value_types import tensor_element_type, tensor_parts
 from qdialect.ops.fields import CastReads
 from qdialect.ops.interface import Refusal, RefusalCode, cast_reads, name_of
-from qdialect.ops.reading import Constants, StoredElement
-from qdialect.support.lazy_numpy import np
+from qdialect.ops.reading import Constants
 from qdialect.support.memory import BoundedCache
 
 SLOT_BYTES: Final = 16
 """The bytes of a scale and a zero point in a type."""
 
 _MAX_ELEMENTS: Final = 1 << 62
-
-
-@dataclass(frozen=True, eq=False)
-class Layer:
-    """
-    How elements are read at one level: as stored, or after a cast.
-
-    Equal layers are mostly one object, which serves as a cache key.
-    """
-
-    element_type: Attribute
-    """
-    The element type. After movements of `parameters`, only its storage and expressed type are
-    valid.
-    """
-
-    parameters: QuantizationParameters | None
-    """The quantization parameters, if the type is uniform quantized."""
-
-    is_spelled: bool = True
-    """Whether the element type spells the parameters."""
-
-    sides: Sides | None = None
-    """The side constants of the arithmetic that computes the elements, if any."""
-
-    ranges: CarriedRanges | None = None
-    """The ranges of an axis that were recorded for these elements, or their scales."""
-
-    @classmethod
-    def of(cls, element_type: Attribute, shape: Shape) -> Layer:
-        """
-        The layer of a tensor of static `shape`.
-
-        Raises Refusal if the type does not fit the shape.
-        """
-        if (known := _KNOWN_LAYERS.get((element_type, shape))) is not None:
-            return known
-        parameters = None
-        if isinstance(element_type, UniformQuantizedType):
-            try:
-                parameters = element_type.parameters_on(shape)
-            except VerifyException as error:
-                raise Refusal(
-                    RefusalCode.STALE_TYPE, f"its type does not fit its shape: {error}"
-                ) from None
-        layer = cls(element_type, parameters)
-        return _KNOWN_LAYERS.add((element_type, shape), layer, layer.size)
-
-    @cached_property
-    def size(self) -> int:
-        """The number of slots."""
-        sides = () if self.sides is None else self.sides.constants
-        own = 0 if self.parameters is None else self.parameters.size
-        return own + sum([side.slots.size for side in sides])
-
-    @cached_property
-    def slots_in_type(self) -> int:
-        """The number of scales in the element type, which may be more than `size`."""
-        type = self.element_type
-        return type.scales.size if isinstance(type, UniformQuantizedType) else 0
-
-    @property
-    def width(self) -> int:
-        """The bits of an element; 0 if its type does not say."""
-        type = self.element_type
-        number = type.storage_type if isinstance(type, StoredType) else type
-        return number.bitwidth if isinstance(number, FixedBitwidthType) else 0
-
-    @property
-    def quantized(self) -> UniformQuantizedType:
-        """The element type of a layer that has parameters."""
-        return cast(UniformQuantizedType, self.element_type)
-
-    @property
-    def storage_range(self) -> StorageRange:
-        """The range of the stored integers. Raises PaddingError if elements are not integers."""
-        type = self.element_type
-        if isinstance(type, StoredType):
-            return StorageRange(type.storage_format, type.storage_type_min, type.storage_type_max)
-        if not isinstance(type, IntegerType):
-            raise PaddingError(f"the operand is stored as '{type}'")
-        is_signed = not has_signedness(cast(IntegerType, type), Signedness.UNSIGNED)
-        storage = StorageFormat(type.bitwidth, is_signed)
-        return StorageRange(storage, *integer_range(type.bitwidth, is_signed))
-
-    def can_join(self, other: Layer) -> bool:
-        """Whether one tensor can contain elements of both layers."""
-        if not can_join(self.sides, other.sides) or self.ranges or other.ranges:
-            return False
-        if self.parameters is None or other.parameters is None:
-            return self.element_type == other.element_type
-        return self.quantized.has_same_values_as(other.quantized)
-
-
-_KNOWN_LAYERS = BoundedCache[tuple[Attribute, Shape], Layer]()
 
 
 class MovedConstant(NamedTuple):
@@ -157,9 +64,6 @@ class MovedConstant(NamedTuple):
 
     itemsize: int
     """The size of an element in bytes."""
-
-    nbytes: int
-    """The size in bytes of the written elements; 0 for a splat."""
 
     shape: Shape
 
@@ -180,11 +84,13 @@ class MovedConstant(NamedTuple):
     distinct: int
     """The number of elements, not counting repetitions by movements."""
 
-    behind_sides: int = 0
-    """The number of shape ops after arithmetic with side constants."""
-
     reshape: Operation | None = None
-    """The last of these shape ops that is a reshape and can be repeated."""
+    """The last reshape after arithmetic with side constants, which can be repeated."""
+
+    @property
+    def nbytes(self) -> int:
+        """The size in bytes of the written elements; 0 for a splat."""
+        return 0 if self.splat is not None else math.prod(self.shape) * self.itemsize
 
     @property
     def spelled_bytes(self) -> int:
@@ -197,6 +103,11 @@ class MovedConstant(NamedTuple):
         if self.splat is not None:
             return 0
         return max(math.prod(self.shape) - self.distinct, 0) * self.itemsize
+
+    @property
+    def carries(self) -> bool:
+        """Whether side constants of arithmetic, or ranges, move together with the elements."""
+        return any([layer.carried is not None for layer in self.layers])
 
     @property
     def is_quantized(self) -> bool:
@@ -222,10 +133,9 @@ class MovedConstant(NamedTuple):
             step,
             splat,
             dtype.itemsize,
-            nbytes,
             elements.shape,
             (layer,),
-            (scale_origin(layer),),
+            (layer.scale_origin,),
             (),
             Provenance.of(op),
             nbytes + SLOT_BYTES * layer.slots_in_type,
@@ -240,7 +150,7 @@ class MovedConstant(NamedTuple):
             raise Refusal(RefusalCode.UNKNOWN_OP, "its operand is not a ranked tensor")
         layer = Layer.of(parts.element_type, self.shape)
         if (ranges := CarriedRanges.of(cast_op, self.shape)) is not None:
-            layer = replace(layer, ranges=ranges)
+            layer = replace(layer, carried=ranges)
         return self.behind(cast_op, layer)
 
     def behind(self, cast_op: Operation, layer: Layer) -> MovedConstant:
@@ -249,15 +159,13 @@ class MovedConstant(NamedTuple):
             self.step,
             self.splat,
             self.itemsize,
-            self.nbytes,
             self.shape,
             (*self.layers, layer),
-            (*self.scale_origins, scale_origin(layer)),
+            (*self.scale_origins, layer.scale_origin),
             (*self.casts, cast_op),
             self.provenance,
             self.input_bytes + SLOT_BYTES * layer.slots_in_type,
             self.distinct,
-            self.behind_sides,
             self.reshape,
         )
 
@@ -266,13 +174,12 @@ def in_blocks(moved: MovedConstant) -> MovedConstant | None:
     """
     `moved` with each blocked axis of its side constants split into blocks and positions.
 
-    The arithmetic is done in that shape, and one reshape after it replaces several shape ops.
-    None if there are not several, or no such axes.
+    The arithmetic is done in that shape, and one reshape after it replaces all shape ops. None if
+    there is no such reshape, or no such axes.
     """
-    if moved.behind_sides < 2 or moved.reshape is None:
+    if moved.reshape is None:
         return None
-    sides = [layer.sides for layer in moved.layers if layer.sides is not None]
-    slots = [constant.slots for each in sides for constant in each.constants]
+    slots = [side.slots for layer in moved.layers for side in layer.side_constants]
     shape: list[int] = []
     for axis, length in enumerate(moved.shape):
         blocks = {each.block_sizes[axis] for each in slots} - {1, length}
@@ -283,10 +190,10 @@ def in_blocks(moved: MovedConstant) -> MovedConstant | None:
         return None
     movement = Reshape(tuple(shape))
     layers = [
-        layer if layer.sides is None else replace(layer, sides=layer.sides.moved(movement, ()))
+        layer if layer.sides is None else replace(layer, carried=layer.sides.moved(movement, ()))
         for layer in moved.layers
     ]
-    return moved._replace(shape=tuple(shape), layers=tuple(layers), behind_sides=0)
+    return moved._replace(shape=tuple(shape), layers=tuple(layers))
 
 
 def form_for(moved: MovedConstant, types: Sequence[Attribute]) -> MovedConstant:
@@ -294,36 +201,6 @@ def form_for(moved: MovedConstant, types: Sequence[Attribute]) -> MovedConstant:
     if len(types) == len(moved.layers):
         return moved
     return in_blocks(moved) or moved
-
-
-def scale_origin(layer: Layer) -> ScaleOrigin | None:
-    """The origin of the scales of a layer that a type in the module declares."""
-    return None if layer.parameters is None else ScaleOrigin(layer.slots_in_type)
-
-
-class Element(NamedTuple):
-    """One element, such as a padding value."""
-
-    stored: np.generic
-    layer: Layer
-    casts: tuple[Operation, ...]
-
-    @classmethod
-    def of_stored(cls, element: StoredElement) -> Element:
-        """The element of a scalar constant. Raises Refusal if its type is invalid for it."""
-        return cls(element.stored, Layer.of(element.type, ()), element.casts)
-
-    @property
-    def is_stored_directly(self) -> bool:
-        """Whether all its casts preserve the stored bits."""
-        return all(map(_keeps_bits, self.casts))
-
-    def real(self) -> float:
-        """The float or integer that it is stored as. Raises Refusal."""
-        type = self.layer.element_type
-        if self.casts or not isinstance(type, AnyFloat):
-            raise Refusal(RefusalCode.PADDING, "the padding is not a known number")
-        return float(type.unpack(self.stored.tobytes(), 1)[0])
 
 
 ParametersFor: TypeAlias = Callable[[MovedConstant, float], QuantizationParameters]
@@ -379,7 +256,6 @@ def move(
         first.step,
         splat,
         first.itemsize,
-        0 if splat is not None else size * first.itemsize,
         shape,
         layers,
         origins,
@@ -460,11 +336,12 @@ def check_joinable(first: MovedConstant, other: MovedConstant) -> None:
 
 
 def _move_layers(movement: Movement, layers: tuple[Layer, ...]) -> Layer:
-    first = layers[0]
-    if first.ranges is not None:
-        return replace(first, ranges=first.ranges.moved(movement))
+    first, *others = layers
+    if first.carried is not None:
+        carried = [layer.sides for layer in others if layer.sides is not None]
+        return replace(first, carried=first.carried.moved(movement, carried))
     if first.parameters is None:
-        return first if first.sides is None else _move_sides(movement, layers)
+        return first
     key = movement, layers
     if (known := _KNOWN_MOVED_LAYERS.get(key)) is not None:
         return known
@@ -473,11 +350,6 @@ def _move_layers(movement: Movement, layers: tuple[Layer, ...]) -> Layer:
     layer = Layer(first.element_type, moved, is_spelled=False)
     weight = movement.size + sum(1 + each.size for each in (*parameters, moved))
     return _KNOWN_MOVED_LAYERS.add(key, layer, weight)
-
-
-def _move_sides(movement: Movement, layers: Sequence[Layer]) -> Layer:
-    first, *others = (cast(Sides, layer.sides) for layer in layers)
-    return replace(layers[0], sides=first.moved(movement, others))
 
 
 _KNOWN_MOVED_LAYERS = BoundedCache[tuple[Movement, tuple[Layer, ...]], Layer]()
@@ -511,7 +383,7 @@ def _with_padding(
             raise Refusal(RefusalCode.PADDING, "the padding is not stored as the operand is")
         return replace(cast(PadWith, movement), padded_with=Stored(element.stored)), None
     at = quantized[-1]
-    if not all(map(_keeps_bits, casts[:at])):
+    if not all(map(keeps_bits, casts[:at])):
         raise Refusal(RefusalCode.PADDING, "the operand is quantized at run time")
     parameters = cast(QuantizationParameters, layers[at].parameters)
     if element is None and casts[at:]:
@@ -564,7 +436,7 @@ def _padding_for(element: Element, layers: Sequence[Layer], casts: Sequence[Oper
             f"elements of type '{top.element_type}' are padded with an element of type "
             f"'{element.layer.element_type}'",
         )
-    if all(map(_keeps_bits, casts)):
+    if all(map(keeps_bits, casts)):
         if not element.is_stored_directly:
             raise Refusal(RefusalCode.PADDING, "the padding is not a stored integer")
         return Stored(element.stored)
@@ -574,15 +446,6 @@ def _padding_for(element: Element, layers: Sequence[Layer], casts: Sequence[Oper
     if top.element_type != bottom.quantized.expressed_type:
         raise Refusal(RefusalCode.PADDING, f"'{name}' casts the operand to '{top.element_type}'")
     return Real(element.real())
-
-
-def _keeps_bits(cast_op: Operation) -> bool:
-    """Whether a cast only reinterprets integers as quantized elements, or the reverse."""
-    ends = cast_op.operands[0].type, cast_op.results[0].type
-    types = [element_type_or_self(end) for end in ends]
-    below, above = (isinstance(type, StoredType) for type in types)
-    are_integers = all(isinstance(type, StoredType | IntegerType) for type in types)
-    return below is not above and are_integers and CastReads.BITS in cast_reads(cast_op)
 
 
 class ElementStep(NamedTuple):

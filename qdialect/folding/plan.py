@@ -26,7 +26,7 @@ from qdialect.folding.fold_plan import (
     PlannedSource,
     PlannedStep,
 )
-from qdialect.folding.graph import FoldGraph
+from qdialect.folding.graph import FoldGraph, GraphReader
 from qdialect.folding.moved_constant import (
     SLOT_BYTES,
     ElementMove,
@@ -37,7 +37,6 @@ from qdialect.folding.moved_constant import (
     in_blocks,
 )
 from qdialect.folding.policy import FoldPolicy, coarser, spell
-from qdialect.folding.raising import gone_if_raised
 from qdialect.folding.writing import check_writable
 from qdialect.ir.value_types import has_encoding, tensor_element_type, tensor_like
 from qdialect.ops.interface import (
@@ -74,9 +73,8 @@ def plan(
     `may_fold` selects the source constants, and casts of constants.
     """
     with paused_collection(), models_of(context), memory_budget() as budget:
-        graph = FoldGraph(module, context, budget, may_fold)
-        with graph.parts_taken_back():
-            return describe(graph, decide(graph, policy, budget))
+        graph = GraphReader(module, context, budget, may_fold).graph
+        return describe(graph, decide(graph, policy, budget))
 
 
 class Fate(Enum):
@@ -112,8 +110,8 @@ class Decision:
     needed: set[SSAValue] = field(default_factory=set[SSAValue])
     """Values that replace used values, or are operands of joined ops."""
 
-    gone_if_raised: Collection[Operation] = ()
-    """Left ops, and repeated reshapes, that `--raise-dequantization` first would remove."""
+    parts: dict[SSAValue, Operation] = field(default_factory=dict[SSAValue, Operation])
+    """For each constant of a part that is written, the part, which is then its only user."""
 
     def is_left(self, op: Operation) -> bool:
         """Whether an op is left unchanged."""
@@ -123,6 +121,8 @@ class Decision:
         """Whether a remaining op uses a value, or will use it in place of another."""
         if self.needed and value in self.needed:
             return True
+        if self.parts and value in self.parts:
+            return False
         fates = self.fates
         return any([fates.get(use.operation, Fate.LEFT) is Fate.LEFT for use in value.uses])
 
@@ -133,7 +133,7 @@ class Decision:
 
     def repeated_reshapes(self, graph: FoldGraph) -> Sequence[Operation]:
         """For each constant in blocks, the reshape that is repeated behind its arithmetic."""
-        written = [(graph.moved[op], self.types[op]) for op in self.written if graph.has_sides]
+        written = [(graph.moved[op], self.types[op]) for op in self.written]
         return [
             cast(Operation, moved.reshape)
             for moved, types in written
@@ -172,25 +172,10 @@ class _GrowthBudget:
 def decide(graph: FoldGraph, policy: FoldPolicy, budget: MemoryBudget) -> Decision:
     """Decide the fates of the ops of a graph, within the limits of `policy`."""
     decision = _Decider(graph, policy, budget).decide()
-    graph.take_parts_back(decision.is_left)
+    graph.keep_parts(set(decision.written))
     _join_left(graph, decision)
     find_ends(graph, decision)
-    decision.gone_if_raised = _gone_if_raised(graph, decision, policy)
     return decision
-
-
-def _gone_if_raised(
-    graph: FoldGraph, decision: Decision, policy: FoldPolicy
-) -> Collection[Operation]:
-    told = RefusalCode.GRANULARITY, RefusalCode.GROWTH, RefusalCode.PARAMETER_GROWTH
-    codes = {
-        op: refusal.code
-        for op, refusal in decision.refusals.items()
-        # Parts of neighbouring constants have been taken back.
-        if refusal.code in told and op in graph.moved
-    }
-    codes |= dict.fromkeys(decision.repeated_reshapes(graph), RefusalCode.PARAMETER_GROWTH)
-    return gone_if_raised(graph, codes, policy) if codes else ()
 
 
 class _Decider:
@@ -207,6 +192,8 @@ class _Decider:
         self._staying: set[int] = set()
         """The steps whose elements the module has anyway: not every copy of them is worth it."""
         self._wholes = _wholes(graph.steps)
+        self._reserved = set[Operation]()
+        """The views whose memory has been reserved."""
 
     def decide(self) -> Decision:
         """
@@ -257,24 +244,32 @@ class _Decider:
                 if result.first_use is not None and not decision.is_needed(result):
                     # A later op undoes it.
                     fate = Fate.GONE
-            elif not decision.is_needed(result):
+            elif not self._is_needed(op, decision):
                 if result.first_use is not None or graph.models[op] is not None:
                     fate = Fate.GONE
             elif graph.models[op] is not None:
                 try:
                     self._check_copy(op, decision)
                     types = self._allowed_types(op)
-                    if graph.parts and op in graph.parts:
+                    part = graph.parts.get(op)
+                    if part is not None:
                         self._check_part(op, types)
                     if budget is not None and op not in affordable:
                         budget.spend(self._cost(op, types))
                     self._reserve(op)
                     decision.types[op] = types
+                    if part is not None:
+                        decision.parts |= dict.fromkeys(part.operands, op)
                     fate = Fate.WRITTEN
                 except Refusal as error:
                     decision.refusals[op] = error
             decision.fates[op] = fate
         return decision
+
+    def _is_needed(self, op: Operation, decision: Decision) -> bool:
+        """Whether a remaining op uses the result of an op, or would use it."""
+        part = self._graph.parts.get(op)
+        return decision.is_needed(op.results[0]) if part is None else decision.is_left(part.whole)
 
     def _allowed_types(self, op: Operation) -> Sequence[Attribute]:
         """
@@ -291,7 +286,7 @@ class _Decider:
 
     def _spelled_types(self, op: Operation) -> Sequence[Attribute]:
         whole, (result,) = self._graph.moved[op], op.results
-        moved = self._computable(whole) if self._graph.has_sides else whole
+        moved = self._computable(whole) if whole.carries else whole
         shape, first = moved.shape, whole.provenance.first_source
         assert first is not None
         makers = (first, *moved.casts)
@@ -342,18 +337,20 @@ class _Decider:
 
         Raises Refusal if those of both exceed the limits.
         """
-        makers = moved.casts
         try:
-            for layer, maker in zip(moved.layers[1:], makers, strict=True):
-                if layer.sides is not None:
-                    layer.sides.check(maker, self._policy)
-                if layer.ranges is not None:
-                    layer.ranges.check(self._policy)
+            self._check_carried(moved)
         except Refusal:
-            if (blocks := in_blocks(moved)) is None:
+            blocks = in_blocks(moved) if self._graph.has_several_behind(moved) else None
+            if blocks is None:
                 raise
-            return self._computable(blocks)
+            self._check_carried(blocks)
+            return blocks
         return moved
+
+    def _check_carried(self, moved: MovedConstant) -> None:
+        for layer, maker in zip(moved.layers[1:], moved.casts, strict=True):
+            if layer.carried is not None:
+                layer.carried.check(maker, self._policy)
 
     def _check_copy(self, op: Operation, decision: Decision) -> None:
         """Raise Refusal if a copy of a constant that stays would save nothing at run time."""
@@ -437,13 +434,13 @@ class _Decider:
 
     def _reserve(self, op: Operation) -> None:
         """Reserve the memory that the result of a view takes. Raises Refusal."""
-        if not self._graph.unreserved or (nbytes := self._graph.unreserved.get(op)) is None:
+        if op in self._reserved:
             return
         try:
-            self._budget.reserve(nbytes)
+            self._budget.reserve(self._graph.bytes_if_written(op))
         except MemoryLimitError as error:
             raise Refusal(RefusalCode.MEMORY, str(error)) from None
-        del self._graph.unreserved[op]
+        self._reserved.add(op)
 
     def _freed(self, decision: Decision) -> int:
         """The bytes of the sources that will be erased."""
@@ -475,8 +472,6 @@ class _Decider:
     def _check_part(self, op: Operation, types: Sequence[Attribute]) -> None:
         """Raise Refusal if the constant of a part adds anything: no op goes for it."""
         moved, sources = self._graph.moved[op], self._graph.sources
-        if not self._graph.uses_alone(op):
-            raise Refusal(RefusalCode.GROWTH, "its sources have other uses")
         before = sum([sources[source].spelled_bytes for source in moved.provenance.sources])
         if (added := moved.spelled_bytes + self._new_scales(op, types) - before) > 0:
             raise Refusal(RefusalCode.GROWTH, f"it would add {added} bytes")
@@ -535,16 +530,11 @@ def find_ends(graph: FoldGraph, decision: Decision) -> None:
         elif fate is Fate.GONE and (op in graph.moved or op.results[0] in equal or is_list(op)):
             (result,) = op.results
             for use in result.uses:
-                user = use.operation
-                end = ends.get(user)
-                if graph.paddings and graph.paddings.get(user) is result:
-                    continue
-                if graph.has_sides and (
-                    user in decision.beside or result in graph.side_operands(user)
-                ):
+                user = decision.parts.get(result, use.operation)
+                if user in decision.beside or result in graph.side_operands(user):
                     decision.beside.add(op)
                     continue
-                if end is None or not graph.moves(user, op):
+                if (end := ends.get(user)) is None or not graph.moves(user, result):
                     continue
                 # An identity op may be equal to a value further up.
                 if equal and user.results[0] in equal and not _leads_to(graph, user, op):

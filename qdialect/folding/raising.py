@@ -36,7 +36,7 @@ from qdialect.dialects.quant.constants import ConstantOp
 from qdialect.dialects.quant.storage import Storage, StoredType
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.folding.arithmetic import parameters_of, without_conversions
-from qdialect.folding.graph import FoldGraph
+from qdialect.folding.graph import FoldGraph, GraphReader
 from qdialect.folding.layers import ScaleOrigin
 from qdialect.folding.moved_constant import Layer, MovedConstant
 from qdialect.folding.policy import FoldPolicy, spell
@@ -158,14 +158,16 @@ def is_unmoved(graph: FoldGraph, constant: MovedConstant) -> bool:
 
 
 def gone_if_raised(
-    graph: FoldGraph, codes: Mapping[Operation, RefusalCode], policy: FoldPolicy
+    reader: GraphReader, codes: Mapping[Operation, RefusalCode], policy: FoldPolicy
 ) -> Collection[Operation]:
     """
     Those of some refused shape ops, users first, that fold if `--raise-dequantization` runs first.
     """
-    graph.read_unused_arithmetic()
-    reader = _RaisableOps(graph, policy)
-    return {op for op, code in codes.items() if reader.is_gone(op, code)}
+    if not codes:
+        return ()
+    reader.read_unused_arithmetic()
+    raisable = _RaisableOps(reader, policy)
+    return {op for op, code in codes.items() if raisable.is_gone(op, code)}
 
 
 def _is_cast_of_quant(op: Operation) -> bool:
@@ -173,8 +175,9 @@ def _is_cast_of_quant(op: Operation) -> bool:
 
 
 class _RaisableOps:
-    def __init__(self, graph: FoldGraph, policy: FoldPolicy) -> None:
-        self._graph = graph
+    def __init__(self, reader: GraphReader, policy: FoldPolicy) -> None:
+        self._graph = reader.graph
+        self._may_fold = reader.may_fold
         self._policy = policy
         self._raisable = dict[Operation, bool]()
         self._sides = set[Operation]()
@@ -210,7 +213,7 @@ class _RaisableOps:
         if raised is None or not any(map(self._is_raisable, raised.constant.casts)):
             return False
         layer = Layer.of(raised.type, raised.constant.shape)
-        return self._graph.may_fold(raised.constant._replace(layers=(layer,)))
+        return self._may_fold(raised.constant._replace(layers=(layer,)))
 
     def _is_side(self, op: Operation) -> bool:
         """Whether only products that can be raised use the result of an op, directly or not."""
@@ -330,9 +333,9 @@ class _Raiser:
 
     def raise_arithmetic(self) -> None:
         """Raise arithmetic on constants."""
-        graph = FoldGraph(
+        graph = GraphReader(
             self.module, self.context, self.budget, reads_all_arithmetic=True, has_parts=False
-        )
+        ).graph
         raised, replaced = dict[Operation, list[Operation]](), Replacements()
         for op in graph.order:
             if not is_arithmetic(op) or op.results[0].first_use is None or not self._is_asked(op):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from xdsl.dialects.builtin import (
     DenseResourceAttr,
@@ -17,6 +17,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.movement import Reshape
 from qdialect.algebra.views import Elements, Splat, Values
+from qdialect.folding.layers import CarriedRanges, SideConstant
 from qdialect.folding.moved_constant import MovedConstant, form_for
 from qdialect.ir.elements import dense_elements, dense_of_bytes, element_bytes, may_repeat
 from qdialect.ir.resources import ResourceBlobs
@@ -37,9 +38,6 @@ from qdialect.ops.interface import (
 from qdialect.ops.reading import Constants
 from qdialect.support.lazy_numpy import np
 from qdialect.support.memory import BoundedCache
-
-if TYPE_CHECKING:
-    from qdialect.folding.layers import SideConstant
 
 _OWN_CONSTANT = "quant.constant"
 
@@ -137,8 +135,8 @@ def _behind(
         (value,) = chain[-1].results
         if layer.sides is None:
             new = [recreated(old, [value], type)]
-            if layer.ranges is not None:
-                layer.ranges.write(new[0])
+            if isinstance(layer.carried, CarriedRanges):
+                layer.carried.write(new[0])
         else:
             operands = {layer.sides.main: SmallOperand(value, tuple(range(len(like.shape))))}
             model = arithmetic_model_of(old)
@@ -248,7 +246,7 @@ _KNOWN_WRITABLE = BoundedCache[tuple[object, ...], Sequence[Attribute]]()
 
 def check_writable(like: MovedConstant, types: Sequence[Attribute], constants: Constants) -> None:
     """Raise Refusal unless a constant of `types[0]` and the casts of `like` verify."""
-    if any([layer.sides or layer.ranges for layer in like.layers]):
+    if like.carries:
         if (error := _error_of(form_for(like, types), types, constants)) is not None:
             raise Refusal(RefusalCode.ILLEGAL_TYPE, error)
         return

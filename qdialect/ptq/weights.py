@@ -38,7 +38,7 @@ from qdialect.dialects.quant import (
 )
 from qdialect.dialects.quant.slots import Slots
 from qdialect.dialects.quant.storage import element_type_of
-from qdialect.folding.graph import FoldGraph
+from qdialect.folding.graph import GraphReader
 from qdialect.folding.inlining import inline_calls
 from qdialect.folding.moved_constant import MovedConstant
 from qdialect.folding.report import Outcome, PassRecord
@@ -181,7 +181,7 @@ class _WeightQuantizer:
         self.report = QuantizationReport(verb="quantized")
         self._uses = set[tuple[Operation, int]]()
         """The operands that are weights: the layer, and the operand number."""
-        self._graph = FoldGraph(module, context, budget)
+        self._graph = GraphReader(module, context, budget).graph
 
     def run(self) -> QuantizationReport:
         """Quantize the weights of the module, and return the report."""

@@ -24,7 +24,7 @@ from xdsl.traits import IsolatedFromAbove, SymbolTable
 from qdialect.algebra.movement import DYNAMIC, Reshape, Shape
 from qdialect.dialects.linalg.generic import gathering_op
 from qdialect.dialects.quant import DequantizeCastOp, QuantizeCastOp, UniformQuantizedType
-from qdialect.folding.graph import FoldGraph
+from qdialect.folding.graph import GraphReader
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.ops.along_axis import is_statistics, statistics_of
 from qdialect.ops.fields import Contraction, Lookup, QuantizationRule, RuleKind, Side
@@ -78,7 +78,7 @@ def flow_graph(
 
     If `has_reshaped_layers`, a layer may include a reshape of its sums, before its bias.
     """
-    folding = FoldGraph(module, context, budget, has_parts=False)
+    folding = GraphReader(module, context, budget, has_parts=False).graph
     graph = FlowGraph(module, folding, has_reshaped_layers)
     graph.keys = keys_of(module).of_values
     every = [op for op in _ops_of(module) if not stays_float(op)]

@@ -8,7 +8,7 @@ import weakref
 import pytest
 
 from qdialect.folding.apply import FoldRun
-from qdialect.folding.graph import FoldGraph
+from qdialect.folding.graph import GraphReader
 from qdialect.folding.plan import decide
 from qdialect.folding.policy import FoldPolicy
 from qdialect.opt.registry import ToolContext
@@ -37,7 +37,7 @@ def test_a_graph_is_freed_with_its_run():
     gc.disable()
     try:
         with memory_budget() as budget:
-            graph = FoldGraph(module, context, budget)
+            graph = GraphReader(module, context, budget).graph
             is_alive = weakref.ref(graph)
             run = FoldRun(graph, decide(graph, FoldPolicy(), budget))
             assert run.plan.constants
@@ -57,7 +57,7 @@ def test_names_are_those_of_the_module_as_it_was_read(changed: bool):
     context = ToolContext()
     module = LocatingParser(context, MODULE).parse_module()
     with memory_budget() as budget:
-        graph = FoldGraph(module, context, budget)
+        graph = GraphReader(module, context, budget).graph
         run = FoldRun(graph, decide(graph, FoldPolicy(), budget))
         plan = run.plan
         if changed:

@@ -20,7 +20,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from qdialect.check.module_comparison import Side
-from qdialect.folding.apply import apply, fold_run
+from qdialect.folding.apply import apply
 from qdialect.folding.fold_plan import PlanError
 from qdialect.folding.plan import plan
 from qdialect.folding.plan_json import plan_of_json, plans_to_json
@@ -479,11 +479,3 @@ def test_a_plan_for_another_module_changes_nothing():
     with pytest.raises(PlanError, match=r"no constant, cast or shape op @f/%r\[0:2\]"):
         apply(made, other.module, other.context)
     assert printed(other.module) == unchanged
-
-
-def test_a_run_that_is_given_up_leaves_the_module():
-    side = read(SHAPES.replace("MORE", "").replace("return %r, %a", "return %r, %x"))
-    unchanged = printed(side.module)
-    with fold_run(side.module, side.context, FoldPolicy()):
-        assert printed(side.module) != unchanged
-    assert printed(side.module) == unchanged
