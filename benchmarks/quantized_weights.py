@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qdialect.ptq.schemes.arrays import quantize_array
-from qdialect.ptq.schemes.blocks import Blocks
 from qdialect.ptq.schemes.presets import I8, torch_per_channel_symmetric
+from qdialect.ptq.schemes.schemes import Blocks
 
 RUNS = 5
 THREADS = 2

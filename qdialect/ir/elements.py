@@ -29,7 +29,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from qdialect.algebra.views import ArrayView
+from qdialect.algebra.views import ArrayView, Splat, as_view
 from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import np
 from qdialect.support.memory import BoundedCache, memory_budget, registered_cache
@@ -354,3 +354,11 @@ def floats_attribute(numbers: NDArray[np.float64]) -> DenseElementsAttr:
     type = f32 if (rounded == numbers).all() else f64
     bits = FLOAT_FORMATS[type.name].encode(numbers)
     return dense_elements(bits.astype(element_dtype(type)), type)
+
+
+def float_elements(values: Values, type: AnyFloat) -> NDArray[Any]:
+    """The bits of a constant as floats, of numpy's type if it has one; no axes for a splat."""
+    bits = np.asarray(values.value) if isinstance(values, Splat) else as_view(values).array()
+    if type.name in ("f16", "f32", "f64"):
+        return bits.view(f"<f{bits.itemsize}")
+    return FLOAT_FORMATS[type.name].decode(bits).astype(np.float32)

@@ -308,8 +308,7 @@ class _Shifting:
 
 
 def _of_format(format: StorageFormat) -> AnyQuantizedType:
-    storage = Storage.of(IntegerType(format.width), signed=format.signed)
-    return AnyQuantizedType.new((*storage, NoneAttr()))
+    return AnyQuantizedType.new((*Storage.of_format(format), NoneAttr()))
 
 
 def _is_control(op: Operation) -> bool:

@@ -7,62 +7,63 @@ is quantized, along the axes of that operand. A fold before or after gives the s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     AnyFloat,
-    DenseResourceAttr,
-    IntegerType,
     ModuleOp,
     TensorType,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.algebra.movement import BroadcastInDim, Shape, Slice
-from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
+from qdialect.algebra.movement import BroadcastInDim
+from qdialect.algebra.parameters import StorageFormat
 from qdialect.algebra.run_map import TooManySlotsError
-from qdialect.algebra.views import Splat, Values, as_view
+from qdialect.algebra.views import Values
 from qdialect.dialects.quant import (
     ConstantOp,
     DequantizeCastOp,
     QuantizedTensor,
-    Storage,
-    UniformQuantizedType,
 )
-from qdialect.dialects.quant.slots import Slots
-from qdialect.dialects.quant.storage import element_type_of
 from qdialect.folding.graph import GraphReader
 from qdialect.folding.inlining import inline_calls
 from qdialect.folding.moved_constant import MovedConstant
 from qdialect.folding.report import Outcome, PassRecord
 from qdialect.folding.writing import constant_like
-from qdialect.ir.elements import element_dtype
+from qdialect.ir.elements import float_elements
 from qdialect.ir.resources import ResourceBlobs
-from qdialect.ir.xdsl_private import NAME_OF_UNREGISTERED
 from qdialect.ops.fields import Contraction, Lookup, RuleKind
 from qdialect.ops.interface import (
     Refusal,
     RefusalCode,
-    elements_attribute_of,
-    find_attribute,
     layer_of,
     models_of,
     name_of,
 )
 from qdialect.ops.unused_ops import erase_unused
 from qdialect.ptq.calibration.keys import keys_of
-from qdialect.ptq.schemes.arrays import array_range, quantize_array
-from qdialect.ptq.schemes.blocks import PER_TENSOR, Blocks
+from qdialect.ptq.codes import (
+    WeightAxes,
+    blocks_of_weight,
+    dequantized_values,
+    held_as_source,
+    kept_attributes,
+    long_axes,
+    quantized_values,
+)
+from qdialect.ptq.schemes.arrays import array_range
 from qdialect.ptq.schemes.noise import Noise
 from qdialect.ptq.schemes.presets import name_of_scheme
-from qdialect.ptq.schemes.schemes import Choice, Scheme
+from qdialect.ptq.schemes.schemes import (
+    PER_TENSOR,
+    Blocks,
+    WeightGranularity,
+    WeightPolicy,
+)
 from qdialect.ptq.value_reports import (
     Basis,
     QuantizationReport,
@@ -70,54 +71,8 @@ from qdialect.ptq.value_reports import (
     Stored,
     ValueReport,
 )
-from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import np
-from qdialect.support.memory import MemoryBudget, memory_budget, paused_collection, registered_cache
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-
-_PIECE: Final = 1 << 20
-"""The number of elements that are dequantized at once."""
-
-
-class WeightGranularity(StrEnum):
-    """Which elements of a weight share a scale and a zero point."""
-
-    TENSOR = "tensor"
-    CHANNEL = "channel"
-    """The elements of one channel of the result, or of one row of a table."""
-    BLOCK = "block"
-    """Adjacent elements of one channel, along the axis that is summed over."""
-
-
-class Otherwise(StrEnum):
-    """The fallback for a weight that cannot have the requested granularity."""
-
-    LEAVE = "leave"
-    """It stays float."""
-    COARSER = "coarser"
-    """It gets the next coarser granularity that fits."""
-
-
-@dataclass(frozen=True)
-class WeightPolicy:
-    """How weights are quantized."""
-
-    scheme: Scheme
-    granularity: WeightGranularity = WeightGranularity.CHANNEL
-    block_size: int = 32
-    """The length of a block along the axis that is summed over."""
-    otherwise: Otherwise = Otherwise.LEAVE
-
-    @property
-    def granularities(self) -> Sequence[WeightGranularity]:
-        """The granularities to try, in this order."""
-        if self.otherwise is Otherwise.LEAVE:
-            return (self.granularity,)
-        coarser = (WeightGranularity.BLOCK, WeightGranularity.CHANNEL, WeightGranularity.TENSOR)
-        return coarser[coarser.index(self.granularity) :]
+from qdialect.support.memory import MemoryBudget, memory_budget, paused_collection
 
 
 class _Weight(NamedTuple):
@@ -132,13 +87,6 @@ class _Weight(NamedTuple):
     """
     axes: list[WeightAxes]
     """For each layer, the roles of the axes."""
-
-
-class WeightAxes(NamedTuple):
-    """The roles of the axes of a weight."""
-
-    channels: tuple[int, ...]
-    contracted: tuple[int, ...]
 
 
 def quantize_weights(
@@ -412,126 +360,6 @@ class _WeightQuantizer:
         )
 
 
-def blocks_of_weight(
-    axes: WeightAxes, shape: Shape, granularity: WeightGranularity, block_size: int
-) -> Blocks:
-    """Which elements of a weight of `shape` share a slot. Raises Refusal."""
-    if granularity is WeightGranularity.TENSOR:
-        return PER_TENSOR
-    channels, contracted = axes
-    sizes = dict.fromkeys(channels, 1)
-    if granularity is WeightGranularity.BLOCK:
-        if not contracted:
-            raise Refusal(RefusalCode.GRANULARITY, "the layer sums over no axis of its weights")
-        axis = contracted[-1]
-        if shape[axis] % block_size:
-            raise Refusal(
-                RefusalCode.GRANULARITY,
-                f"blocks of {block_size} do not divide axis {axis} of its weights, of length "
-                f"{shape[axis]}",
-            )
-        sizes[axis] = block_size
-    return Blocks.of_sizes(sizes)
-
-
-def quantized_values(
-    values: Values, expressed: AnyFloat, scheme: Scheme, blocks: Blocks
-) -> tuple[Values, QuantizedTensor]:
-    """
-    The codes of a constant by its own ranges, and its type.
-
-    Raises ValueError for values without codes, and VerifyException or TooManySlotsError if no type
-    has these parameters.
-    """
-    if isinstance(values, Splat):
-        of_slots = np.broadcast_to(float_elements(values, expressed), blocks.slots(values.shape))
-        each = Blocks.of_sizes({axis: 1 for axis, _ in blocks.sizes})
-        found = quantize_array(of_slots, scheme, each)
-        codes: Values = Splat(found.codes.reshape(-1)[0], values.shape)
-    else:
-        found = quantize_array(float_elements(values, expressed), scheme, blocks)
-        codes = found.codes
-    return codes, TensorType(type_of_choice(found.choice, values.shape, expressed), values.shape)
-
-
-def type_of_choice(choice: Choice, shape: Shape, expressed: AnyFloat) -> UniformQuantizedType:
-    """
-    The element type with the parameters of a choice, for a tensor of `shape`.
-
-    The shape is ignored if there is one slot. Raises VerifyException and TooManySlotsError.
-    """
-    return type_of_slots(
-        storage_of(choice.scheme), expressed, choice.scales, choice.zero_points, shape
-    )
-
-
-def type_of_slots(
-    storage: Storage,
-    expressed: AnyFloat,
-    scales: NDArray[np.floating],
-    zero_points: NDArray[np.int64],
-    shape: Shape,
-) -> UniformQuantizedType:
-    """Like `type_of_choice`, for slots that divide `shape` into equal blocks, or for one slot."""
-    if scales.size == 1:
-        return type_of_slot(storage, expressed, float(scales.item()), int(zero_points.item()))
-    axes = [axis for axis, count in enumerate(scales.shape) if count > 1]
-    if len(axes) == 1 and scales.size == shape[axes[0]]:
-        flat = scales.reshape(-1).astype("f8"), zero_points.reshape(-1)
-        if not ((flat[0][1:] == flat[0][:-1]) & (flat[1][1:] == flat[1][:-1])).any():
-            # No two neighbours are equal, so no type with longer blocks exists.
-            return UniformQuantizedType.of_slots(storage, expressed, Slots.per_axis(axes[0], *flat))
-    like = UniformQuantizedType.per_tensor(storage, expressed, 1.0)
-    formats = FLOAT_FORMATS[expressed.name], like.storage_format
-    parameters = QuantizationParameters.from_blocks(
-        shape, scales.astype("f8"), zero_points, *formats
-    )
-    return like.with_parameters(parameters)
-
-
-def type_of_slot(
-    storage: Storage, expressed: AnyFloat, scale: float, zero_point: int
-) -> UniformQuantizedType:
-    """The per-tensor type of one scale and zero point. Raises VerifyException."""
-    slots = Slots.per_tensor(scale, zero_point)
-    return UniformQuantizedType.of_slots(storage, expressed, slots)
-
-
-def dequantized_values(codes: Values, tensor: QuantizedTensor) -> Values:
-    """The dequantized values of codes, as the bits of their floats."""
-    type, shape = tensor.element_type, tensor.get_shape()
-    parameters = type.parameters_on(shape)
-    expressed = type.expressed_type
-    encode, dtype = FLOAT_FORMATS[expressed.name].encode, element_dtype(expressed)
-    if isinstance(codes, Splat):
-        bits = encode(parameters.read(np.asarray(codes.value))).astype(dtype)
-        if bits.size == 1:
-            return Splat(bits.reshape(-1)[0], shape)
-        return np.broadcast_to(bits, shape)
-    held, bits = as_view(codes).array(), np.empty(shape, dtype)
-    # All elements as float64 would take several times the memory of the result.
-    rows = max(1, _PIECE * shape[0] // max(1, held.size))
-    for start in range(0, shape[0], rows):
-        end = min(start + rows, shape[0])
-        starts, ends = (start, *(0 for _ in shape[1:])), (end, *shape[1:])
-        piece = Slice.between(starts, ends, [1] * len(shape))(parameters)
-        bits[start:end] = encode(piece.read(held[start:end]))
-    return bits
-
-
-def held_as_source(
-    codes: Values, type: QuantizedTensor, source: Operation, resources: ResourceBlobs
-) -> Values | DenseResourceAttr:
-    """The codes as a constant holds them: as a resource where their source is one."""
-    name = cast(str, elements_attribute_of(source))
-    old = find_attribute(source, name)
-    if not isinstance(old, DenseResourceAttr) or isinstance(codes, Splat):
-        return codes
-    held = element_type_of(type.element_type)
-    codes = np.asarray(codes).astype(element_dtype(held), copy=False)
-    return resources.write(codes, held, old.resource_handle.data)
-
-
 def sides_of(layer: Contraction | Lookup) -> Iterator[tuple[int, WeightAxes]]:
     """The operands that may be weights, the likely one first, and the roles of their axes."""
     if isinstance(layer, Lookup):
@@ -542,45 +370,5 @@ def sides_of(layer: Contraction | Lookup) -> Iterator[tuple[int, WeightAxes]]:
         yield side.operand, WeightAxes(side.channel_axes, side.contracted_axes)
 
 
-def long_axes(axes: Sequence[int], shape: Shape) -> tuple[int, ...]:
-    """The axes that are longer than 1, else the last one."""
-    return tuple(axis for axis in axes if shape[axis] > 1) or tuple(axes[-1:])
-
-
-def floats_of(bits: NDArray[Any], type: AnyFloat) -> NDArray[Any]:
-    """Elements of a float type, given as their bits: of numpy's type where it has one."""
-    if type.name in ("f16", "f32", "f64"):
-        return bits.view(f"<f{bits.itemsize}")
-    return FLOAT_FORMATS[type.name].decode(bits).astype(np.float32)
-
-
-def float_elements(values: Values, type: AnyFloat) -> NDArray[Any]:
-    """The elements of a constant as floats, as `floats_of` has them; one of no axes for a splat."""
-    bits = np.asarray(values.value) if isinstance(values, Splat) else as_view(values).array()
-    return floats_of(bits, type)
-
-
-def storage_of(scheme: Scheme) -> Storage:
-    """The storage of the types that spell the choices of a scheme."""
-    return _storage(scheme.storage, scheme.minimum, scheme.maximum)
-
-
-@registered_cache
-@lru_cache(maxsize=64)
-def _storage(format: StorageFormat, minimum: int, maximum: int) -> Storage:
-    return Storage.of(
-        IntegerType(format.width), signed=format.signed, minimum=minimum, maximum=maximum
-    )
-
-
 def _name_of(storage: StorageFormat) -> str:
     return f"{'i' if storage.signed else 'u'}{storage.width}"
-
-
-def kept_attributes(sources: Sequence[Operation]) -> Mapping[str, Attribute]:
-    """The attributes of constants, but their elements; of the first that has one."""
-    kept = dict[str, Attribute]()
-    for source in reversed(sources):
-        own = (elements_attribute_of(source), NAME_OF_UNREGISTERED)
-        kept |= {name: held for name, held in source.attributes.items() if name not in own}
-    return kept

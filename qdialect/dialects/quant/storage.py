@@ -58,6 +58,17 @@ class Storage(NamedTuple):
             IntAttr(greatest if maximum is None else integer("maximum", maximum)),
         )
 
+    @staticmethod
+    @registered_cache
+    @lru_cache(maxsize=64)
+    def of_format(
+        format: StorageFormat, minimum: int | None = None, maximum: int | None = None
+    ) -> Storage:
+        """Like `of`, for signless integers of a width."""
+        return Storage.of(
+            IntegerType(format.width), signed=format.signed, minimum=minimum, maximum=maximum
+        )
+
 
 class QuantizedType(ParametrizedAttribute, TypeAttribute, ABC):
     """Base class of the types of the dialect."""

@@ -8,7 +8,7 @@ https://mlir.llvm.org/docs/Dialects/QuantDialect/.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from typing_extensions import override
 from xdsl.dialects.builtin import (
@@ -64,6 +64,9 @@ from qdialect.support.arguments import (
 from qdialect.support.float_format import FLOAT_FORMATS, FloatFormat
 from qdialect.support.lazy_numpy import np
 from qdialect.support.memory import BoundedCache
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 @irdl_attr_definition
@@ -219,6 +222,38 @@ class UniformQuantizedType(StoredType):
         _check_are_numbers(scales)
         slots = cls._sub_channel_slots(storage, expressed_type, pairs, scales, zero_points)
         return cls._of_numbers(storage, expressed_type, slots)
+
+    @classmethod
+    def of_blocks(
+        cls,
+        storage: Storage,
+        expressed_type: AnyFloat,
+        scales: NDArray[np.floating],
+        zero_points: IntArray,
+        shape: Sequence[int],
+    ) -> UniformQuantizedType:
+        """
+        The type for a tensor of `shape`, whose axes the slots divide into equal blocks.
+
+        `scales` have one dimension per axis. `shape` is ignored if there is one slot. Raises
+        VerifyException and TooManySlotsError.
+        """
+        if scales.size == 1:
+            slots = Slots.per_tensor(float(scales.item()), int(zero_points.item()))
+            return cls.of_slots(storage, expressed_type, slots)
+        axes = [axis for axis, count in enumerate(scales.shape) if count > 1]
+        if len(axes) == 1 and scales.size == shape[axes[0]]:
+            flat = scales.reshape(-1).astype("f8"), zero_points.reshape(-1)
+            if not ((flat[0][1:] == flat[0][:-1]) & (flat[1][1:] == flat[1][:-1])).any():
+                # No two neighbours are equal, so no type with longer blocks exists.
+                slots = Slots.per_axis(axes[0], *flat)
+                return cls.of_slots(storage, expressed_type, slots)
+        like = cls.per_tensor(storage, expressed_type, 1.0)
+        formats = FLOAT_FORMATS[expressed_type.name], like.storage_format
+        parameters = QuantizationParameters.from_blocks(
+            shape, scales.astype("f8"), zero_points, *formats
+        )
+        return like.with_parameters(parameters)
 
     @classmethod
     def of_slots(

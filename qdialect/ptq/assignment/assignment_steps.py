@@ -12,12 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from math import prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from xdsl.dialects.builtin import AnyFloat, IntegerType
+from xdsl.dialects.builtin import AnyFloat
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
@@ -25,9 +24,10 @@ from xdsl.utils.exceptions import VerifyException
 from qdialect.algebra.movement import (
     Shape,
 )
-from qdialect.algebra.parameters import Granularity
+from qdialect.algebra.parameters import Granularity, StorageFormat
 from qdialect.algebra.run_map import TooManySlotsError
-from qdialect.dialects.quant import Storage
+from qdialect.dialects.quant import Storage, UniformQuantizedType
+from qdialect.dialects.quant.slots import Slots
 from qdialect.ir.errors import OpErrors
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.ops.along_axis import is_statistics
@@ -45,6 +45,7 @@ from qdialect.ptq.assignment.flow import (
 )
 from qdialect.ptq.assignment.parameter_assignment import Assigned, Assignment
 from qdialect.ptq.assignment.settings import Precision, declared_scheme
+from qdialect.ptq.codes import WeightAxes, blocks_of_weight, long_axes, type_of_choice
 from qdialect.ptq.float_graph.flow_graph import (
     FlowGraph,
     Node,
@@ -55,26 +56,14 @@ from qdialect.ptq.float_graph.flow_graph import (
 )
 from qdialect.ptq.float_graph.flow_reading import filled_with
 from qdialect.ptq.schemes.arrays import array_range, quantize_alike
-from qdialect.ptq.schemes.blocks import Blocks
 from qdialect.ptq.schemes.presets import (
     I16,
     U8,
     luci,
     luci_single_values,
 )
-from qdialect.ptq.schemes.schemes import MAX_STORAGE_WIDTH, Scheme
-from qdialect.ptq.weights import (
-    WeightAxes,
-    WeightGranularity,
-    blocks_of_weight,
-    long_axes,
-    storage_of,
-    type_of_choice,
-    type_of_slot,
-    type_of_slots,
-)
+from qdialect.ptq.schemes.schemes import MAX_STORAGE_WIDTH, Blocks, Scheme, WeightGranularity
 from qdialect.support.lazy_numpy import np
-from qdialect.support.memory import registered_cache
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -269,22 +258,17 @@ def _of_bias(flow: Flow, node: Node, before: Assignment) -> Assigned:
     precision = flow.precision(node)
     storage = precision.bias_storage
     bits = storage.width if storage.width > MAX_STORAGE_WIDTH else 0
-    held = _storage_of_bias(min(storage.width, MAX_STORAGE_WIDTH))
+    width = min(storage.width, MAX_STORAGE_WIDTH)
+    held = Storage.of_format(StorageFormat(width, signed=True))
     expressed = cast(AnyFloat, element_type_or_self(use.value.type))
     zeros = np.zeros(product.shape, np.int64)
-    like = type_of_slots(held, expressed, product, zeros, of_bias)
+    like = UniformQuantizedType.of_blocks(held, expressed, product, zeros, of_bias)
     if bits and len(like.quantized_dimensions) > 1:
         raise Refusal(
             RefusalCode.GRANULARITY,
             f"it has {bits} bits, and scales along several axes; 'quant.dequantize_bias' has one",
         )
     return Assigned(like, RuleKind.DERIVED, None, flow.graph.keys.get(node.results[0], ""), bits)
-
-
-@registered_cache
-@lru_cache(maxsize=64)
-def _storage_of_bias(width: int) -> Storage:
-    return Storage.of(IntegerType(width), signed=True)
 
 
 def _scales_of(flow: Flow, use: Use, before: Assignment) -> NDArray[Any]:
@@ -355,8 +339,11 @@ def _of_ranges(
     try:
         choice = scheme.choose(*np.asarray(ranges, "f8").T)
         slots = zip(choice.scales.tolist(), choice.zero_points.tolist(), strict=True)
-        storage = storage_of(scheme)
-        types = [type_of_slot(storage, expressed, *slot) for slot in slots]
+        storage = Storage.of_format(scheme.storage, scheme.minimum, scheme.maximum)
+        types = [
+            UniformQuantizedType.of_slots(storage, expressed, Slots.per_tensor(*slot))
+            for slot in slots
+        ]
     except (ValueError, VerifyException) as error:
         if len(values) > 1:
             for value in values:

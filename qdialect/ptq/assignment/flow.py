@@ -29,6 +29,7 @@ from qdialect.ops.fields import RuleKind
 from qdialect.ops.interface import Refusal, RefusalCode, layer_of
 from qdialect.ptq.assignment.parameter_assignment import Assigned
 from qdialect.ptq.assignment.settings import Precision, SettingError, Settings
+from qdialect.ptq.codes import type_of_choice
 from qdialect.ptq.float_graph.flow_graph import (
     FAR,
     FlowGraph,
@@ -44,10 +45,6 @@ from qdialect.ptq.schemes.presets import (
     luci_integer_scale,
 )
 from qdialect.ptq.schemes.schemes import Choice
-from qdialect.ptq.weights import (
-    type_of_choice,
-    type_of_slots,
-)
 from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import np
 from qdialect.support.memory import registered_cache
@@ -162,7 +159,9 @@ def _along_axis(
     lengths = tuple(len(positions) if each == axis else 1 for each in range(len(shape)))
     scales = type.scales.take(positions).reshape(lengths)
     zero_points = type.zero_points.take(positions).reshape(lengths)
-    return type_of_slots(type.storage, type.expressed_type, scales, zero_points, shape)
+    return UniformQuantizedType.of_blocks(
+        type.storage, type.expressed_type, scales, zero_points, shape
+    )
 
 
 def type_expressing(type: UniformQuantizedType, value: SSAValue) -> UniformQuantizedType | None:

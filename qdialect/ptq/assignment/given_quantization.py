@@ -39,7 +39,7 @@ from qdialect.dialects.quant import (
     Storage,
     UniformQuantizedType,
 )
-from qdialect.ir.elements import DenseElementsAttr, elements_of
+from qdialect.ir.elements import DenseElementsAttr, elements_of, float_elements
 from qdialect.ir.value_types import element_type_or_self, is_static, shape_of, with_element_type
 from qdialect.ops.fields import Contraction
 from qdialect.ops.interface import Refusal, attribute_of, find_attribute, layer_of, name_of, rule_of
@@ -47,7 +47,6 @@ from qdialect.ops.unused_ops import erase_unused
 from qdialect.ptq.calibration.keys import is_recordable
 from qdialect.ptq.float_graph.flow_graph import FlowGraph
 from qdialect.ptq.float_graph.flow_reading import splat_number
-from qdialect.ptq.weights import float_elements
 from qdialect.support.lazy_numpy import np
 from qdialect.support.memory import MemoryLimitError
 

@@ -26,7 +26,7 @@ from qdialect.dialects.quant import (
     RequantizeOp,
     UniformQuantizedType,
 )
-from qdialect.ir.elements import dense_elements
+from qdialect.ir.elements import dense_elements, float_elements
 from qdialect.ir.rewriting import insert_after
 from qdialect.ir.value_types import element_type_or_self, with_element_type
 from qdialect.ops.along_axis import is_statistics
@@ -43,18 +43,11 @@ from qdialect.ptq.assignment.flow import (
     types_before,
 )
 from qdialect.ptq.assignment.parameter_assignment import Assigned, Assignment
+from qdialect.ptq.codes import dequantized_values, held_as_source, kept_attributes, quantized_values
 from qdialect.ptq.float_graph.flow_graph import Node, Range, Use, stays_float
 from qdialect.ptq.schemes.arrays import array_range, quantize_values
-from qdialect.ptq.schemes.biases import bias_in_steps
-from qdialect.ptq.schemes.blocks import Blocks
 from qdialect.ptq.schemes.noise import Noise
-from qdialect.ptq.weights import (
-    dequantized_values,
-    float_elements,
-    held_as_source,
-    kept_attributes,
-    quantized_values,
-)
+from qdialect.ptq.schemes.schemes import Blocks, bias_in_steps
 from qdialect.support.lazy_numpy import np
 
 if TYPE_CHECKING:

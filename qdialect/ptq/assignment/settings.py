@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from qdialect.algebra.parameters import StorageFormat
-from qdialect.ptq.schemes.biases import BIAS_RULES
 from qdialect.ptq.schemes.presets import (
     I8,
     I16,
@@ -25,8 +24,14 @@ from qdialect.ptq.schemes.presets import (
     system_of,
     torch_per_tensor_affine,
 )
-from qdialect.ptq.schemes.schemes import Scheme, ValueArithmetic
-from qdialect.ptq.weights import Otherwise, WeightGranularity, WeightPolicy
+from qdialect.ptq.schemes.schemes import (
+    BIAS_RULES,
+    Otherwise,
+    Scheme,
+    ValueArithmetic,
+    WeightGranularity,
+    WeightPolicy,
+)
 from qdialect.support.files import (
     line_and_column,
     offset_in_json,

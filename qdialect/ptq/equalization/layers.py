@@ -20,6 +20,7 @@ from xdsl.ir import SSAValue
 from qdialect.algebra.movement import Shape
 from qdialect.algebra.views import as_view
 from qdialect.folding.moved_constant import MovedConstant
+from qdialect.ir.elements import float_elements
 from qdialect.ir.value_types import tensor_parts
 from qdialect.ops.along_axis import is_statistics
 from qdialect.ops.fields import CastReads, Contraction, Side
@@ -27,7 +28,6 @@ from qdialect.ops.interface import Refusal, RefusalCode, cast_reads, layer_of, m
 from qdialect.ptq.equalization.factors import passages_of
 from qdialect.ptq.float_graph.flow_graph import FlowGraph, Node
 from qdialect.ptq.float_graph.flow_reading import flow_graph
-from qdialect.ptq.weights import float_elements
 from qdialect.support.lazy_numpy import np
 from qdialect.support.memory import memory_budget
 

@@ -44,6 +44,7 @@ from qdialect.ops.interface import (
 )
 from qdialect.ops.unused_ops import erase_unused
 from qdialect.ptq.calibration.keys import KEY_ATTRIBUTE
+from qdialect.ptq.codes import quantized_values
 from qdialect.ptq.equalization.factors import (
     Factors,
     Moves,
@@ -55,11 +56,10 @@ from qdialect.ptq.equalization.layers import constant_numbers, quantized_layer
 from qdialect.ptq.equalization.planning import Layer, Plan, Product
 from qdialect.ptq.float_graph.flow_graph import FLOAT_ATTRIBUTE, Bias, Node, Use
 from qdialect.ptq.float_graph.flow_reading import broadcast_axes
-from qdialect.ptq.schemes.blocks import Blocks
 from qdialect.ptq.schemes.equalization import scaled
 from qdialect.ptq.schemes.presets import scheme_of
 from qdialect.ptq.schemes.ranges import Range
-from qdialect.ptq.weights import quantized_values
+from qdialect.ptq.schemes.schemes import Blocks
 from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import np
 

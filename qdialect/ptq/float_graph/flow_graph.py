@@ -28,6 +28,7 @@ from qdialect.algebra.views import Splat, Values, as_view
 from qdialect.dialects.quant import QuantizeCastOp, UniformQuantizedType
 from qdialect.folding.graph import FoldGraph
 from qdialect.folding.moved_constant import MovedConstant
+from qdialect.ir.elements import float_elements
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.along_axis import is_statistics
 from qdialect.ops.fields import Lookup, RuleKind, Side
@@ -42,7 +43,6 @@ from qdialect.ops.interface import (
 )
 from qdialect.ops.model import model_named
 from qdialect.ptq.calibration.keys import is_recordable
-from qdialect.ptq.weights import float_elements
 from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import np
 

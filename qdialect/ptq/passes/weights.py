@@ -21,7 +21,8 @@ from qdialect.ptq.equalization.planning import EqualizationPolicy
 from qdialect.ptq.schemes.equalization import STRENGTH, ScaleRule
 from qdialect.ptq.schemes.noise import worst_keys
 from qdialect.ptq.schemes.presets import SCHEME_NAMES, scheme_of
-from qdialect.ptq.weights import WeightPolicy, quantize_weights
+from qdialect.ptq.schemes.schemes import WeightPolicy
+from qdialect.ptq.weights import quantize_weights
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from qdialect.algebra.blocked_copy import contiguous, processors
 from qdialect.algebra.parameters import QuantizationParameters
 from qdialect.algebra.run_map import check_slots
-from qdialect.ptq.schemes.blocks import PER_TENSOR, Blocks
 from qdialect.ptq.schemes.schemes import (
+    PER_TENSOR,
+    Blocks,
     Choice,
     Rounding,
     Scheme,

@@ -15,7 +15,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from qdialect.ptq.schemes.arrays import array_range
-from qdialect.ptq.schemes.blocks import Blocks
+from qdialect.ptq.schemes.schemes import Blocks
 from qdialect.support.arguments import integer, integers
 from qdialect.support.lazy_numpy import np
 

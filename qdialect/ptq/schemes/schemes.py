@@ -1,6 +1,9 @@
 """
 Schemes: from a range to a scale and a zero point, and from values to codes.
 
+`Blocks` are the elements that share a scale. A bias has the product of the scales of the input and
+the weight, since it is added to their products.
+
 Systems agree on `real = (code - zero_point) * scale`, and on little else. Each difference is a
 field of `Scheme`; `presets.py` has the schemes of other systems.
 """
@@ -8,13 +11,20 @@ field of `Scheme`; `presets.py` has the schemes of other systems.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
+from enum import Enum, StrEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
-from qdialect.support.arguments import array_of, check_instance, integer, integer_array
+from qdialect.algebra.parameters import Granularity, QuantizationParameters, StorageFormat
+from qdialect.support.arguments import (
+    array_of,
+    check_instance,
+    integer,
+    integer_array,
+    integers,
+)
 from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import np
 
@@ -491,3 +501,175 @@ def _raised_to_powers_of_two(scales: NDArray[Any]) -> NDArray[Any]:
         scale = math.ldexp(digits[at], int(exponents[at]))
         powers[at] = math.ceil(math.log2(scale))
     return np.ldexp(1.0, powers).reshape(np.shape(scales))
+
+
+# Granularity
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """
+    The axes that are divided into blocks, and the number of positions in a block.
+
+    An axis that is not named is one block, as in the sub-channel type of
+    https://mlir.llvm.org/docs/Dialects/QuantDialect/. Raises ValueError for an axis that is
+    negative or named twice, and for a size that is not positive.
+    """
+
+    sizes: tuple[tuple[int, int], ...] = ()
+    """Pairs of an axis and a block size, ordered by axis."""
+
+    def __post_init__(self) -> None:
+        axes = [integer("axis", axis) for axis, _ in self.sizes]
+        if axes != sorted(set(axes)) or any(axis < 0 for axis in axes):
+            raise ValueError(f"axes of blocks must be ascending and not negative, not {axes}")
+        for axis, size in self.sizes:
+            if integer("size", size) < 1:
+                raise ValueError(f"blocks of axis {axis} must have a positive size, not {size}")
+
+    @classmethod
+    def per_axis(cls, axis: int) -> Blocks:
+        """A slot for each index of `axis`, such as the channel of a weight."""
+        return cls(((axis, 1),))
+
+    @classmethod
+    def of_sizes(cls, sizes: Mapping[int, int]) -> Blocks:
+        """Blocks of `sizes[axis]` positions along each axis that is a key."""
+        return cls(tuple(sorted(sizes.items())))
+
+    @property
+    def granularity(self) -> Granularity:
+        """The coarsest granularity of a type that can always hold such slots."""
+        match self.sizes:
+            case ():
+                return Granularity.PER_TENSOR
+            case ((_, 1),):
+                return Granularity.PER_AXIS
+            case _:
+                return Granularity.SUB_CHANNEL
+
+    def lengths(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """
+        The length of a block along each axis of `shape`.
+
+        Raises ValueError if an axis is missing, or if its blocks do not divide it.
+        """
+        lengths = list(integers("shape", shape))
+        for axis, size in self.sizes:
+            if axis >= len(lengths):
+                raise ValueError(f"there is no axis {axis} in shape {list(shape)}")
+            if lengths[axis] % size:
+                raise ValueError(
+                    f"blocks of {size} do not divide axis {axis} of {lengths[axis]} positions"
+                )
+            lengths[axis] = size
+        return tuple(lengths)
+
+    def slots(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """The number of slots along each axis of `shape`. Raises as `lengths` does."""
+        divided = dict(self.sizes)
+        self.lengths(shape)
+        return tuple(
+            length // divided[axis] if axis in divided else 1 for axis, length in enumerate(shape)
+        )
+
+
+PER_TENSOR = Blocks()
+"""One slot for all elements."""
+
+
+# Weights
+
+
+class WeightGranularity(StrEnum):
+    """Which elements of a weight share a scale and a zero point."""
+
+    TENSOR = "tensor"
+    CHANNEL = "channel"
+    """The elements of one channel of the result, or of one row of a table."""
+    BLOCK = "block"
+    """Adjacent elements of one channel, along the axis that is summed over."""
+
+
+class Otherwise(StrEnum):
+    """The fallback for a weight that cannot have the requested granularity."""
+
+    LEAVE = "leave"
+    """It stays float."""
+    COARSER = "coarser"
+    """It gets the next coarser granularity that fits."""
+
+
+@dataclass(frozen=True)
+class WeightPolicy:
+    """How weights are quantized."""
+
+    scheme: Scheme
+    granularity: WeightGranularity = WeightGranularity.CHANNEL
+    block_size: int = 32
+    """The length of a block along the axis that is summed over."""
+    otherwise: Otherwise = Otherwise.LEAVE
+
+    @property
+    def granularities(self) -> Sequence[WeightGranularity]:
+        """The granularities to try, in this order."""
+        if self.otherwise is Otherwise.LEAVE:
+            return (self.granularity,)
+        coarser = (WeightGranularity.BLOCK, WeightGranularity.CHANNEL, WeightGranularity.TENSOR)
+        return coarser[coarser.index(self.granularity) :]
+
+
+# Biases
+
+
+@dataclass(frozen=True, eq=False)
+class QuantizedBias:
+    """A quantized bias, with zero points of zero."""
+
+    codes: NDArray[Any]
+    """int32 or int64, of the shape of the bias."""
+    scales: NDArray[np.float32]
+    """float32: one per element, or a single one."""
+    saturated: int
+    """The number of elements that were clamped to the lowest or highest code."""
+
+
+BIAS_RULES: Mapping[str, ValueArithmetic] = MappingProxyType(
+    {
+        "one": ValueArithmetic(Rounding.HALF_AWAY, ZeroPointPlace.AFTER_ROUNDING, multiplies=True),
+        "tico": ValueArithmetic(
+            Rounding.HALF_EVEN, ZeroPointPlace.AFTER_ROUNDING, multiplies=False
+        ),
+    }
+)
+"""
+By name: the arithmetic of biases whose scale is the product.
+
+luci: `QuantizeBias.cpp` of https://github.com/Samsung/ONE; tico: `quantize_bias.py` of
+https://github.com/Samsung/TICO.
+"""
+
+
+def bias_in_steps(
+    numbers: NDArray[Any], scales: NDArray[Any], arithmetic: ValueArithmetic, storage: StorageFormat
+) -> QuantizedBias:
+    """
+    Quantize a float32 bias with `scales`, positive float32 that broadcast to its shape.
+
+    Elements out of range of `storage` are saturated and counted. Raises ValueError for NaN.
+    """
+    with np.errstate(all="ignore"):
+        if arithmetic.multiplies:
+            quotients = numbers * (1 / scales.astype("f8")).astype("f4")
+        else:
+            quotients = numbers / scales
+        rounded = arithmetic.rounding.round(quotients).astype("f8")
+    if np.isnan(rounded).any():
+        raise ValueError("an element of the bias is NaN, which has no code")
+    low, high = code_range(storage)
+    # The highest i64 is not representable as float64, but the next integer is.
+    too_high, too_low = rounded >= float(high + 1), rounded < low
+    fitting = np.where(too_high | too_low, 0, rounded).astype(np.int64)
+    codes = np.where(too_high, high, np.where(too_low, low, fitting))
+    dtype = np.int32 if storage.width <= MAX_STORAGE_WIDTH else np.int64
+    return QuantizedBias(codes.astype(dtype), scales, int(np.count_nonzero(too_high | too_low)))

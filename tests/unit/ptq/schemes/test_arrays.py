@@ -18,9 +18,8 @@ from qdialect.algebra.parameters import Granularity, StorageFormat
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.ptq.schemes import arrays
 from qdialect.ptq.schemes.arrays import array_range, quantize_array, quantize_values
-from qdialect.ptq.schemes.blocks import PER_TENSOR, Blocks
 from qdialect.ptq.schemes.presets import I8, SCHEMES, U8, luci, scheme_of
-from qdialect.ptq.schemes.schemes import Choice, Rounding, ZeroPointPlace
+from qdialect.ptq.schemes.schemes import PER_TENSOR, Blocks, Choice, Rounding, ZeroPointPlace
 
 pytestmark = pytest.mark.without_xdsl
 

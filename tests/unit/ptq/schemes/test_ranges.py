@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from qdialect.ptq.schemes.arrays import quantize_array, quantize_values
-from qdialect.ptq.schemes.blocks import Blocks
 from qdialect.ptq.schemes.presets import U8, luci
 from qdialect.ptq.schemes.ranges import FloatHistogram, Range, Statistics, merged
+from qdialect.ptq.schemes.schemes import Blocks
 
 pytestmark = pytest.mark.without_xdsl
 

@@ -16,8 +16,6 @@ from hypothesis import strategies as st
 
 from qdialect.algebra.parameters import StorageFormat
 from qdialect.ptq.schemes.arrays import quantize_array, quantize_values
-from qdialect.ptq.schemes.biases import BIAS_RULES, QuantizedBias, bias_in_steps
-from qdialect.ptq.schemes.blocks import Blocks
 from qdialect.ptq.schemes.presets import (
     I8,
     I16,
@@ -35,7 +33,7 @@ from qdialect.ptq.schemes.presets import (
     torch_per_channel_symmetric,
     torch_per_tensor_affine,
 )
-from qdialect.ptq.schemes.schemes import Scheme
+from qdialect.ptq.schemes.schemes import BIAS_RULES, Blocks, QuantizedBias, Scheme, bias_in_steps
 
 pytestmark = pytest.mark.without_xdsl
 

@@ -15,8 +15,8 @@ from hypothesis.extra.numpy import arrays
 
 from qdialect.algebra.parameters import StorageFormat
 from qdialect.ptq.schemes.arrays import quantize_array, quantize_values
-from qdialect.ptq.schemes.blocks import PER_TENSOR, Blocks
 from qdialect.ptq.schemes.presets import I8, U8, scheme_of
+from qdialect.ptq.schemes.schemes import PER_TENSOR, Blocks
 
 HAS_TORCH = find_spec("torch") is not None
 torch: Any = import_module("torch") if HAS_TORCH else None
