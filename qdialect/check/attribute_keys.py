@@ -39,7 +39,7 @@ from qdialect.ir.resources import Blob, BlobStorage, ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.ops.interface import elements_attribute_of, is_cast, model_of
 from qdialect.support.lazy_numpy import np
-from qdialect.text.opaque_attributes import (
+from qdialect.text.text_attributes import (
     BuiltinTextAttr,
     OpaqueTextAttr,
     OpaqueTextType,

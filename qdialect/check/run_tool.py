@@ -35,7 +35,7 @@ from qdialect.opt.module_tool import ModuleArgumentParser, read_module, whole_nu
 from qdialect.opt.outputs import standard_output
 from qdialect.support.memory import MemoryLimitError
 from qdialect.text.dense import DenseLiteral
-from qdialect.text.mlir_errors import reading_message_of
+from qdialect.text.messages import reading_message_of
 from qdialect.text.parser import LocatingParser
 from qdialect.text.source import AbridgedInput
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from qdialect.dialects.stablehlo.models import MODELS as STABLEHLO
 from qdialect.ops.model import OpModel, OpModels
+from qdialect.text.syntax import DialectSyntax, Form
 
 _SAME = (
     "add broadcast_in_dim concatenate constant convert dynamic_broadcast_in_dim dynamic_pad "
@@ -25,4 +26,26 @@ MODELS = OpModels(
     "mhlo",
     _OTHERS | {name: STABLEHLO.by_name[f"stablehlo.{name}"] for name in _SAME.split()},
     STABLEHLO.traits,
+)
+
+SYNTAX = DialectSyntax(
+    dialect="mhlo",
+    forms=(
+        Form(
+            "abs cbrt ceil cosine erf exponential exponential_minus_one floor log log_plus_one "
+            "logistic negate not popcnt round_nearest_afz round_nearest_even rsqrt sign sine sqrt "
+            "tan tanh convert",
+            "operand -> result",
+            "$operand attr-dict : same-type",
+        ),
+        Form(
+            "add and atan2 divide maximum minimum multiply or power remainder shift_left "
+            "shift_right_arithmetic shift_right_logical subtract xor",
+            "lhs rhs -> result",
+            "$lhs , $rhs attr-dict : same-type",
+        ),
+        Form("constant", "value:any -> output=held(value)", "attr-dict $value"),
+        Form("return", "results*", "$results attr-dict : type(results)"),
+    ),
+    is_unregistered=True,
 )

@@ -1,10 +1,33 @@
-"""The ops of scf that run regions: https://mlir.llvm.org/docs/Dialects/SCFDialect/."""
+"""
+The ops of scf: https://mlir.llvm.org/docs/Dialects/SCFDialect/.
+
+The classes read custom forms, of loops whose variables are arguments of their regions, and of
+others that xDSL does not read in full.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
+from typing import Final
+
+from typing_extensions import override
+from xdsl.dialects.builtin import DenseArrayBase, IndexType, UnitAttr, i32, i64
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.irdl import IRDLOperation, traits_def
+from xdsl.parser import Parser, UnresolvedOperand
 
 from qdialect.ops.model import Effects, OpModel, OpModels
+from qdialect.text.op_formats import (
+    parse_arrow_types,
+    parse_assignment,
+    parse_indices,
+    with_terminator,
+)
+from qdialect.text.syntax import DialectSyntax, Form, with_later_properties
+
+_INDEX: Final = IndexType()
+_IN_PARALLEL: Final = "scf.forall.in_parallel"
 
 _control = partial(OpModel, is_control=True, effects=Effects.NONE)
 _blocks = partial(
@@ -18,4 +41,197 @@ MODELS = OpModels(
         "while": _blocks(effects=Effects.UNDEFINED),
         "condition forall index_switch reduce reduce.return yield": _control(),
     },
+)
+
+
+class ForallOp(Operation):
+    """`scf.forall (%i) in (2) shared_outs(%a = %x) -> (tensor<2xf32>) {...} {mapping = [...]}`."""
+
+    name = "scf.forall"
+
+    traits = traits_def()
+
+    @classmethod
+    @override
+    def parse(cls, parser: Parser) -> ForallOp:
+        position = parser.pos
+        variables = _parse_variables(parser)
+        bounds: list[list[UnresolvedOperand]] = []
+        static: list[Attribute] = []
+        if parser.parse_optional_keyword("in") is not None:
+            upper, static_upper = parse_indices(parser, parser.Delimiter.PAREN)
+            count = len(variables)
+            bounds = [[], upper, []]
+            static = [_repeated(0, count), static_upper, _repeated(1, count)]
+        else:
+            for keyword in ("=", "to", "step"):
+                if keyword == "=":
+                    parser.parse_punctuation(keyword)
+                else:
+                    parser.parse_keyword(keyword)
+                values, numbers = parse_indices(parser, parser.Delimiter.PAREN)
+                bounds.append(values)
+                static.append(numbers)
+        outputs: list[tuple[Parser.UnresolvedArgument, UnresolvedOperand]] = []
+        types: list[Attribute] = []
+        if parser.parse_optional_keyword("shared_outs") is not None:
+            outputs = parser.parse_comma_separated_list(
+                parser.Delimiter.PAREN, lambda: parse_assignment(parser)
+            )
+            types = [*parse_arrow_types(parser)]
+        values = [value for group in bounds for value in group]
+        operands = [
+            *(parser.resolve_operand(value, _INDEX) for value in values),
+            *parser.resolve_operands([value for _, value in outputs], types, position),
+        ]
+        arguments = [
+            *(variable.resolve(_INDEX) for variable in variables),
+            *(argument.resolve(type) for (argument, _), type in zip(outputs, types, strict=True)),
+        ]
+        region = parser.parse_region(arguments)
+        last = region.block.last_op
+        if last is None or last.name != _IN_PARALLEL:
+            ending = parser.ctx.get_optional_op(_IN_PARALLEL)
+            assert ending is not None
+            region.block.add_op(ending.create(regions=[Region(Block())]))
+        attributes = parser.parse_optional_attr_dict()
+        properties: dict[str, Attribute] = dict(
+            zip(("staticLowerBound", "staticUpperBound", "staticStep"), static, strict=True)
+        )
+        sizes = [*(len(group) for group in bounds), len(outputs)]
+        properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, sizes)
+        if (mapping := attributes.pop("mapping", None)) is not None:
+            properties["mapping"] = mapping
+        return cls.create(
+            operands=operands,
+            result_types=types,
+            properties=properties,
+            attributes=attributes,
+            regions=[region],
+        )
+
+
+class ParallelSyntax(IRDLOperation):
+    """`scf.parallel (%i) = (%a) to (%b) step (%c) init (%x) -> f32 {...}`."""
+
+    name = "scf.parallel"
+
+    @classmethod
+    @override
+    def parse(cls, parser: Parser) -> Operation:
+        # Deferred: most texts have no loops.
+        from xdsl.dialects.scf import ParallelOp
+
+        position = parser.pos
+        variables = _parse_variables(parser)
+        parser.parse_punctuation("=")
+        groups = [_parse_values(parser)]
+        for keyword in ("to", "step"):
+            parser.parse_keyword(keyword)
+            groups.append(_parse_values(parser))
+        if parser.parse_optional_keyword("init") is not None:
+            groups.append(_parse_values(parser))
+        else:
+            groups.append([])
+        types = parse_arrow_types(parser)
+        region = parser.parse_region([variable.resolve(_INDEX) for variable in variables])
+        region = with_terminator(parser, region, "scf.reduce")
+        operands: list[SSAValue] = [
+            parser.resolve_operand(value, _INDEX) for group in groups[:3] for value in group
+        ]
+        operands += parser.resolve_operands(groups[3], types, position)
+        sizes = DenseArrayBase.from_list(i32, [len(group) for group in groups])
+        return ParallelOp.create(
+            operands=operands,
+            result_types=types,
+            properties={"operandSegmentSizes": sizes},
+            attributes=parser.parse_optional_attr_dict(),
+            regions=[region],
+        )
+
+
+class ForSyntax(IRDLOperation):
+    """`scf.for unsigned %i = %a to %b step %c {...}`."""
+
+    name = "scf.for"
+
+    @classmethod
+    @override
+    def parse(cls, parser: Parser) -> Operation:
+        # Deferred: most texts have no loops.
+        from xdsl.dialects.scf import ForOp
+
+        if parser.parse_optional_keyword("unsigned") is None:
+            return ForOp.parse(parser)
+        op = with_later_properties(ForOp).parse(parser)
+        op.properties["unsignedCmp"] = UnitAttr()
+        return op
+
+
+class IndexSwitchSyntax(IRDLOperation):
+    """`scf.index_switch %i -> f32 case 2 {...} default {...}`."""
+
+    name = "scf.index_switch"
+
+    @classmethod
+    @override
+    def parse(cls, parser: Parser) -> Operation:
+        # Deferred: most texts have no switches.
+        from xdsl.dialects.scf import IndexSwitchOp
+
+        value = parser.resolve_operand(parser.parse_unresolved_operand(), _INDEX)
+        attributes = parser.parse_optional_attr_dict()
+        types: Sequence[Attribute] = ()
+        if parser.parse_optional_punctuation("->") is not None:
+            types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+        cases: list[int] = []
+        regions: list[Region] = []
+        while parser.parse_optional_keyword("case") is not None:
+            cases.append(parser.parse_integer())
+            regions.append(with_terminator(parser, parser.parse_region(), "scf.yield"))
+        parser.parse_keyword("default")
+        default = with_terminator(parser, parser.parse_region(), "scf.yield")
+        return IndexSwitchOp.create(
+            operands=[value],
+            result_types=types,
+            properties={"cases": DenseArrayBase.from_list(i64, cases)},
+            attributes=attributes,
+            regions=[default, *regions],
+        )
+
+
+def _parse_variables(parser: Parser) -> list[Parser.UnresolvedArgument]:
+    return parser.parse_comma_separated_list(
+        parser.Delimiter.PAREN, lambda: parser.parse_argument(expect_type=False)
+    )
+
+
+def _parse_values(parser: Parser) -> list[UnresolvedOperand]:
+    return parser.parse_comma_separated_list(
+        parser.Delimiter.PAREN, parser.parse_unresolved_operand
+    )
+
+
+def _repeated(number: int, count: int) -> Attribute:
+    return DenseArrayBase.from_list(i64, [number] * count)
+
+
+SYNTAX = DialectSyntax(
+    dialect="scf",
+    forms=(
+        Form(
+            "execute_region",
+            "no_inline:unit {region} -> results*",
+            "arrow(results) <? no_inline $no_inline ?> $region attr-dict",
+            is_read_for_xdsl=True,
+        ),
+        Form(
+            "forall.in_parallel",
+            "{region:none}",
+            "$region attr-dict",
+            traits="terminator no_terminator",
+        ),
+    ),
+    ops=(ForallOp,),
+    readers=(ForSyntax, IndexSwitchSyntax, ParallelSyntax),
 )

@@ -13,6 +13,7 @@ from qdialect.ops.fields import CastReads, Movements, Operands
 from qdialect.ops.interface import integer_of, integers_of, shape_of
 from qdialect.ops.model import OpModel, OpModels
 from qdialect.ops.readers import reshaped
+from qdialect.text.syntax import DialectSyntax, Form
 
 
 def _permute(op: Operation, operands: Operands) -> Movements:
@@ -47,4 +48,10 @@ MODELS = OpModels(
         "reverse": OpModel(movement=_reverse),
         "slice_static": OpModel(movement=_slice),
     },
+)
+
+SYNTAX = DialectSyntax(
+    dialect="ttir",
+    forms=(Form("empty", "-> result", "( ) attr-dict : type(result)"),),
+    is_unregistered=True,
 )

@@ -31,7 +31,7 @@ from qdialect.ops.interface import RefusalCode
 from qdialect.support.arguments import shown
 from qdialect.support.memory import registered_cache
 from qdialect.text.attribute_parser import AttributeParser
-from qdialect.text.mlir_errors import reading_message_of
+from qdialect.text.messages import reading_message_of
 
 VERSION: Final = 1
 

@@ -386,6 +386,7 @@ def import_models(dialect: str) -> None:
         if spec is not None and spec.submodule_search_locations is not None:
             place += ".models"
             spec = find_spec(place)
-        if spec is not None:
-            _add(import_module(place).MODELS)
+        # Of some dialects, only the custom forms are known.
+        if spec is not None and (models := vars(import_module(place)).get("MODELS")):
+            _add(models)
         _IMPORTED.add(dialect)

@@ -31,9 +31,9 @@ from qdialect.opt.registry import NestedPipeline, ToolContext, make_pass, make_t
 from qdialect.opt.tool_error import ToolError
 from qdialect.opt.verifier import ModuleVerifier
 from qdialect.support.memory import MemoryLimitError, memory_budget, paused_collection
-from qdialect.text.op_forms import PrintedForm
 from qdialect.text.parser import LocatingParser
 from qdialect.text.printer import MLIRPrinter
+from qdialect.text.syntax import PrintedForm
 
 if TYPE_CHECKING:
     from xdsl.passes import ModulePass

@@ -53,7 +53,7 @@ class Options:
     verify_each: bool = True
     no_implicit_module: bool = False
     op_form: str = "custom"
-    """See `qdialect.text.op_forms.PrintedForm`."""
+    """See `qdialect.text.syntax.PrintedForm`."""
 
     xdsl_ops: bool = False
     print_debuginfo: bool = False

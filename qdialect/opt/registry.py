@@ -26,7 +26,8 @@ from qdialect.ir.xdsl_private import is_registered, rebuilt
 from qdialect.opt.opt import NestedSpec, PassSpec
 from qdialect.opt.tool_error import TOOL, ToolError, did_you_mean
 from qdialect.support.memory import registered_cache
-from qdialect.text.hints import CommandLineContext
+from qdialect.text.messages import CommandLineContext
+from qdialect.text.syntax import syntax_of, syntax_of_op
 
 if TYPE_CHECKING:
     from dataclasses import Field
@@ -76,27 +77,24 @@ def _plugins() -> tuple[Universe, ...]:
     return tuple(universes)
 
 
-_REPLACED_IN_PART = ("memref", "ml_program", "vector")
-"""The dialects of which a few of xDSL's classes refuse IR that MLIR accepts."""
+_LACKING = ("chlo", "index", "shape", "stablehlo")
+"""The dialects that xDSL lacks."""
 
 
 @registered_cache
 @cache
 def _dialects() -> dict[str, Callable[[], Dialect]]:
-    known = dialects.get_all_dialects()
+    lacking = {name: partial(Dialect, name, [], []) for name in _LACKING}
+    known = lacking | dialects.get_all_dialects()
     return {
-        "index": _index,
-        "shape": _shape,
-        **known,
+        **{name: partial(_as_mlir_has_it, name, factory) for name, factory in known.items()},
         **universe.get_all_dialects(),
-        "arith": _arith_on_tensors,
-        "chlo": _chlo,
-        "linalg": _linalg_with_all_names,
-        "stablehlo": _stablehlo,
-        "tensor": _tensor_of_any_shape,
-        "tosa": _tosa_with_additions,
-        **{name: partial(_as_mlir_has_it, known[name]) for name in _REPLACED_IN_PART},
     }
+
+
+def _as_mlir_has_it(name: str, factory: Callable[[], Dialect]) -> Dialect:
+    """The dialect of xDSL, with the ops that it lacks. It is made when a text first names it."""
+    return syntax_of(name).added_to(factory())
 
 
 def _dialects_with_xdsl_ops() -> Iterator[tuple[str, Callable[[], Dialect]]]:
@@ -203,10 +201,7 @@ class ToolContext(CommandLineContext, FoldReportListener, WarningListener):
             name = f"{dialect_stack[-1]}.{name}"
         if not is_registered(self, name.partition(".")[0]):
             return None
-        # Deferred: few texts have such ops.
-        from qdialect.text.op_tables import find_op
-
-        return find_op(name)
+        return syntax_of_op(name).find_op(name)
 
     @override
     def get_optional_type(self, name: str) -> type[TypeAttribute] | None:
@@ -271,76 +266,6 @@ def _unregistered_type(name: str) -> type[TypeAttribute]:
 @lru_cache(maxsize=1024)
 def _unregistered_attr(name: str) -> type[Attribute]:
     return UnregisteredAttr.with_name_and_type(name, is_type=False)
-
-
-def _index() -> Dialect:
-    # xDSL lacks all of its ops.
-    return Dialect("index", [], [])
-
-
-def _as_mlir_has_it(factory: Callable[[], Dialect]) -> Dialect:
-    # A dialect is imported when a text first names it: each takes up to 50 ms.
-    from qdialect.text.op_tables import replacements
-
-    dialect = factory()
-    return rebuilt(dialect, replacements(dialect))
-
-
-def _shape() -> Dialect:
-    # A dialect is imported when a text first names it: each takes up to 50 ms.
-    from qdialect.dialects.shape import Shape
-
-    return Shape
-
-
-def _arith_on_tensors() -> Dialect:
-    # A dialect is imported when a text first names it: each takes up to 50 ms.
-    from xdsl.dialects.arith import Arith
-
-    from qdialect.dialects.arith import syntax as arith
-
-    return rebuilt(Arith, arith.OPS)
-
-
-def _linalg_with_all_names() -> Dialect:
-    # A dialect is imported when a text first names it: each takes up to 50 ms.
-    from xdsl.dialects.linalg import Linalg
-
-    from qdialect.dialects.linalg import syntax as linalg
-
-    return rebuilt(Linalg, linalg.OPS)
-
-
-def _tensor_of_any_shape() -> Dialect:
-    # A dialect is imported when a text first names it: each takes up to 50 ms.
-    from xdsl.dialects.tensor import Tensor
-
-    from qdialect.dialects.tensor.syntax import OPS
-
-    return rebuilt(Tensor, OPS)
-
-
-def _tosa_with_additions() -> Dialect:
-    # A dialect is imported when a text first names it: each takes up to 50 ms.
-    from xdsl.dialects.tosa import TOSA
-
-    from qdialect.dialects.tosa.syntax import with_additions
-
-    return with_additions(TOSA)
-
-
-def _stablehlo() -> Dialect:
-    # A dialect is imported when a text first names it: each takes up to 50 ms.
-    from qdialect.dialects.stablehlo.syntax import StableHLO
-
-    return StableHLO
-
-
-def _chlo() -> Dialect:
-    # A dialect is imported when a text first names it: each takes up to 50 ms.
-    from qdialect.dialects.stablehlo.syntax import CHLO
-
-    return CHLO
 
 
 class NestedPipeline(NamedTuple):

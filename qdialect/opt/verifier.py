@@ -7,11 +7,8 @@ from functools import cache
 from typing import Any, cast
 
 from xdsl.dialects.builtin import (
-    DenseArrayBase,
-    MemRefType,
     StringAttr,
     SymbolRefAttr,
-    TensorType,
 )
 from xdsl.ir import Attribute, Block, ErasedSSAValue, Operation
 from xdsl.irdl import IRDLOperation
@@ -29,6 +26,7 @@ from qdialect.ir.errors import (
 from qdialect.ir.xdsl_private import own_verifier_of
 from qdialect.opt.diagnostics import DiagnosticHandler, Location
 from qdialect.support.memory import registered_cache
+from qdialect.text.syntax import syntax_of_op
 
 
 class ModuleVerifier:
@@ -57,12 +55,7 @@ class ModuleVerifier:
             _verify_place(op)
             key = _key(op)
             if key is None or key not in self._valid:
-                _verify_permutation(op)
-                if op.name == "func.call":
-                    verify_call(op, self._callee_of(op))
-                else:
-                    verify_alone(op)
-                _verify_element_types(op)
+                syntax_of_op(op.name).verify(op, self._verify_alone)
             if key is not None:
                 self._valid.add(key)
         except VerifyException as error:
@@ -78,6 +71,12 @@ class ModuleVerifier:
             message = f"'{op_name(op)}' op cannot be verified: its verifier fails on it"
             return self._refuse(op, message)
         return True
+
+    def _verify_alone(self, op: Operation) -> None:
+        if "callee" in op.properties:
+            verify_call(op, self._callee_of(op))
+        else:
+            verify_alone(op)
 
     def _verify_block(self, block: Block) -> bool:
         is_valid = True
@@ -202,56 +201,3 @@ def _verify_place(op: Operation) -> None:
     lacks_terminator = block is not None and is_last and _needs_terminator(block)
     if lacks_terminator and not op.has_trait(IsTerminator):
         raise VerifyException(f"block with no terminator, has '{op_name(op)}' last")
-
-
-def _verify_permutation(op: Operation) -> None:
-    """
-    Raise VerifyException unless a transpose has a permutation of the axes of its operand.
-
-    xDSL uses the numbers as indices, unchecked. The message is MLIR's.
-    """
-    permutation = op.properties.get("permutation")
-    if op.name != "linalg.transpose" or not isinstance(permutation, DenseArrayBase):
-        return
-    match op.operand_types:
-        case (TensorType() | MemRefType() as moved, *_):
-            if sorted(permutation.get_values()) != list(range(moved.get_num_dims())):
-                raise VerifyException("'linalg.transpose' op permutation is not valid")
-        case _:
-            pass
-
-
-def _verify_element_types(op: Operation) -> None:
-    """
-    Raise VerifyException if an op moves elements to a tensor of another element type.
-
-    xDSL compares the shapes of these ops only. The messages are MLIR's.
-    """
-    match op.name:
-        case "linalg.broadcast" | "linalg.transpose":
-            moved, declared = map(_element_type, op.operand_types)
-            if moved != declared:
-                # The message is about the region that the custom syntax omits.
-                raise VerifyException(
-                    f"'linalg.yield' op type of yield operand 1 ('{moved}') doesn't match the "
-                    f"element type of the enclosing linalg.generic op ('{declared}')"
-                )
-        case "tensor.collapse_shape":
-            _verify_collapsed(op, op.operand_types[0], op.result_types[0])
-        case "tensor.expand_shape":
-            _verify_collapsed(op, op.result_types[0], op.operand_types[0])
-        case _:
-            pass
-
-
-def _verify_collapsed(op: Operation, expanded: Attribute, collapsed: Attribute) -> None:
-    if _element_type(expanded) != _element_type(collapsed):
-        tensor = cast(TensorType[Attribute], collapsed)
-        expected = TensorType(_element_type(expanded), tensor.shape, tensor.encoding)
-        raise VerifyException(
-            f"'{op.name}' op expected collapsed type to be '{expected}', but got '{collapsed}'"
-        )
-
-
-def _element_type(type: Attribute) -> Attribute:
-    return cast(TensorType[Attribute], type).element_type

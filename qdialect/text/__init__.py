@@ -76,8 +76,8 @@ def write_module(
     OSError if the stream does.
     """
     # Deferred: importing any module of this package runs this file first.
-    from qdialect.text.op_forms import PrintedForm
     from qdialect.text.printer import MLIRPrinter
+    from qdialect.text.syntax import PrintedForm
 
     printer = MLIRPrinter(
         stream,

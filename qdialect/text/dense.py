@@ -45,7 +45,7 @@ from qdialect.ir.xdsl_private import resume_from
 from qdialect.support.float_format import FLOAT_FORMATS, FloatFormat, Specials
 from qdialect.support.lazy_numpy import np
 from qdialect.support.memory import registered_cache
-from qdialect.text.mlir_errors import TextError, string_end
+from qdialect.text.messages import TextError, string_end
 from qdialect.text.plain_lists import MAX_LISTED_ELEMENTS, nested_list
 from qdialect.text.source import AbridgedInput
 

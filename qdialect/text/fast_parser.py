@@ -3,36 +3,35 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import ClassVar, Final, cast
+from typing import Any, ClassVar, Final, NamedTuple, cast
 
 from typing_extensions import TypeVar, override
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
+    AnyDenseElement,
     AnyFloat,
     ComplexType,
+    DenseIntOrFPElementsAttr,
     IndexType,
     IntegerType,
+    LocationAttr,
     RankedStructure,
 )
 from xdsl.ir import Attribute, AttributeInvT, Operation, Region, SSAValue, TypeAttribute
-from xdsl.irdl import AttrConstraint, base
+from xdsl.irdl import AttrConstraint, IRDLOperation, base
 from xdsl.parser import Parser, Position, UnresolvedOperand
 from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRToken, MLIRTokenKind, PunctuationSpelling
 
+from qdialect.ir.elements import dense_of_bytes
 from qdialect.ir.xdsl_private import OpenParser
 from qdialect.support.memory import registered_cache
 from qdialect.text.lexer import FastLexer, PlainLexer, TextToken
-from qdialect.text.op_forms import (
-    ListedElements,
-    OpForm,
-    OpLine,
-    depends_on_line_only,
-    follower,
-)
+from qdialect.text.plain_lists import bytes_of_plain_list
+from qdialect.text.syntax import ListsElements, ReadsItsLine
 
 AttributeT = TypeVar("AttributeT", bound=Attribute)
 
@@ -56,6 +55,156 @@ def _dense_type() -> AttrConstraint[
 ]:
     # The constraint is slow to construct, and short lists do not need it.
     return base(RankedStructure[IntegerType | IndexType | AnyFloat | ComplexType])
+
+
+MAX_LINE_LENGTH = 2000
+"""
+Longer lines are not cached: they consist mostly of numbers, and searching them for names is
+slow.
+"""
+
+_VALUE: Final = re.compile(r"%([0-9]+|[A-Za-z$._-][A-Za-z0-9$._-]*)")
+
+_OPENING: Final = "dense<"
+_LEFT_OUT: Final = "\v"
+"""The placeholder for the elements of a constant in the key of a line."""
+
+
+class OpLine(NamedTuple):
+    """The line of an operation, from its first token on."""
+
+    start: Position
+    end: Position
+    pieces: Sequence[str]
+    """The text between names, alternating with the names, without the percent sign."""
+
+    elements: str | None
+    """The text between `dense<` and `>` if no name follows it; it is not part of `pieces`."""
+
+    @property
+    def key(self) -> str:
+        """
+        The cache key: the line with each name replaced by a line break, which occurs nowhere
+        else.
+        """
+        return "\n".join(self.pieces[::2])
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of results and operands."""
+        return self.pieces[1::2]
+
+    def position_after(self, names: int) -> Position:
+        """The position after the first `names` names."""
+        return self.start + sum(map(len, self.pieces[: 2 * names])) + names
+
+    def span(self, name: int, input: Input[str]) -> Span[str]:
+        """The span of a name, including the percent sign."""
+        start = self.position_after(name) + len(self.pieces[2 * name])
+        return Span(start, self.position_after(name + 1), input)
+
+    @classmethod
+    def at(cls, token: TextToken, *, leave_elements_out: bool) -> OpLine | None:
+        """The line that starts with `token`; None if it is too long or has no line break."""
+        content, start = token.input.content, token.start
+        end = content.find("\n", start, start + MAX_LINE_LENGTH)
+        if end < 0:
+            return None
+        line, elements = content[start:end], None
+        if leave_elements_out:
+            before, opening, dense = line.partition(_OPENING)
+            listed, closing, after = dense.partition(">")
+            if closing and "%" not in dense and _OPENING not in after:
+                line, elements = before + opening + _LEFT_OUT + closing + after, listed
+        return cls(start, end, _VALUE.split(line), elements)
+
+
+class ListedElements(NamedTuple):
+    """How the elements in a line are read, and which attribute of the operation holds them."""
+
+    is_property: bool
+    name: str
+    type: RankedStructure[AnyDenseElement]
+    """The type of the attribute."""
+
+    listed_type: AnyDenseElement
+    """
+    The type that listed elements are read as, which may be signed where the attribute is
+    signless.
+    """
+
+    def read(self, listed: str) -> DenseIntOrFPElementsAttr[Any] | None:
+        """
+        The attribute that holds the elements `listed`; None if they are not a short plain list.
+        """
+        data = bytes_of_plain_list(listed, self.listed_type, self.type.get_shape())
+        return None if data is None else dense_of_bytes(self.type, data)
+
+    @classmethod
+    def of(cls, op: Operation, listed: str) -> ListedElements | None:
+        """The elements of an operation with exactly one dense attribute, which holds `listed`."""
+        held = [
+            (is_property, name, cast(DenseIntOrFPElementsAttr[AnyDenseElement], attribute))
+            for is_property, attributes in ((True, op.properties), (False, op.attributes))
+            for name, attribute in attributes.items()
+            if isinstance(attribute, DenseIntOrFPElementsAttr)
+        ]
+        if len(held) != 1:
+            return None
+        ((is_property, name, attribute),) = held
+        type = attribute.type
+        listed_type = op.listed_type if isinstance(op, ListsElements) else type.element_type
+        elements = cls(is_property, name, type, listed_type)
+        return elements if elements.read(listed) == attribute else None
+
+
+class OpForm(NamedTuple):
+    """The cached form of a line: an operation without its operands and elements."""
+
+    op_type: type[Operation]
+    dialect_stack: Sequence[str]
+    name_offset: int
+    """The offset of the operation's name from the end of the last result's name."""
+
+    name_length: int
+    result_sizes: Sequence[int]
+    operands: Sequence[tuple[int, int, Attribute]]
+    """
+    For each operand: the index of its name in the line, the index of the value under that name,
+    and its type.
+    """
+
+    result_types: Sequence[Attribute]
+    properties: Mapping[str, Attribute]
+    attributes: Mapping[str, Attribute]
+    location: LocationAttr
+    elements: ListedElements | None
+    followers: set[str]
+    """The next tokens after the line that are known not to continue the operation."""
+
+
+def depends_on_line_only(op: Operation, name: TextToken) -> bool:
+    """
+    Whether the line of an operation determines everything but its operands.
+
+    False for operations with regions or successors, and for operations with a hand-written
+    parser, which may read other state, unless they are a ReadsItsLine.
+    """
+    if op.regions or op.successors:
+        return False
+    if name.kind is MLIRTokenKind.STRING_LIT:
+        return True
+    if isinstance(op, ReadsItsLine):
+        return True
+    if not isinstance(op, IRDLOperation):
+        return False
+    definition = op.get_irdl_definition()
+    return definition.assembly_format is not None and not definition.custom_directives
+
+
+def follower(token: TextToken) -> str:
+    """The part of a token that decides whether it continues the operation before it."""
+    return token.text[0] if token.text.startswith(("%", "^")) else token.text
 
 
 class _Scope(dict[str, tuple[SSAValue, ...]]):

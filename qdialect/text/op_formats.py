@@ -14,7 +14,8 @@ A format describes the text, in words separated by blanks:
 - `same-type`: the common type of all operands and results, or else as `functional-type`;
 - `arrow(name)`: the optional `-> type` or `-> (types)` of results;
 - `applied(map,operands)`: a map or set, with its operands: `affine_map<...>(%i)[%n]`;
-- `initial(type)`: the value of a `memref.global` of that type;
+- `initial(value,type)`: the initial value of a buffer of that type;
+- `function`: a symbol with arguments, results and a body, as functions are written;
 - `indices(dynamic,static)`: `[%i, 2]`, operands and integers in one list; `indices(...,())` is the
   same in parentheses;
 - `attr-dict`: the attributes, and the properties that the format does not mention;
@@ -51,23 +52,29 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.irdl import IRDLOperation
+from xdsl.irdl import IRDLOperation, traits_def
 from xdsl.parser import Parser, Position, UnresolvedOperand
 from xdsl.printer import Printer
-from xdsl.traits import IsTerminator
+from xdsl.traits import (
+    IsolatedFromAbove,
+    IsTerminator,
+    NoTerminator,
+    OpTrait,
+    SymbolOpInterface,
+)
 
 from qdialect.support.memory import registered_cache
-from qdialect.text.foreign_ops import with_later_properties
-from qdialect.text.form_text import FormMismatchError, FormText, integers_of
-from qdialect.text.op_format_properties import (
+from qdialect.text.form_kinds import (
     KINDS,
-    OPTIONAL_KINDS,
-    TEXTS,
+    RULES,
+    FormMismatchError,
+    FormText,
+    Kind,
     dialect_attribute,
+    integers_of,
     named_type,
 )
-from qdialect.text.op_format_types import RULES
-from qdialect.text.op_forms import OwnForm, ReadsItsLine
+from qdialect.text.syntax import Form, OwnForm, ReadsItsLine, with_later_properties
 
 _PART: Final = re.compile(r"(\{)?(\w+)([*?])?(?:([:=])(\S+?))?\}?")
 
@@ -81,6 +88,12 @@ class _Part(NamedTuple):
 
     detail: str
     """The kind of a property, the rule for a type, or the terminator of a region."""
+
+    @property
+    def kind(self) -> tuple[Kind, str]:
+        """The kind of a property, and the text in parentheses after it. Raises KeyError."""
+        name, _, argument = self.detail.partition("(")
+        return KINDS[name], argument.removesuffix(")")
 
 
 @dataclass
@@ -245,12 +258,14 @@ class _Property(FormWord):
 
     @override
     def parse(self, parser: Parser, read: ReadParts) -> None:
-        kind, _, of = self.part.detail.partition("(")
-        read.properties[self.part.name] = KINDS[kind](parser, of.removesuffix(")"))
+        kind, argument = self.part.kind
+        read.properties[self.part.name] = kind.parse(parser, argument)
 
     @override
     def parse_if_there(self, parser: Parser, read: ReadParts) -> bool:
-        value = OPTIONAL_KINDS[self.part.detail](parser)
+        kind, argument = self.part.kind
+        assert kind.parse_if_there is not None
+        value = kind.parse_if_there(parser, argument)
         if value is None:
             return False
         read.properties[self.part.name] = value
@@ -258,10 +273,10 @@ class _Property(FormWord):
 
     @override
     def print(self, text: FormText) -> None:
-        kind, _, argument = self.part.detail.partition("(")
-        if kind not in TEXTS:
-            raise FormMismatchError(f"'{kind}' is not printed")
-        text.add(TEXTS[kind](text.attribute(self.part.name), argument.removesuffix(")")))
+        kind, argument = self.part.kind
+        if kind.text is None:
+            raise FormMismatchError(f"'{self.part.detail}' is not printed")
+        text.add(kind.text(text.attribute(self.part.name), argument))
 
     @override
     def is_there(self, text: FormText) -> bool:
@@ -274,9 +289,8 @@ class _Body(FormWord):
 
     @override
     def parse(self, parser: Parser, read: ReadParts) -> None:
-        read.regions[self.part.name] = with_terminator(
-            parser, parser.parse_region(), self.part.detail
-        )
+        if not self.parse_if_there(parser, read):
+            parser.parse_region()
 
     @override
     def parse_if_there(self, parser: Parser, read: ReadParts) -> bool:
@@ -288,17 +302,24 @@ class _Body(FormWord):
 
 
 def with_terminator(parser: Parser, region: Region, terminator: str) -> Region:
-    """The region, with a terminator of that name added if the text omits it."""
+    """
+    The region, with a terminator of that name added if the text omits it.
+
+    `name*` yields the results of the last op. For `none`, an empty region gets a block only.
+    """
     if not terminator:
         return region
     if not region.blocks:
         region.add_block(Block())
     block = region.blocks[-1]
-    if block.last_op is None or not block.last_op.has_trait(IsTerminator):
-        op_type = parser.ctx.get_optional_op(terminator)
+    last = block.last_op
+    if terminator != "none" and (last is None or not last.has_trait(IsTerminator)):
+        name = terminator.removesuffix("*")
+        op_type = parser.ctx.get_optional_op(name)
         if op_type is None:
-            parser.raise_error(f"'{terminator}' is not registered")
-        block.add_op(op_type.create())
+            parser.raise_error(f"'{name}' is not registered")
+        yielded = () if last is None or name == terminator else last.results
+        block.add_op(op_type.create(operands=yielded))
     return region
 
 
@@ -405,11 +426,12 @@ def parse_arrow_types(parser: Parser) -> Sequence[Attribute]:
 class _Indices(FormWord):
     dynamic: str
     static: str
-    delimiter: Parser.Delimiter
+    brackets: str = "[]"
 
     @override
     def parse(self, parser: Parser, read: ReadParts) -> None:
-        values, numbers = parse_indices(parser, self.delimiter)
+        delimiters = {"()": parser.Delimiter.PAREN, "[]": parser.Delimiter.SQUARE}
+        values, numbers = parse_indices(parser, delimiters[self.brackets])
         read.operands.setdefault(self.dynamic, []).extend(values)
         read.properties[self.static] = numbers
 
@@ -433,6 +455,13 @@ def parse_indices(
 
     numbers = parser.parse_comma_separated_list(delimiter, parse_index)
     return values, DenseArrayBase.from_list(i64, numbers)
+
+
+def parse_assignment(parser: Parser) -> tuple[Parser.UnresolvedArgument, UnresolvedOperand]:
+    """Parse `%i = %x`: an argument of a region, and its first value. Raises ParseError."""
+    argument = parser.parse_argument(expect_type=False)
+    parser.parse_punctuation("=")
+    return argument, parser.parse_unresolved_operand()
 
 
 @dataclass
@@ -524,6 +553,33 @@ class _Optional(FormWord):
         if any(word.is_there(text) for word in self.words):
             for word in self.words:
                 word.print(text)
+
+
+@dataclass
+class _Function(FormWord):
+    """A function: `private @f(%a: i32) -> i32 attributes {...} {...}`."""
+
+    @override
+    def parse(self, parser: Parser, read: ReadParts) -> None:
+        # Deferred: few texts have functions of such dialects.
+        from xdsl.dialects.utils import parse_func_op_like
+
+        if (visibility := parser.parse_optional_visibility_keyword()) is not None:
+            read.properties["sym_visibility"] = visibility
+        reserved = ("sym_name", "function_type", "sym_visibility")
+        name, inputs, outputs, region, attributes, of_arguments, of_results = parse_func_op_like(
+            parser, reserved_attr_names=reserved
+        )
+        read.properties["sym_name"] = StringAttr(name)
+        read.properties["function_type"] = FunctionType.from_lists(inputs, outputs)
+        if of_arguments is not None:
+            read.properties["arg_attrs"] = of_arguments
+        if of_results is not None:
+            read.properties["res_attrs"] = of_results
+        if attributes is not None:
+            read.attributes.update(attributes.data)
+        (body,) = read.signature.regions
+        read.regions[body] = region
 
 
 class Directive(FormWord):
@@ -636,7 +692,7 @@ def _types_of(
         groups = [read.types.get(value, ()) for value in of.split(",")]
         try:
             types = RULES[name](*groups)
-        except (AttributeError, ValueError):
+        except (AttributeError, LookupError, ValueError):
             parser.raise_error("expected types that match the form of the op", position)
     elif rule in (values := read.signature.operands | read.signature.results):
         types = read.types.get(rule)
@@ -677,6 +733,21 @@ def mentioned(form: OpFormat) -> frozenset[str]:
 
 _CALL: Final = re.compile(r"(type|arrow|indices|applied|initial|custom:\w+)\((.*)\)")
 
+_WORDS: Final[Mapping[str, FormWord]] = {
+    "attr-dict": _Attributes(with_keyword=False),
+    "attr-dict-with-keyword": _Attributes(with_keyword=True),
+    "function": _Function(),
+    "functional-type": _FunctionalType(),
+    "same-type": _SameType(),
+}
+
+_CALLED: Final[Mapping[str, Callable[..., FormWord]]] = {
+    "applied": _Applied,
+    "arrow": _Arrow,
+    "indices": _Indices,
+    "initial": _Initial,
+}
+
 
 def _word(signature: _Signature, word: str) -> FormWord:
     if word.startswith("$"):
@@ -687,9 +758,8 @@ def _word(signature: _Signature, word: str) -> FormWord:
         if name in signature.regions:
             return _Body(signature.regions[name])
         part = signature.properties[name]
-        kind = part.detail.partition("(")[0]
-        if kind not in KINDS and kind not in OPTIONAL_KINDS:
-            raise ValueError(f"not a kind of property: {kind}")
+        if part.detail.partition("(")[0] not in KINDS:
+            raise ValueError(f"not a kind of property: {part.detail}")
         return _Property(part)
     if (call := _CALL.fullmatch(word)) is not None:
         names = call[2].split(",")
@@ -697,22 +767,10 @@ def _word(signature: _Signature, word: str) -> FormWord:
             if names[0] not in ("operands", "results", *signature.operands, *signature.results):
                 raise ValueError(f"not a value: {names[0]}")
             return _Types(*names)
-        if call[1] == "arrow":
-            return _Arrow(*names)
-        if call[1] == "applied":
-            return _Applied(*names)
-        if call[1] == "initial":
-            return _Initial(*names)
         if call[1].startswith("custom:"):
             return _DIRECTIVES[call[1].removeprefix("custom:")](*names)
-        in_parens = len(names) > 2
-        delimiter = Parser.Delimiter.PAREN if in_parens else Parser.Delimiter.SQUARE
-        return _Indices(names[0], names[1], delimiter)
-    if word in ("attr-dict", "attr-dict-with-keyword"):
-        return _Attributes(word != "attr-dict")
-    if word == "same-type":
-        return _SameType()
-    return _FunctionalType() if word == "functional-type" else _Literal(word)
+        return _CALLED[call[1]](*names)
+    return _WORDS.get(word) or _Literal(word)
 
 
 class FormattedOp(ReadsItsLine, Operation):
@@ -742,3 +800,42 @@ class PrintedOp(OwnForm, FormattedOp):
             return self.FORM.text(self).print
         except FormMismatchError:
             return None
+
+
+_TRAITS: Final[Mapping[str, OpTrait]] = {
+    "isolated": IsolatedFromAbove(),
+    "no_terminator": NoTerminator(),
+    "symbol": SymbolOpInterface(),
+    "terminator": IsTerminator(),
+}
+
+
+@registered_cache
+@cache
+def op_class(
+    name: str,
+    form: Form | None,
+    *,
+    created: type[Operation] | None = None,
+    is_printed: bool = False,
+) -> type[Operation]:
+    """
+    The class of an op of a table.
+
+    `parse` creates an op of class `created`, if that is given. Without a form, there is no `parse`.
+    """
+    traits = () if form is None else (_TRAITS[trait] for trait in form.traits.split())
+    fields: dict[str, object] = {
+        "name": name,
+        "__doc__": f"`{name}`, as MLIR writes it.",
+        "__module__": __name__,
+        "traits": traits_def(*traits),
+    }
+    base: type[Operation] = Operation
+    if form is not None:
+        base = PrintedOp if is_printed else FormattedOp
+        fields["FORM"] = OpFormat(form.signature, form.format, form.defaults)
+        fields["CREATED"] = created
+    words = re.split("[._-]+", name.partition(".")[2])
+    class_name = "".join(word.capitalize() for word in words) + "Op"
+    return cast("type[Operation]", type(class_name, (base,), fields))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, NoReturn, cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, NoReturn, cast
 from weakref import WeakKeyDictionary
 
 from typing_extensions import override
@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, AttributeInvT, Block, Operation, Region, SSAValue, TypeAttribute
 from xdsl.irdl import IRDLOperation, PropertyDef
 from xdsl.irdl.constraints import VerificationContext
-from xdsl.parser import ForwardDeclaredValue, Parser, UnresolvedOperand
+from xdsl.parser import ForwardDeclaredValue, Parser, Position, UnresolvedOperand
 from xdsl.utils.exceptions import MultipleSpansParseError, ParseError, VerifyException
 from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRTokenKind
@@ -28,32 +28,11 @@ from qdialect.ir.names import NumberedName, kept_name
 from qdialect.ir.resources import BlobStorage
 from qdialect.ir.xdsl_private import forget_operation, forget_resource
 from qdialect.support.memory import memory_budget, paused_collection
-from qdialect.text import hints
-from qdialect.text.attribute_parser import AttributeParser
-from qdialect.text.mlir_errors import reading_message_of
+from qdialect.text import messages
+from qdialect.text.attribute_parser import OWN_DIALECT, AttributeParser
+from qdialect.text.messages import reading_message_of
 from qdialect.text.source import AbridgedInput, AbridgedSpan, abridge
-from qdialect.text.symbol_parser import OWN_DIALECT
-
-_READ_BY_TABLES = frozenset(
-    f"{dialect}.{name}"
-    for dialect, names in {
-        "affine": "if",
-        "arith": "divsi divui shrsi shrui",
-        "memref": "alloca_scope alloca_scope.return atomic_rmw "
-        " cast copy dma_wait extract_aligned_pointer_as_index "
-        "memory_space_cast",
-        "cf": "cond_br",
-        "scf": "execute_region for index_switch parallel",
-    }.items()
-    for name in names.split()
-)
-"""Ops that xDSL has, and whose custom forms it does not read, or only in part."""
-
-_KNOWN_FOREIGN = ("mhlo.", "ttir.")
-"""The dialects that are not of MLIR, and of which some custom forms are read."""
-
-_READ_IN_FULL = frozenset({"builtin.module", "func.func"})
-"""Ops of upstream dialects whose custom form is read as MLIR does."""
+from qdialect.text.syntax import syntax_of_op, with_later_properties
 
 
 def _has_overflow_flags(op: Operation, name: str) -> bool:
@@ -67,6 +46,48 @@ def _accepts(declared: PropertyDef, attribute: Attribute) -> bool:
     except VerifyException:
         return False
     return True
+
+
+class _PlainForm(NamedTuple):
+    """
+    The custom form of most ops of most dialects, after the name of the op.
+
+    `%a, %b {attributes} : (types) -> types` can express every op without regions and successors.
+    """
+
+    operands: Sequence[UnresolvedOperand]
+    attributes: Mapping[str, Attribute]
+    types: Sequence[TypeAttribute]
+    result_types: Sequence[TypeAttribute]
+    position: Position
+
+    @classmethod
+    def parse(cls, parser: Parser) -> _PlainForm:
+        """Parse the form; the parentheses around types are optional. Raises ParseError."""
+        position = parser.pos
+        operands = parser.parse_optional_undelimited_comma_separated_list(
+            parser.parse_optional_unresolved_operand, parser.parse_unresolved_operand
+        )
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        types = _parse_types(parser)
+        parser.parse_punctuation("->")
+        return cls(operands or [], attributes, types, _parse_types(parser), position)
+
+    def create(self, parser: Parser, op_type: type[Operation]) -> Operation:
+        """Create the operation. Raises ParseError if an operand has another type."""
+        return op_type.create(
+            operands=parser.resolve_operands(self.operands, self.types, self.position),
+            result_types=self.result_types,
+            attributes=self.attributes,
+        )
+
+
+def _parse_types(parser: Parser) -> list[TypeAttribute]:
+    types = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
+    if types is None:
+        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+    return types
 
 
 class _NumberedBlock(Block):
@@ -265,8 +286,12 @@ class LocatingParser(AttributeParser):
                 raise
             note = "to match this '{'"
             raise MultipleSpansParseError(error.span, error.msg, None, [(brace, note)]) from None
-        if region is not None and not region.blocks and self._names[-1].text == "func.func":
-            self.raise_error("custom op 'func.func' expected non-empty function body", brace)
+        if (
+            region is not None
+            and not region.blocks
+            and syntax_of_op(name := self._names[-1].text).has_function(name)
+        ):
+            self.raise_error(f"custom op '{name}' expected non-empty function body", brace)
         return region
 
     # Operations
@@ -300,7 +325,7 @@ class LocatingParser(AttributeParser):
                 if not name.startswith('"'):
                     message += self._form_hint(name)
             self.raise_error(message, names[0] if names else None)
-        if op.name == "func.func":
+        if syntax_of_op(op.name).has_function(op.name):
             self._keep_argument_attributes(op)
         if op.attributes and isinstance(op, IRDLOperation):
             # MLIR keeps none as an attribute, also if xDSL's parser of the op does.
@@ -322,7 +347,8 @@ class LocatingParser(AttributeParser):
             # No form has half a string.
             and not error.msg.endswith("in string literal")
             and not name.startswith(('"', f"{OWN_DIALECT}."))
-            and name not in _READ_IN_FULL
+            and name != ModuleOp.name
+            and not syntax_of_op(name).has_function(name)
         )
 
     # xDSL drops the attributes of the arguments of a declaration.
@@ -369,36 +395,16 @@ class LocatingParser(AttributeParser):
             # The lookup has recorded the op in the context as unregistered.
             forget_operation(self.ctx, name)
             self._refuse_operation(name, is_custom)
-        if is_unknown and is_custom and name.startswith(_KNOWN_FOREIGN):
-            # Deferred: few texts have ops of these dialects.
-            from qdialect.text.op_tables import find_form
-
-            form = find_form(name, op_type)
-            return self._plain_syntax(op_type, name) if form is op_type else form
-        if is_unknown and is_custom:
-            return self._plain_syntax(op_type, name)
-        if is_custom and op_type.dialect_name() == "linalg":
-            # Deferred: it imports xDSL's linalg, which few texts use.
-            from qdialect.text.linalg_syntax import SYNTAX
-
-            return SYNTAX.get(op_type, op_type)
-        if is_custom and op_type.dialect_name() == "arith":
-            # Deferred: it imports xDSL's arith.
-            from qdialect.text.conversion_syntax import CONVERSIONS, conversion_syntax
-
-            if op_type.name in CONVERSIONS and issubclass(op_type, IRDLOperation):
-                return conversion_syntax(op_type)
-        if is_custom and op_type.name in _READ_BY_TABLES:
-            # Deferred: few texts have ops of these dialects.
-            from qdialect.text.op_tables import find_form
-
-            return find_form(op_type.name, op_type)
-        return op_type
+        if not is_custom:
+            return op_type
+        if not is_unknown:
+            return syntax_of_op(op_type.name).reader_of(op_type.name, op_type)
+        syntax = syntax_of_op(name)
+        form = syntax.reader_of(name, op_type) if syntax.is_unregistered else op_type
+        return self._plain_syntax(op_type, name) if form is op_type else form
 
     def _plain_syntax(self, op_type: type[Operation], name: str) -> type[Operation]:
-        """A class whose `parse` reads an unregistered op as a PlainForm."""
-        # Deferred: few texts have ops of unknown dialects in custom form.
-        from qdialect.text.foreign_ops import PlainForm
+        """A class whose `parse` reads an unregistered op as a _PlainForm."""
 
         def refuse(error: ParseError) -> NoReturn:
             if not error.msg.lower().startswith("expected"):
@@ -411,7 +417,7 @@ class LocatingParser(AttributeParser):
             @override
             def parse(cls, parser: Parser) -> Operation:
                 try:
-                    form = PlainForm.parse(parser)
+                    form = _PlainForm.parse(parser)
                 except ParseError as error:
                     refuse(error)
                 return form.create(parser, op_type)
@@ -431,9 +437,6 @@ class LocatingParser(AttributeParser):
             op.attributes[name] = op.properties.pop(name)
         if op.properties.keys() <= declared.properties.keys():
             return op
-        # Deferred: few texts have properties that xDSL does not know.
-        from qdialect.text.foreign_ops import with_later_properties
-
         return with_later_properties(type(op)).create(
             operands=op.operands,
             result_types=op.result_types,
@@ -471,8 +474,8 @@ class LocatingParser(AttributeParser):
         dialect, dot, _ = name.partition(".")
         is_known, is_own = dialect in self.ctx.registered_dialect_names, self._is_own(name)
         # An op of a dialect that only this context has is known to no other tool.
-        has_others = not is_own and hints.has_other_tools(self.ctx, name)
-        near = "" if is_own or has_others else hints.near_op(self.ctx, name)
+        has_others = not is_own and messages.has_other_tools(self.ctx, name)
+        near = "" if is_own or has_others else messages.near_op(self.ctx, name)
         if is_custom and not dot:
             default = self.state.dialect_stack[-1]
             message = f"custom op '{name}' is unknown (tried '{default}.{name}' as well)"
@@ -480,15 +483,15 @@ class LocatingParser(AttributeParser):
             message = f"custom op '{name}' is unknown{near}"
         elif is_custom:
             message = f"Dialect `{dialect}' not found for custom op '{name}'"
-            message += hints.of_dialect(self.ctx, dialect)
+            message += messages.of_dialect(self.ctx, dialect)
         elif is_known:
             message = (
                 f"unregistered operation '{name}' found in dialect ('{dialect}') that "
                 f"does not allow unknown operations{near}"
             )
             if has_others:
-                message += f" (xDSL lacks it; {hints.unregistered(self.ctx)})"
-        elif isinstance(self.ctx, hints.CommandLineContext):
+                message += f" (xDSL lacks it; {messages.unregistered(self.ctx)})"
+        elif isinstance(self.ctx, messages.CommandLineContext):
             self.raise_error(
                 "operation being parsed with an unregistered dialect. If this is "
                 "intended, please use -allow-unregistered-dialect with the MLIR "
@@ -496,16 +499,18 @@ class LocatingParser(AttributeParser):
             )
         else:
             message = f"operation '{name}' is of a dialect that is not registered"
-            message += f"{hints.of_dialect(self.ctx, dialect)}, or {hints.unregistered(self.ctx)}"
-        if is_custom and (is_known or not dot or isinstance(self.ctx, hints.CommandLineContext)):
+            message += messages.of_dialect(self.ctx, dialect)
+            message += f", or {messages.unregistered(self.ctx)}"
+        is_tool = isinstance(self.ctx, messages.CommandLineContext)
+        if is_custom and (is_known or not dot or is_tool):
             message += self._form_hint(name, "" if dot else "if this is valid, ")
         self.raise_error(message, self._names[-1])
 
     def _form_hint(self, name: str, condition: str = "") -> str:
         """The hint at another form of an op, if another tool may print it."""
-        if self._is_own(name) or not hints.has_other_tools(self.ctx, name):
+        if self._is_own(name) or not messages.has_other_tools(self.ctx, name):
             return ""
-        return f"; {condition}{hints.generic_form(self.ctx)}"
+        return f"; {condition}{messages.generic_form(self.ctx)}"
 
     # Values
 

@@ -30,10 +30,10 @@ from qdialect.ir.resources import Blob, BlobStorage
 from qdialect.ir.xdsl_private import OpenPrinter
 from qdialect.support.memory import MemoryLimitError
 from qdialect.support.text import LONG_TEXT, TextBuffer
-from qdialect.text.locations import fused_in_parts
-from qdialect.text.op_forms import KnowsItsForms, OwnForm, PrintedForm
-from qdialect.text.opaque_attributes import aliases_named_by
+from qdialect.text.messages import is_of_llvm
 from qdialect.text.plain_lists import text_of_plain_list
+from qdialect.text.syntax import KnowsItsForms, OwnForm, PrintedForm, syntax_of_op
+from qdialect.text.text_attributes import aliases_named_by, fused_in_parts
 
 MAX_REPETITION = 1 << 30
 """
@@ -48,18 +48,6 @@ _SIGNATURE_ATTRIBUTES: Final = ("arg_attrs", "res_attrs")
 
 _UNKNOWN_PROPERTIES: Final = frozenset({"alignment", "memory_space", "no_inline", "nontemporal"})
 """Properties of MLIR's ops that are attributes of xDSL's."""
-
-_LLVM_DIALECTS: Final = frozenset(
-    re.findall(
-        r"\w+",
-        "acc affine arith bufferization cf complex emitc func gpu index irdl linalg llvm math "
-        "memref ml_program mpi omp pdl pdl_interp scf shape smt tensor tosa transform ub vector",
-    )
-)
-"""The dialects of LLVM that xDSL or this package has, but for quant, whose forms are one."""
-
-_WITHOUT_ATTRIBUTES: Final = frozenset({"linalg.broadcast", "linalg.transpose"})
-"""Ops with a region whose custom form, as xDSL prints it, omits attributes."""
 
 
 class _Text(NamedTuple):
@@ -438,11 +426,9 @@ def _find_resources(storage: OpAsmDialectInterface, keys: Collection[str]) -> di
 def _does_not_fit_custom_form(op: Operation) -> bool:
     if isinstance(op, KnowsItsForms):
         return not op.has_custom_form
-    if op.name.startswith("linalg."):
-        loses_attributes = op.name in _WITHOUT_ATTRIBUTES and bool(op.attributes)
-        return loses_attributes or _has_maps_of_its_own(op)
-    if op.name != "func.func":
-        return False
+    syntax = syntax_of_op(op.name)
+    if not syntax.has_function(op.name):
+        return not syntax.fits(op)
     is_declaration = not op.regions[0].blocks
     return is_declaration and bool(op.properties.keys() & set(_SIGNATURE_ATTRIBUTES))
 
@@ -451,14 +437,15 @@ def _mixes(op: Operation, in_dictionary: Collection[str]) -> bool:
     """Whether the dictionary in the custom form of an op of LLVM holds properties."""
     if not in_dictionary or isinstance(op, KnowsItsForms):
         return False
-    if op.dialect_name() not in _LLVM_DIALECTS:
+    dialect = op.dialect_name()
+    if dialect in ("builtin", "quant") or not is_of_llvm(dialect):
         return False
     return not (op.properties.keys() | _UNKNOWN_PROPERTIES).isdisjoint(in_dictionary)
 
 
 def _empty_signature_attributes(op: Operation) -> Collection[str]:
     """The empty lists of attributes of arguments and results of a function."""
-    if op.name != "func.func":
+    if not syntax_of_op(op.name).has_function(op.name):
         return ()
     lists = ((name, op.properties.get(name)) for name in _SIGNATURE_ATTRIBUTES)
     none = DictionaryAttr({})
@@ -485,11 +472,3 @@ def _names_all(text: str, attributes: Iterable[str]) -> bool:
         # xDSL's attribute for the name of an unregistered op, which is not printed.
         if name != "op_name__"
     )
-
-
-def _has_maps_of_its_own(op: Operation) -> bool:
-    """Whether a named op has non-default indexing maps, which xDSL's custom form omits."""
-    if "indexing_maps" not in op.properties or not isinstance(op, IRDLOperation):
-        return False
-    maps = op.get_irdl_definition().properties["indexing_maps"].default_value
-    return maps is not None and op.properties["indexing_maps"] != maps

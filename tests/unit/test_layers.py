@@ -65,6 +65,7 @@ BY_NAME = {
     ("dialects", "dialects"): "that function may stand in the dialect, above what it runs with",
     ("passes", "ptq"): "the table of all flags",
     ("program", "opt"): "the commands",
+    ("text", "dialects"): "the custom forms of a dialect, found by its name",
 }
 """The parts that name modules of parts above them, which are imported when they are used."""
 
@@ -79,9 +80,9 @@ BUDGETS = {
     "support": (1550, 3),
     "algebra": (2900, 6),
     "ir": (1900, 5),
-    "text": (7000, 12),
+    "text": (5800, 5),
     "ops": (2770, 3),
-    "dialects": (12950, 8),
+    "dialects": (14020, 8),
     "lowering": (2100, 4),
     "folding": (6250, 8),
     "sinking": (1000, 4),
@@ -96,7 +97,7 @@ Of each folder: the number of its lines, and of the files in its longest chain o
 fall, but for a commit that says why.
 """
 
-LONGEST_CHAIN = 24
+LONGEST_CHAIN = 21
 """The number of files in the longest chain of imports."""
 
 
@@ -172,7 +173,7 @@ DIALECTS = (
     "tm_tensor torch torch_c tosa ttir"
 )
 
-OP_NAMES_ELSEWHERE = 110
+OP_NAMES_ELSEWHERE = 78
 """The op names that still stand outside of their dialect's place: this number only falls."""
 
 

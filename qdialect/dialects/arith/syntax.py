@@ -45,6 +45,7 @@ from xdsl.utils.exceptions import VerifyException
 from qdialect.ir.value_types import element_type_or_self, with_element_type
 from qdialect.ir.xdsl_private import set_type
 from qdialect.support.lazy_numpy import np
+from qdialect.text.syntax import DialectSyntax, Form
 
 
 class ConversionOp(IRDLOperation, HasFolderInterface, ABC):
@@ -454,3 +455,41 @@ OPS = (
     UIToFPOp,
 )
 """The ops that replace xDSL's of the same names."""
+
+_ROUNDING: Final = (
+    "roundingmode:number_of(i32|to_nearest_even|downward|upward|toward_zero|to_nearest_away)"
+)
+_FLAGS: Final = "<? fastmath $fastmath ?>"
+
+_EXACT: Final = ("lhs=result rhs=result isExact:unit -> result", "$lhs , $rhs <? exact $isExact ?>")
+
+SYNTAX = DialectSyntax(
+    dialect="arith",
+    forms=(
+        Form(
+            "divsi divui shrsi shrui",
+            _EXACT[0],
+            f"{_EXACT[1]} attr-dict : type(result)",
+            is_read_for_xdsl=True,
+        ),
+        Form(
+            "extf extui truncf trunci uitofp",
+            f"in nonNeg:unit overflowFlags:flags(overflow) {_ROUNDING} fastmath:flags -> out",
+            f"$in <? nneg $nonNeg ?> <? overflow $overflowFlags ?> <? $roundingmode ?> {_FLAGS} "
+            "attr-dict : type(in) to type(out)",
+            is_read_for_xdsl=True,
+        ),
+        Form("index_castui", "in -> out", "$in attr-dict : type(in) to type(out)"),
+        Form(
+            "remf",
+            "lhs=result rhs=result fastmath:flags -> result",
+            f"$lhs , $rhs {_FLAGS} attr-dict : type(result)",
+        ),
+        Form(
+            "scaling_extf scaling_truncf",
+            f"in scale fastmath:flags {_ROUNDING} -> out",
+            f"$in , $scale <? $roundingmode ?> {_FLAGS} attr-dict : type(operands) to type(out)",
+        ),
+    ),
+    ops=OPS,
+)

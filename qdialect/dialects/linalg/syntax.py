@@ -29,6 +29,8 @@ from xdsl.dialects.builtin import (
     IntegerType,
     LocationAttr,
     MemRefType,
+    StringAttr,
+    TensorType,
     UnregisteredAttr,
     f64,
     i1,
@@ -37,6 +39,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.linalg import ops
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
 from xdsl.dialects.linalg.ops import GenericOp, IndexOp, YieldOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
@@ -54,15 +57,15 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
-from xdsl.parser import Parser
+from xdsl.parser import Parser, Position
 from xdsl.printer import Printer
 from xdsl.traits import EffectInstance, HasParent, MemoryEffect, MemoryEffectKind
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.support.memory import registered_cache
-from qdialect.text.linalg_syntax import parse_operands, parse_result_types
-from qdialect.text.op_forms import KnowsItsForms
+from qdialect.text.op_formats import parse_arrow_types
+from qdialect.text.syntax import DialectSyntax, Form, KnowsItsForms
 
 Body: TypeAlias = int | float | str | tuple["Body", ...]
 """
@@ -272,7 +275,7 @@ class NamedStructuredOp(KnowsItsForms, IRDLOperation, ABC):
             # The form that xDSL prints.
             parser.parse_punctuation("=")
             attributes |= parser.parse_optional_attr_dict()
-        result_types = parse_result_types(parser)
+        result_types = parse_arrow_types(parser)
         for name in [name for name in attributes if name in names]:
             properties[name] = attributes.pop(name)
         values = [value for group in operands for value in group]
@@ -795,6 +798,159 @@ class MapOp(BodySyntax):
         return inputs
 
 
+# Custom forms that xDSL reads only in part
+
+
+def _parse_moved(parser: Parser, op_type: type[Operation], numbers: str) -> Operation:
+    """
+    Read `ins(%a : type) outs(%b : type) NUMBERS = [...]`.
+
+    xDSL's own parsers of these ops accept only integer and float elements, since they build the
+    region that the syntax omits. Raises ParseError.
+    """
+    position = parser.pos
+    groups = [parse_operands(parser, keyword) for keyword in ("ins", "outs")]
+    if [*map(len, groups)] != [1, 1]:
+        parser.raise_error("expected one input and one output", position)
+    operands = [value for group in groups for value in group]
+    parser.parse_keyword(numbers)
+    parser.parse_punctuation("=")
+    values = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+    attributes = parser.parse_optional_attr_dict()
+    types = [operand.type for operand in operands]
+    block = Block(arg_types=[getattr(type, "element_type", type) for type in types])
+    block.add_op(YieldOp.create(operands=block.args[:1]))
+    return op_type.create(
+        operands=operands,
+        result_types=types[1:] if isinstance(types[1], TensorType) else [],
+        properties={numbers: DenseArrayBase.from_list(i64, values)},
+        attributes=attributes,
+        regions=[Region(block)],
+    )
+
+
+class GenericSyntax(Operation):
+    name = "linalg.generic"
+
+    @classmethod
+    @override
+    def parse(cls, parser: Parser) -> Operation:
+        """
+        Read `linalg.generic {...} ins(...) outs(...) attrs = {...} {...} -> types`.
+
+        xDSL's own parser accepts only one type after the arrow. Raises ParseError.
+        """
+        position = parser.pos
+        attributes = parser.parse_optional_attr_dict()
+        operands = [parse_operands(parser, keyword) for keyword in ("ins", "outs")]
+        if parser.parse_optional_keyword("attrs") is not None:
+            parser.parse_punctuation("=")
+            attributes |= parser.parse_optional_attr_dict()
+        region = parser.parse_region()
+        result_types = parse_arrow_types(parser)
+        declared = GenericOp.get_irdl_definition().properties
+        properties = {name: attributes.pop(name) for name in [*attributes] if name in declared}
+        iterators = properties.get("iterator_types")
+        if not isinstance(iterators, ArrayAttr):
+            parser.raise_error("expected iterator_types", position)
+        properties["iterator_types"] = ArrayAttr(
+            _iterator_type(parser, iterator, position)
+            for iterator in cast(ArrayAttr[Attribute], iterators)
+        )
+        sizes = [len(values) for values in operands]
+        properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, sizes)
+        return GenericOp.create(
+            operands=[value for values in operands for value in values],
+            result_types=result_types,
+            properties=properties,
+            attributes=attributes,
+            regions=[region],
+        )
+
+
+def parse_operands(parser: Parser, keyword: str) -> Sequence[SSAValue]:
+    """Read the optional `keyword(%a, %b : type, type)`. Raises ParseError."""
+    if parser.parse_optional_keyword(keyword) is None:
+        return ()
+    with parser.in_parens():
+        position = parser.pos
+        operands = parser.parse_comma_separated_list(
+            parser.Delimiter.NONE, parser.parse_unresolved_operand
+        )
+        parser.parse_punctuation(":")
+        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+    return parser.resolve_operands(operands, types, position)
+
+
+def _iterator_type(parser: Parser, iterator: Attribute, position: Position) -> Attribute:
+    if not isinstance(iterator, StringAttr):
+        return iterator
+    try:
+        return IteratorTypeAttr(IteratorType(iterator.data))
+    except ValueError:
+        parser.raise_error(f"unexpected iterator_type ({iterator.data})", position)
+
+
+class BroadcastSyntax(Operation):
+    """`linalg.broadcast ins(%a : T) outs(%b : U) dimensions = [0]`."""
+
+    name = "linalg.broadcast"
+
+    @classmethod
+    @override
+    def parse(cls, parser: Parser) -> Operation:
+        return _parse_moved(parser, ops.BroadcastOp, "dimensions")
+
+
+class TransposeSyntax(Operation):
+    """`linalg.transpose ins(%a : T) outs(%b : U) permutation = [1, 0]`."""
+
+    name = "linalg.transpose"
+
+    @classmethod
+    @override
+    def parse(cls, parser: Parser) -> Operation:
+        return _parse_moved(parser, ops.TransposeOp, "permutation")
+
+
+def _fits(op: Operation) -> bool:
+    """Whether the form that xDSL prints holds the attributes, and the indexing maps of the op."""
+    if isinstance(op, _MOVING):
+        return not op.attributes
+    if "indexing_maps" not in op.properties or not isinstance(op, IRDLOperation):
+        return True
+    maps = op.get_irdl_definition().properties["indexing_maps"].default_value
+    return maps is None or op.properties["indexing_maps"] == maps
+
+
+def _verify(op: Operation, verify: Callable[[Operation], None]) -> None:
+    """
+    Verify a transpose or a broadcast more strictly than xDSL, with MLIR's messages.
+
+    xDSL uses the numbers of a permutation as indices, unchecked, and compares shapes only.
+    """
+    if not isinstance(op, _MOVING):
+        verify(op)
+        return
+    permutation = op.properties.get("permutation")
+    match op.operand_types:
+        case (TensorType() | MemRefType() as moved, *_) if isinstance(permutation, DenseArrayBase):
+            if sorted(permutation.get_values()) != list(range(moved.get_num_dims())):
+                raise VerifyException(f"'{op.name}' op permutation is not valid")
+        case _:
+            pass
+    verify(op)
+    moved, declared = map(_element_type, op.operand_types)
+    if moved != declared:
+        # The message is about the region that the custom syntax omits.
+        raise VerifyException(
+            f"'linalg.yield' op type of yield operand 1 ('{moved}') doesn't match the "
+            f"element type of the enclosing linalg.generic op ('{declared}')"
+        )
+
+
+_MOVING: Final = (ops.BroadcastOp, ops.TransposeOp)
+
 OPS: Final[tuple[type[Operation], ...]] = (
     *_NAMED_OPS,
     ElementwiseOp,
@@ -803,3 +959,45 @@ OPS: Final[tuple[type[Operation], ...]] = (
     ReduceOp,
 )
 """The ops that xDSL lacks, or that replace xDSL's of the same names."""
+
+_PACKED: Final = (
+    "inner_tiles*=index outer_dims_perm:integers(i64) inner_dims_pos:integers(i64) "
+    "static_inner_tiles:any -> result=dest"
+)
+
+_TILES: Final = (
+    "<? outer_dims_perm = $outer_dims_perm ?> inner_dims_pos = $inner_dims_pos inner_tiles = "
+    "indices(inner_tiles,static_inner_tiles) into $dest attr-dict : type(source) -> type(dest)"
+)
+
+SYNTAX = DialectSyntax(
+    dialect="linalg",
+    forms=(
+        Form(
+            "pack",
+            f"source dest padding_value? {_PACKED}",
+            f"$source <? padding_value ( $padding_value : type(padding_value) ) ?> {_TILES}",
+        ),
+        Form(
+            "softmax",
+            "input output dimension:integer(i64) -> result*",
+            "attr-dict dimension ( $dimension ) ins ( $input : type(input) ) "
+            "outs ( $output : type(output) ) arrow(result)",
+        ),
+        Form("unpack", f"source dest {_PACKED}", f"$source {_TILES}"),
+        *(
+            Form(
+                f"winograd_{name}_transform",
+                f"{operand} output fmr:number_of(i32|F_2_3|F_4_3|F_2_5) -> result",
+                f"attr-dict fmr ( $fmr ) ins ( ${operand} : type({operand}) ) "
+                "outs ( $output : type(output) ) -> type(result)",
+            )
+            for name, operand in (("filter", "filter"), ("input", "input"), ("output", "value"))
+        ),
+    ),
+    ops=OPS,
+    readers=(BroadcastSyntax, GenericSyntax, TransposeSyntax),
+    opaque="binary_fn elementwise_kind ternary_fn type_fn unary_fn",
+    fits=_fits,
+    verify=_verify,
+)

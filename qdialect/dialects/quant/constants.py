@@ -50,12 +50,12 @@ from qdialect.support.arguments import array_of
 from qdialect.support.lazy_numpy import np
 from qdialect.support.memory import BoundedCache, registered_cache
 from qdialect.text.dense import DenseLiteral, print_dense
-from qdialect.text.op_forms import ListsElements
 from qdialect.text.plain_lists import (
     bytes_of_plain_list,
     parse_optional_plain_list,
     text_of_plain_list,
 )
+from qdialect.text.syntax import ListsElements
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

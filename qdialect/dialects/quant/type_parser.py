@@ -28,7 +28,7 @@ from qdialect.ir.elements import integer_range
 from qdialect.ir.xdsl_private import resume_from
 from qdialect.support.float_format import FloatFormat
 from qdialect.support.lazy_numpy import np
-from qdialect.text.mlir_errors import number_up_to, place_of_missing, width_error
+from qdialect.text.messages import number_up_to, place_of_missing, width_error
 
 MAX_STORAGE_WIDTH: Final = 32
 

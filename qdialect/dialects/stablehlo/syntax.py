@@ -7,8 +7,8 @@ https://openxla.org/stablehlo/spec. Types are not verified.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Final, NamedTuple, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Final, cast
 
 from typing_extensions import override
 from xdsl.dialects.builtin import (
@@ -24,24 +24,23 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.ir import Attribute, Block, Dialect, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import traits_def
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
-from xdsl.traits import IsTerminator, Pure
+from xdsl.traits import Pure
 
 from qdialect.ir.value_types import tensor_element_type
 from qdialect.ir.xdsl_private import print_under_names_of, resume_from
-from qdialect.text.form_text import FormMismatchError, FormText, integer_of, integers_of, listed
-from qdialect.text.mlir_errors import TextError, balanced_end
+from qdialect.text.form_kinds import FormMismatchError, FormText, integer_of, integers_of, listed
+from qdialect.text.messages import TextError, balanced_end
 from qdialect.text.op_formats import (
     Directive,
-    OpFormat,
-    PrintedOp,
     ReadParts,
+    parse_assignment,
     register_directives,
 )
-from qdialect.text.op_forms import OwnForm
+from qdialect.text.syntax import DialectSyntax, Form, OwnForm
 
 
 class SliceRanges(Directive):
@@ -379,306 +378,6 @@ register_directives(
 )
 
 
-class _Row(NamedTuple):
-    """Ops with the same form."""
-
-    names: str
-    signature: str
-    format: str
-    defaults: tuple[tuple[str, str], ...] = ()
-
-
-_FUNCTION: Final = "attr-dict : functional-type"
-_SAME: Final = "attr-dict : same-type"
-_ACCURACY: Final = (
-    (
-        "result_accuracy",
-        "#stablehlo.result_accuracy<mode = #stablehlo.result_accuracy_mode<DEFAULT>>",
-    ),
-)
-_DIMENSION: Final = "integer(i64)"
-_LIST: Final = "integers(i64)"
-
-_ROWS: Final = (
-    _Row(
-        "abs ceil convert count_leading_zeros floor imag negate not popcnt real round_nearest_afz "
-        "round_nearest_even sign uniform_dequantize uniform_quantize",
-        "operand -> result",
-        f"$operand {_SAME}",
-    ),
-    _Row(
-        "cbrt cosine exponential exponential_minus_one log log_plus_one logistic rsqrt sine sqrt "
-        "tan tanh",
-        "operand result_accuracy:any -> result",
-        f"$operand {_SAME}",
-        _ACCURACY,
-    ),
-    _Row(
-        "add and atan2 divide maximum minimum multiply or power remainder shift_left "
-        "shift_right_arithmetic shift_right_logical subtract xor",
-        "lhs rhs -> result",
-        f"$lhs , $rhs {_SAME}",
-    ),
-    _Row("after_all", "inputs* -> result", f"$inputs {_SAME}"),
-    _Row(
-        "bitcast_convert dynamic_pad dynamic_reshape dynamic_update_slice is_finite "
-        "real_dynamic_slice reshape",
-        "inputs* -> result",
-        f"$inputs {_FUNCTION}",
-    ),
-    _Row(
-        "broadcast",
-        f"operand broadcast_sizes:{_LIST} -> result",
-        f"$operand , sizes = $broadcast_sizes {_FUNCTION}",
-    ),
-    _Row(
-        "broadcast_in_dim",
-        f"operand broadcast_dimensions:{_LIST} -> result",
-        f"$operand , dims = $broadcast_dimensions {_FUNCTION}",
-    ),
-    _Row(
-        "cholesky",
-        "a lower:bool -> result",
-        f"$a <? , lower = $lower ?> {_SAME}",
-        (("lower", "false"),),
-    ),
-    _Row("clamp", "min operand max -> result", f"$min , $operand , $max {_SAME}"),
-    _Row(
-        "compare",
-        "lhs rhs comparison_direction:keyword(stablehlo/comparison_direction) "
-        "compare_type:keyword(stablehlo/comparison_type) -> result",
-        f"$comparison_direction , $lhs , $rhs <? , $compare_type ?> {_FUNCTION}",
-    ),
-    _Row(
-        "complex",
-        "lhs rhs -> result",
-        "$lhs , $rhs attr-dict : custom:ComplexTypes(lhs,rhs,result)",
-    ),
-    _Row(
-        "composite",
-        "inputs* name:text composite_attributes:any decomposition:any version:any -> results*",
-        f"$name $inputs {_FUNCTION}",
-        (("composite_attributes", "{}"), ("version", "0 : i32")),
-    ),
-    _Row(
-        "concatenate",
-        f"inputs* dimension:{_DIMENSION} -> result",
-        f"$inputs, dim = $dimension {_FUNCTION}",
-    ),
-    _Row(
-        "convolution",
-        "lhs rhs dimension_numbers:any window_strides:any padding:any lhs_dilation:any "
-        "rhs_dilation:any window_reversal:any feature_group_count:any batch_group_count:any "
-        "precision_config:any -> result",
-        "( $lhs , $rhs ) dim_numbers = custom:ConvolutionDimensions(dimension_numbers) , "
-        "window = { custom:Window(window_strides,padding,lhs_dilation,rhs_dilation,"
-        f"window_reversal) }} {_FUNCTION}",
-    ),
-    _Row("create_token partition_id replica_id", "-> output", "attr-dict : type(output)"),
-    _Row(
-        "custom_call",
-        "inputs* call_target_name:symbol_text has_side_effect:any backend_config:any "
-        "api_version:any called_computations:any operand_layouts:any result_layouts:any "
-        "output_operand_aliases:any -> results*",
-        f"$call_target_name ( $inputs ) {_FUNCTION}",
-        (
-            ("api_version", "1 : i32"),
-            ("called_computations", "[]"),
-            ("has_side_effect", "false"),
-            ("output_operand_aliases", "[]"),
-        ),
-    ),
-    _Row(
-        "dot",
-        "lhs rhs precision_config:any -> result",
-        f"$lhs , $rhs custom:Precision(precision_config) {_FUNCTION}",
-    ),
-    _Row(
-        "dot_general",
-        "lhs rhs dot_dimension_numbers:any precision_config:any algorithm:any -> result",
-        "$lhs , $rhs , custom:DotDimensions(dot_dimension_numbers) "
-        f"custom:Precision(precision_config,algorithm) {_FUNCTION}",
-    ),
-    _Row(
-        "dynamic_broadcast_in_dim",
-        f"operand output_dimensions broadcast_dimensions:{_LIST} known_expanding_dimensions:any "
-        "known_nonexpanding_dimensions:any -> result",
-        f"$operand , $output_dimensions , dims = $broadcast_dimensions {_FUNCTION}",
-    ),
-    _Row(
-        "dynamic_iota",
-        f"output_shape iota_dimension:{_DIMENSION} -> result",
-        f"$output_shape , dim = $iota_dimension {_FUNCTION}",
-    ),
-    _Row(
-        "dynamic_slice",
-        f"operand start_indices* slice_sizes:{_LIST} -> result",
-        f"$operand , $start_indices, sizes = $slice_sizes {_FUNCTION}",
-    ),
-    _Row(
-        "einsum",
-        "lhs rhs einsum_config:text -> result",
-        f"$lhs , $rhs , config = $einsum_config {_FUNCTION}",
-    ),
-    _Row(
-        "fft",
-        f"operand fft_type:keyword(stablehlo/fft_type) fft_length:{_LIST} -> result",
-        f"$operand , type = $fft_type , length = $fft_length {_FUNCTION}",
-    ),
-    _Row(
-        "get_dimension_size",
-        f"operand dimension:{_DIMENSION} -> result",
-        f"$operand , dim = $dimension {_FUNCTION}",
-    ),
-    _Row(
-        "get_tuple_element",
-        "operand index:integer(i32) -> result",
-        f"$operand [ $index ] {_FUNCTION}",
-    ),
-    _Row(
-        "iota",
-        f"iota_dimension:{_DIMENSION} -> output",
-        "dim = $iota_dimension attr-dict : type(output)",
-    ),
-    _Row(
-        "optimization_barrier",
-        "operand* -> result*",
-        "attr-dict custom:PairedOperands(operand,result)",
-    ),
-    _Row(
-        "pad",
-        f"operand padding_value edge_padding_low:{_LIST} edge_padding_high:{_LIST} "
-        f"interior_padding:{_LIST} -> result",
-        "$operand , $padding_value , low = $edge_padding_low , high = $edge_padding_high , "
-        f"interior = $interior_padding {_FUNCTION}",
-    ),
-    _Row(
-        "reduce_precision",
-        "operand exponent_bits:any mantissa_bits:any -> output",
-        f"$operand , format = custom:ExponentMantissa(exponent_bits,mantissa_bits) {_SAME}",
-    ),
-    _Row("return", "operands*", "$operands attr-dict <? : type(operands) ?>"),
-    _Row(
-        "reverse", f"operand dimensions:{_LIST} -> result", f"$operand , dims = $dimensions {_SAME}"
-    ),
-    _Row(
-        "rng",
-        "a b shape rng_distribution:keyword(stablehlo/rng_distribution) -> result",
-        f"$a , $b , $shape , distribution = $rng_distribution {_FUNCTION}",
-    ),
-    _Row(
-        "rng_bit_generator",
-        "initial_state rng_algorithm:keyword(stablehlo/rng_algorithm) -> output_state output",
-        f"$initial_state , algorithm = $rng_algorithm {_FUNCTION}",
-    ),
-    _Row(
-        "select",
-        "pred on_true on_false -> result",
-        "$pred , $on_true , $on_false attr-dict : custom:SelectTypes(pred,on_true,on_false,result)",
-    ),
-    _Row(
-        "set_dimension_size",
-        f"operand size dimension:{_DIMENSION} -> result",
-        f"$operand , $size , dim = $dimension {_FUNCTION}",
-    ),
-    _Row(
-        "slice",
-        "operand start_indices:any limit_indices:any strides:any -> result",
-        f"$operand custom:SliceRanges(start_indices,limit_indices,strides) {_FUNCTION}",
-    ),
-    _Row(
-        "transpose",
-        f"operand permutation:{_LIST} -> result",
-        f"$operand , dims = $permutation {_FUNCTION}",
-    ),
-    _Row("tuple", "val*=parts(result) -> result", "$val attr-dict : type(result)"),
-    _Row(
-        "unary_einsum",
-        "operand einsum_config:text -> result",
-        f"$operand , config = $einsum_config {_FUNCTION}",
-    ),
-)
-
-_GENERIC: Final = (
-    "all_gather all_reduce all_to_all async_done async_start batch_norm_grad batch_norm_inference "
-    "batch_norm_training case collective_broadcast collective_permute collective_reduce "
-    "cross-replica-sum dynamic_conv dynamic_gather gather if infeed map outfeed recv "
-    "reduce_scatter reduce_window scatter select_and_scatter send sort torch_index_select "
-    "triangular_solve"
-)
-"""The ops of StableHLO that have no custom form."""
-
-_CHLO_ROWS: Final = (
-    _Row(
-        "_asin_acos_kernel acos acosh asin asinh atan atanh bessel_i1e conj cosh digamma erf "
-        "erf_inv erfc is_inf is_neg_inf is_pos_inf lgamma sinh square tan",
-        "operand -> result",
-        "$operand attr-dict : type(operand) -> type(result)",
-    ),
-    _Row(
-        "next_after polygamma zeta",
-        "lhs rhs -> result",
-        "$lhs , $rhs attr-dict : type(operands) -> type(result)",
-    ),
-    _Row(
-        "broadcast_add broadcast_and broadcast_atan2 broadcast_compare broadcast_complex "
-        "broadcast_divide broadcast_maximum broadcast_minimum broadcast_multiply "
-        "broadcast_next_after broadcast_or broadcast_polygamma broadcast_power "
-        "broadcast_remainder broadcast_select broadcast_shift_left "
-        "broadcast_shift_right_arithmetic broadcast_shift_right_logical broadcast_subtract "
-        "broadcast_xor broadcast_zeta",
-        "inputs* broadcast_dimensions:any comparison_direction:any compare_type:any -> result",
-        f"$inputs {_FUNCTION}",
-    ),
-    _Row(
-        "top_k",
-        f"operand k:{_DIMENSION} -> values indices",
-        "( $operand , k = $k ) attr-dict : type(operand) -> ( type(values) , type(indices) )",
-    ),
-)
-
-_CHLO_GENERIC: Final = (
-    "constant constant_like dynamic_reshape minimum_broadcast_shapes ragged_dot scan"
-)
-
-
-def _forms(dialect: str, rows: Sequence[_Row]) -> Iterator[tuple[str, OpFormat]]:
-    for row in rows:
-        for name in row.names.split():
-            yield f"{dialect}.{name}", OpFormat(row.signature, row.format, row.defaults)
-
-
-FORMS: Final[Mapping[str, OpFormat]] = {
-    **dict(_forms("stablehlo", _ROWS)),
-    **dict(_forms("chlo", _CHLO_ROWS)),
-}
-"""The forms by the names of the ops."""
-
-
-def ops_of(dialect: str) -> Iterator[type[Operation]]:
-    """The classes of the ops of a dialect with the forms of this page, or without one."""
-    generic = {"chlo": _CHLO_GENERIC, "stablehlo": _GENERIC}[dialect]
-    for name in generic.split():
-        yield _op_type(f"{dialect}.{name}", Operation, {})
-    for name, form in FORMS.items():
-        if name.startswith(f"{dialect}."):
-            yield _op_type(name, PrintedOp, {"FORM": form})
-
-
-def _op_type(name: str, base: type[Operation], fields: Mapping[str, object]) -> type[Operation]:
-    words = re.split("[._-]+", name)[1:]
-    class_name = "".join(word.capitalize() for word in words) + "Op"
-    is_terminator = name == "stablehlo.return"
-    own = {
-        "name": name,
-        "__doc__": f"`{name}`, as StableHLO writes it.",
-        "__module__": __name__,
-        "traits": traits_def(*((IsTerminator(),) if is_terminator else ())),
-        **fields,
-    }
-    return type(class_name, (base,), own)
-
-
 class ConstantOp(OwnForm, Operation):
     """
     A constant tensor; if it is quantized, `value` holds its storage integers.
@@ -927,7 +626,7 @@ class WhileOp(OwnForm, Operation):
     def parse(cls, parser: Parser) -> WhileOp:
         position = parser.pos
         pairs = parser.parse_comma_separated_list(
-            parser.Delimiter.PAREN, lambda: _parse_assignment(parser)
+            parser.Delimiter.PAREN, lambda: parse_assignment(parser)
         )
         types: list[Attribute] = []
         if pairs:
@@ -982,13 +681,236 @@ class WhileOp(OwnForm, Operation):
         printer.print_region(body, print_entry_block_args=False)
 
 
-def _parse_assignment(parser: Parser) -> tuple[Parser.UnresolvedArgument, UnresolvedOperand]:
-    """Parse `%i = %x`."""
-    argument = parser.parse_argument(expect_type=False)
-    parser.parse_punctuation("=")
-    return argument, parser.parse_unresolved_operand()
+_FUNCTION: Final = "attr-dict : functional-type"
+_SAME: Final = "attr-dict : same-type"
+_ACCURACY: Final = (
+    (
+        "result_accuracy",
+        "#stablehlo.result_accuracy<mode = #stablehlo.result_accuracy_mode<DEFAULT>>",
+    ),
+)
+_DIMENSION: Final = "integer(i64)"
+_LIST: Final = "integers(i64)"
 
+_FORMS: Final = (
+    Form(
+        "abs ceil convert count_leading_zeros floor imag negate not popcnt real round_nearest_afz "
+        "round_nearest_even sign uniform_dequantize uniform_quantize",
+        "operand -> result",
+        f"$operand {_SAME}",
+    ),
+    Form(
+        "cbrt cosine exponential exponential_minus_one log log_plus_one logistic rsqrt sine sqrt "
+        "tan tanh",
+        "operand result_accuracy:any -> result",
+        f"$operand {_SAME}",
+        defaults=_ACCURACY,
+    ),
+    Form(
+        "add and atan2 divide maximum minimum multiply or power remainder shift_left "
+        "shift_right_arithmetic shift_right_logical subtract xor",
+        "lhs rhs -> result",
+        f"$lhs , $rhs {_SAME}",
+    ),
+    Form("after_all", "inputs* -> result", f"$inputs {_SAME}"),
+    Form(
+        "bitcast_convert dynamic_pad dynamic_reshape dynamic_update_slice is_finite "
+        "real_dynamic_slice reshape",
+        "inputs* -> result",
+        f"$inputs {_FUNCTION}",
+    ),
+    Form(
+        "broadcast",
+        f"operand broadcast_sizes:{_LIST} -> result",
+        f"$operand , sizes = $broadcast_sizes {_FUNCTION}",
+    ),
+    Form(
+        "broadcast_in_dim",
+        f"operand broadcast_dimensions:{_LIST} -> result",
+        f"$operand , dims = $broadcast_dimensions {_FUNCTION}",
+    ),
+    Form(
+        "cholesky",
+        "a lower:bool -> result",
+        f"$a <? , lower = $lower ?> {_SAME}",
+        defaults=(("lower", "false"),),
+    ),
+    Form("clamp", "min operand max -> result", f"$min , $operand , $max {_SAME}"),
+    Form(
+        "compare",
+        "lhs rhs comparison_direction:keyword(stablehlo/comparison_direction) "
+        "compare_type:keyword(stablehlo/comparison_type) -> result",
+        f"$comparison_direction , $lhs , $rhs <? , $compare_type ?> {_FUNCTION}",
+    ),
+    Form(
+        "complex",
+        "lhs rhs -> result",
+        "$lhs , $rhs attr-dict : custom:ComplexTypes(lhs,rhs,result)",
+    ),
+    Form(
+        "composite",
+        "inputs* name:text composite_attributes:any decomposition:any version:any -> results*",
+        f"$name $inputs {_FUNCTION}",
+        defaults=(("composite_attributes", "{}"), ("version", "0 : i32")),
+    ),
+    Form(
+        "concatenate",
+        f"inputs* dimension:{_DIMENSION} -> result",
+        f"$inputs, dim = $dimension {_FUNCTION}",
+    ),
+    Form(
+        "convolution",
+        "lhs rhs dimension_numbers:any window_strides:any padding:any lhs_dilation:any "
+        "rhs_dilation:any window_reversal:any feature_group_count:any batch_group_count:any "
+        "precision_config:any -> result",
+        "( $lhs , $rhs ) dim_numbers = custom:ConvolutionDimensions(dimension_numbers) , "
+        "window = { custom:Window(window_strides,padding,lhs_dilation,rhs_dilation,"
+        f"window_reversal) }} {_FUNCTION}",
+    ),
+    Form("create_token partition_id replica_id", "-> output", "attr-dict : type(output)"),
+    Form(
+        "custom_call",
+        "inputs* call_target_name:symbol has_side_effect:any backend_config:any "
+        "api_version:any called_computations:any operand_layouts:any result_layouts:any "
+        "output_operand_aliases:any -> results*",
+        f"$call_target_name ( $inputs ) {_FUNCTION}",
+        defaults=(
+            ("api_version", "1 : i32"),
+            ("called_computations", "[]"),
+            ("has_side_effect", "false"),
+            ("output_operand_aliases", "[]"),
+        ),
+    ),
+    Form(
+        "dot",
+        "lhs rhs precision_config:any -> result",
+        f"$lhs , $rhs custom:Precision(precision_config) {_FUNCTION}",
+    ),
+    Form(
+        "dot_general",
+        "lhs rhs dot_dimension_numbers:any precision_config:any algorithm:any -> result",
+        "$lhs , $rhs , custom:DotDimensions(dot_dimension_numbers) "
+        f"custom:Precision(precision_config,algorithm) {_FUNCTION}",
+    ),
+    Form(
+        "dynamic_broadcast_in_dim",
+        f"operand output_dimensions broadcast_dimensions:{_LIST} known_expanding_dimensions:any "
+        "known_nonexpanding_dimensions:any -> result",
+        f"$operand , $output_dimensions , dims = $broadcast_dimensions {_FUNCTION}",
+    ),
+    Form(
+        "dynamic_iota",
+        f"output_shape iota_dimension:{_DIMENSION} -> result",
+        f"$output_shape , dim = $iota_dimension {_FUNCTION}",
+    ),
+    Form(
+        "dynamic_slice",
+        f"operand start_indices* slice_sizes:{_LIST} -> result",
+        f"$operand , $start_indices, sizes = $slice_sizes {_FUNCTION}",
+    ),
+    Form(
+        "einsum",
+        "lhs rhs einsum_config:text -> result",
+        f"$lhs , $rhs , config = $einsum_config {_FUNCTION}",
+    ),
+    Form(
+        "fft",
+        f"operand fft_type:keyword(stablehlo/fft_type) fft_length:{_LIST} -> result",
+        f"$operand , type = $fft_type , length = $fft_length {_FUNCTION}",
+    ),
+    Form(
+        "get_dimension_size",
+        f"operand dimension:{_DIMENSION} -> result",
+        f"$operand , dim = $dimension {_FUNCTION}",
+    ),
+    Form(
+        "get_tuple_element",
+        "operand index:integer(i32) -> result",
+        f"$operand [ $index ] {_FUNCTION}",
+    ),
+    Form(
+        "iota",
+        f"iota_dimension:{_DIMENSION} -> output",
+        "dim = $iota_dimension attr-dict : type(output)",
+    ),
+    Form(
+        "optimization_barrier",
+        "operand* -> result*",
+        "attr-dict custom:PairedOperands(operand,result)",
+    ),
+    Form(
+        "pad",
+        f"operand padding_value edge_padding_low:{_LIST} edge_padding_high:{_LIST} "
+        f"interior_padding:{_LIST} -> result",
+        "$operand , $padding_value , low = $edge_padding_low , high = $edge_padding_high , "
+        f"interior = $interior_padding {_FUNCTION}",
+    ),
+    Form(
+        "reduce_precision",
+        "operand exponent_bits:any mantissa_bits:any -> output",
+        f"$operand , format = custom:ExponentMantissa(exponent_bits,mantissa_bits) {_SAME}",
+    ),
+    Form("return", "operands*", "$operands attr-dict <? : type(operands) ?>", traits="terminator"),
+    Form(
+        "reverse", f"operand dimensions:{_LIST} -> result", f"$operand , dims = $dimensions {_SAME}"
+    ),
+    Form(
+        "rng",
+        "a b shape rng_distribution:keyword(stablehlo/rng_distribution) -> result",
+        f"$a , $b , $shape , distribution = $rng_distribution {_FUNCTION}",
+    ),
+    Form(
+        "rng_bit_generator",
+        "initial_state rng_algorithm:keyword(stablehlo/rng_algorithm) -> output_state output",
+        f"$initial_state , algorithm = $rng_algorithm {_FUNCTION}",
+    ),
+    Form(
+        "select",
+        "pred on_true on_false -> result",
+        "$pred , $on_true , $on_false attr-dict : custom:SelectTypes(pred,on_true,on_false,result)",
+    ),
+    Form(
+        "set_dimension_size",
+        f"operand size dimension:{_DIMENSION} -> result",
+        f"$operand , $size , dim = $dimension {_FUNCTION}",
+    ),
+    Form(
+        "slice",
+        "operand start_indices:any limit_indices:any strides:any -> result",
+        f"$operand custom:SliceRanges(start_indices,limit_indices,strides) {_FUNCTION}",
+    ),
+    Form(
+        "transpose",
+        f"operand permutation:{_LIST} -> result",
+        f"$operand , dims = $permutation {_FUNCTION}",
+    ),
+    Form("tuple", "val*=parts(result) -> result", "$val attr-dict : type(result)"),
+    Form(
+        "unary_einsum",
+        "operand einsum_config:text -> result",
+        f"$operand , config = $einsum_config {_FUNCTION}",
+    ),
+)
 
-StableHLO: Final = Dialect("stablehlo", [*ops_of("stablehlo"), ConstantOp, ReduceOp, WhileOp])
+_GENERIC: Final = (
+    "all_gather all_reduce all_to_all async_done async_start batch_norm_grad batch_norm_inference "
+    "batch_norm_training case collective_broadcast collective_permute collective_reduce "
+    "cross-replica-sum dynamic_conv dynamic_gather gather if infeed map outfeed recv "
+    "reduce_scatter reduce_window scatter select_and_scatter send sort torch_index_select "
+    "triangular_solve"
+)
+"""The ops of StableHLO that have no custom form."""
 
-CHLO: Final = Dialect("chlo", [*ops_of("chlo")])
+SYNTAX = DialectSyntax(
+    dialect="stablehlo",
+    forms=_FORMS,
+    ops=(ConstantOp, ReduceOp, WhileOp),
+    generic=_GENERIC,
+    opaque=(
+        "bounds channel_handle channel_type comparison_direction comparison_type conv "
+        "custom_call_api_version dot dot_algorithm fft_type future gather output_operand_alias "
+        "precision replica_group_mesh_axes result_accuracy result_accuracy_mode rng_algorithm "
+        "rng_distribution scatter token transpose type_extensions"
+    ),
+    prints=True,
+)

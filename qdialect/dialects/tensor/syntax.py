@@ -12,7 +12,7 @@ from typing import Final, cast
 
 from typing_extensions import override
 from xdsl.dialects import tensor
-from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, IntegerType, Signedness
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, IntegerType, Signedness, TensorType
 from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, operand_def, result_def
 from xdsl.utils.exceptions import VerifyException
@@ -25,6 +25,7 @@ from qdialect.ir.value_types import (
     tensor_element_type,
     verify_value_types,
 )
+from qdialect.text.syntax import DialectSyntax, Form
 
 
 @irdl_op_definition
@@ -106,6 +107,7 @@ class ExpandShapeOp(tensor.ExpandShapeOp):
     def verify_(self) -> None:
         if not _verify_rank_0(self, self.src.type, self.result.type):
             super().verify_()
+        _verify_element_types(self, self.src.type, self.result.type)
 
 
 class CollapseShapeOp(tensor.CollapseShapeOp):
@@ -115,6 +117,7 @@ class CollapseShapeOp(tensor.CollapseShapeOp):
     def verify_(self) -> None:
         if not _verify_rank_0(self, self.result.type, self.src.type):
             super().verify_()
+        _verify_element_types(self, self.result.type, self.src.type)
 
 
 def _verify_rank_0(
@@ -131,6 +134,18 @@ def _verify_rank_0(
             f"'{expanded}' and '{collapsed}'"
         )
     return True
+
+
+def _verify_element_types(
+    op: ExpandShapeOp | CollapseShapeOp, collapsed: Attribute, expanded: Attribute
+) -> None:
+    """xDSL compares the shapes only. The message is MLIR's."""
+    if (element := tensor_element_type(expanded)) != tensor_element_type(collapsed):
+        tensor_type = cast("TensorType[Attribute]", collapsed)
+        expected = TensorType(element, tensor_type.shape, tensor_type.encoding)
+        raise VerifyException(
+            f"'{op.name}' op expected collapsed type to be '{expected}', but got '{collapsed}'"
+        )
 
 
 class ExtractSliceOp(tensor.ExtractSliceOp):
@@ -189,3 +204,42 @@ _SHAPE: Final = ValueKind("1D tensor of signless integer or index values", _is_s
 
 OPS: Final = (CollapseShapeOp, ExpandShapeOp, ExtractSliceOp, InsertSliceOp, PadOp, ReshapeOp)
 """The ops that replace xDSL's of the same names."""
+
+_SLICED: Final = "offsets*=index sizes*=index strides*=index"
+
+_STATIC: Final = "static_offsets:any static_sizes:any static_strides:any"
+
+_STRIDED: Final = (
+    "indices(offsets,static_offsets) indices(sizes,static_sizes) indices(strides,static_strides)"
+)
+
+SYNTAX = DialectSyntax(
+    dialect="tensor",
+    forms=(
+        Form("bitcast", "source -> dest", "$source attr-dict : type(source) to type(dest)"),
+        Form(
+            "gather",
+            "source indices gather_dims:integers(i64) unique:unit -> result",
+            "$source [ $indices ] gather_dims ( $gather_dims ) <? unique $unique ?> "
+            "attr-dict : functional-type",
+        ),
+        Form(
+            "generate",
+            "dynamicExtents*=index {body} -> result",
+            "<? $dynamicExtents ?> $body attr-dict : type(result)",
+        ),
+        Form(
+            "parallel_insert_slice",
+            f"source dest {_SLICED} {_STATIC}",
+            f"$source into $dest {_STRIDED} attr-dict : type(source) into type(dest)",
+        ),
+        Form("rank", "tensor -> result=index", "$tensor attr-dict : type(tensor)"),
+        Form(
+            "scatter",
+            "source dest indices scatter_dims:integers(i64) unique:unit -> result",
+            "$source into $dest [ $indices ] scatter_dims ( $scatter_dims ) "
+            "<? unique $unique ?> attr-dict : functional-type",
+        ),
+    ),
+    ops=OPS,
+)

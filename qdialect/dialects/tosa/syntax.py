@@ -43,7 +43,6 @@ from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import (
     Attribute,
     Data,
-    Dialect,
     Operation,
     ParametrizedAttribute,
     SSAValue,
@@ -79,10 +78,9 @@ from qdialect.ir.value_types import (
     tensor_element_type,
     verify_value_types,
 )
-from qdialect.ir.xdsl_private import rebuilt
 from qdialect.ops.reading import unmoved_operand
 from qdialect.support.lazy_numpy import np
-from qdialect.text.op_forms import KnowsItsForms, ReadsItsLine
+from qdialect.text.syntax import DialectSyntax, KnowsItsForms, ReadsItsLine
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -1221,9 +1219,10 @@ class IdentityOp(TosaOp):
     output = result_def()
 
 
-TOSA_ADDITIONS = Dialect(
-    "tosa",
-    [
+SYNTAX = DialectSyntax(
+    dialect="tosa",
+    ops=(
+        *TABLED_OPS,
         ConstOp,
         ConstShapeOp,
         TransposeOp,
@@ -1235,20 +1234,7 @@ TOSA_ADDITIONS = Dialect(
         GatherOp,
         CastOp,
         IdentityOp,
-    ],
-    [ShapeType],
+    ),
+    attributes=(*KEYWORD_ATTRIBUTES, ShapeType),
 )
-
-
-def with_additions(tosa: Dialect) -> Dialect:
-    """
-    xDSL's dialect `tosa`, with the ops of this package added.
-
-    They replace xDSL's ops of the same names, which reject some widths and dynamic lengths, and
-    lose attributes.
-    """
-    return rebuilt(
-        tosa,
-        (*TABLED_OPS, *TOSA_ADDITIONS.operations),
-        (*KEYWORD_ATTRIBUTES, *TOSA_ADDITIONS.attributes),
-    )
+"""They replace xDSL's, which reject some widths and dynamic lengths, and lose attributes."""

@@ -36,14 +36,14 @@ def operations_of(dialect: Dialect) -> dict[str, Any]:
 
 
 def test_no_op_of_xdsl_is_lost():
-    operations = operations_of(tosa.with_additions(TOSA))
-    assert operations.keys() == {op.name for op in (*TABLED_OPS, *tosa.TOSA_ADDITIONS.operations)}
+    operations = operations_of(tosa.SYNTAX.added_to(TOSA))
+    assert operations.keys() == {op.name for op in tosa.SYNTAX.ops}
     assert operations.keys() > {op.name for op in TOSA.operations}
 
 
 def test_what_xdsl_may_have_one_day_is_its_own():
     future = Dialect("tosa", [FutureOp], [FutureType])
-    extended = tosa.with_additions(future)
+    extended = tosa.SYNTAX.added_to(future)
     operations = operations_of(extended)
     assert operations["tosa.no_such_op"] is FutureOp
     assert operations["tosa.pad"] is tosa.PadOp
@@ -71,7 +71,9 @@ def test_nothing_is_imported_before_a_name_is_met():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.parametrize("op", list(tosa.TOSA_ADDITIONS.operations), ids=lambda op: op.name)
+@pytest.mark.parametrize(
+    "op", [op for op in tosa.SYNTAX.ops if op not in TABLED_OPS], ids=lambda op: op.name
+)
 def test_traits(op: type[IRDLOperation]):
     assert op.has_trait(Pure())
     is_constant = op in (tosa.ConstOp, tosa.ConstShapeOp)

@@ -18,7 +18,7 @@ from qdialect.dialects.tosa.syntax import TABLED_OPS, TosaSyntax
 from qdialect.opt.opt import SPLIT_MARKER, main
 from qdialect.opt.registry import ToolContext
 from qdialect.text import parse_module
-from qdialect.text.op_forms import PrintedForm
+from qdialect.text.syntax import PrintedForm
 
 TOOLS = {"mlir-opt-22": False, "iree-opt": True}
 """Each with whether it is the later version."""

@@ -37,10 +37,10 @@ from qdialect.ir.xdsl_private import LinearLexer
 from qdialect.opt.registry import ToolContext
 from qdialect.text.fast_parser import FastParser
 from qdialect.text.lexer import FastLexer, PlainLexer
-from qdialect.text.op_forms import PrintedForm
 from qdialect.text.parser import LocatingParser
 from qdialect.text.printer import MLIRPrinter
 from qdialect.text.source import MIN_OMITTED_DIGITS
+from qdialect.text.syntax import PrintedForm
 
 ROOT = Path(__file__).parents[3]
 

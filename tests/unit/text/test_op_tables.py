@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import pkgutil
 import re
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -10,9 +11,10 @@ from pathlib import Path
 import pytest
 from mlir_tools import MLIR_OPT, needs_mlir_opt, run
 
+import qdialect.dialects
 from qdialect.opt.opt import main
 from qdialect.text.op_formats import OpFormat, compiled
-from qdialect.text.op_tables import find_op, formats
+from qdialect.text.syntax import syntax_of
 
 HERE = Path(__file__).parent / "op_texts"
 OPS = (HERE / "ops.txt").read_text()
@@ -20,6 +22,12 @@ OPS = (HERE / "ops.txt").read_text()
 
 MODULES = (HERE / "modules.mlir").read_text()
 SPLIT = "\n// -----\n"
+
+FORMS = {
+    name: form
+    for dialect in pkgutil.iter_modules(qdialect.dialects.__path__)
+    for name, form in syntax_of(dialect.name).form_of.items()
+}
 
 
 def text() -> str:
@@ -64,17 +72,16 @@ def test_each_form_is_read_as_mlir_reads_it(form: str, tmp_path: Path) -> None:
 
 def test_all_rows_can_be_compiled() -> None:
     """A row is compiled when an op of it is first read."""
-    for form in formats().values():
-        compiled(form)
+    for form in FORMS.values():
+        compiled(OpFormat(form.signature, form.format))
 
 
 def test_each_op_of_a_table_has_a_text() -> None:
     words = {*re.findall(r"[a-z_]+(?:\.[a-z_]+)+", OPS + MODULES)}
     # The ops of index and arith are alike; the yield stands only in a `vector.mask`; the ops of
     # other projects are below.
-    assert {
-        name for name in formats() if not name.startswith(("arith.", "index.", "mhlo.", "ttir."))
-    } <= words | {"vector.yield"}
+    others = ("arith.", "chlo.", "index.", "mhlo.", "stablehlo.", "ttir.")
+    assert {name for name in FORMS if not name.startswith(others)} <= words | {"vector.yield"}
 
 
 @pytest.mark.parametrize(
@@ -114,7 +121,7 @@ def test_what_is_not_read_is_an_error_with_a_place(op: str, tmp_path: Path) -> N
 
 
 def test_an_op_that_no_table_has() -> None:
-    assert find_op("index.nothing") is None
+    assert syntax_of("index").find_op("index.nothing") is None
 
 
 def test_blocks_that_are_called_by_numbers(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import ParseError
 
 from qdialect.opt.registry import ToolContext
-from qdialect.text.mlir_errors import TextError, balanced_end
+from qdialect.text.messages import TextError, balanced_end
 from qdialect.text.parser import LocatingParser
 from qdialect.text.printer import MLIRPrinter
 

@@ -1,0 +1,18 @@
+"""The forms of bufferization: https://mlir.llvm.org/docs/Dialects/BufferizationOps/."""
+
+from __future__ import annotations
+
+from qdialect.text.syntax import DialectSyntax, Form
+
+SYNTAX = DialectSyntax(
+    dialect="bufferization",
+    forms=(
+        Form(
+            "dealloc",
+            "memrefs* conditions*=i1 retained* -> updatedConditions*=booleans_for(retained)",
+            "<? ( $memrefs : type(memrefs) ) if ( $conditions ) ?> "
+            "<? retain ( $retained : type(retained) ) ?> attr-dict",
+        ),
+        Form("dealloc_tensor", "tensor", "$tensor attr-dict : type(tensor)"),
+    ),
+)
