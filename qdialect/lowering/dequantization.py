@@ -4,15 +4,16 @@ Lowering `quant.dcast` of storage integers to arithmetic in the dialect of a con
 Integers are converted, zero points subtracted unless all are 0, and scales multiplied, each
 from a small constant that is broadcast in the way of the dialect. An axis with blocks of
 several positions is split into an axis of blocks and one within them; a reshape before and
-after the arithmetic does so.
+after the arithmetic does so. Products of floats and factors along axes are written likewise.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 from typing_extensions import override
@@ -22,20 +23,15 @@ from xdsl.dialects.builtin import (
     AnyFloat,
     DenseArrayBase,
     DenseResourceAttr,
-    IndexType,
-    IntAttr,
     IntegerAttr,
     IntegerType,
-    NoneAttr,
-    NoneType,
     Signedness,
     TensorType,
     UnitAttr,
-    i8,
     i64,
 )
 from xdsl.dialects.linalg.ops import BroadcastOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint
 
@@ -43,14 +39,17 @@ from qdialect.algebra.movement import DYNAMIC, Shape
 from qdialect.algebra.views import Splat, Values, as_view
 from qdialect.dialects.arith.syntax import SIToFPOp, UIToFPOp
 from qdialect.dialects.iree_linalg_ext import DEQUANTIZE_AFFINE, indexing_maps
+from qdialect.dialects.onnx import models as onnx
 from qdialect.dialects.quant.casts import DequantizeCastOp, StorageCastOp
 from qdialect.dialects.quant.types import UniformQuantizedType
-from qdialect.dialects.tosa.syntax import ShapeType
-from qdialect.ir.elements import dense_elements, element_dtype, integer_range
+from qdialect.ir.elements import DenseElementsAttr, dense_elements, element_dtype, integer_range
+from qdialect.ir.value_types import has_encoding, with_element_type
 from qdialect.lowering.cast_arithmetic import as_bits
 from qdialect.lowering.storage_ops import ContextBuilder, StorageBuilder
 from qdialect.ops.interface import Refusal, RefusalCode, elements_attribute_of, find_attribute
+from qdialect.ops.model import traits_of
 from qdialect.ops.reading import Constants
+from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import np
 from qdialect.support.memory import MemoryBudget, MemoryLimitError
 
@@ -75,7 +74,7 @@ class DequantizationLowering:
     def __init__(
         self, form: Form, context: Context, constants: Constants, budget: MemoryBudget
     ) -> None:
-        self._writer = _WRITERS[form]
+        self._form = form
         self._context = context
         self._constants = constants
         self._budget = budget
@@ -86,39 +85,33 @@ class DequantizationLowering:
 
         Raises Refusal if the form cannot express `op`; nothing is inserted then.
         """
-        of = _Dequantized.of(op)
-        self._writer.check(of)
-        writer = self._writer(InsertPoint.before(op), op.location, self._context)
-        value = of.stored
-        if not of.type.is_signed:
-            value = self._unsigned(writer, of)
-        is_cut = of.grid != of.shape and not writer.READS_BLOCKS
-        if is_cut:
-            value = writer.reshape(value, of.grid)
-        real = writer.dequantized(value, of)
-        return writer.reshape(real, of.shape) if is_cut else real
+        source = _Dequantized.read(op)
+        builder = ContextBuilder(InsertPoint.before(op), op.location, self._context)
+        writer = _WRITERS[self._form](builder)
+        writer.check(source)
+        stored = source.stored
+        if not source.type.is_signed and not writer.reads_signless:
+            stored = self._unsigned(writer, source)
+        return writer.dequantized(stored, source)
 
-    def _unsigned(self, writer: _Writer, of: _Dequantized) -> SSAValue:
-        """The stored integers as a value that this form reads as unsigned."""
-        if writer.READS_SIGNLESS_AS_UNSIGNED:
-            return of.stored
-        width = of.type.storage_type.bitwidth
-        type = IntegerType(width, Signedness.UNSIGNED)
-        source = of.stored.owner
-        values = self._constants.read(source) if isinstance(source, Operation) else None
+    def _unsigned(self, writer: _Writer, source: _Dequantized) -> SSAValue:
+        """The stored integers with an unsigned type."""
+        type = IntegerType(source.type.storage_type.bitwidth, Signedness.UNSIGNED)
+        op = source.stored.owner
+        values = self._constants.read(op) if isinstance(op, Operation) else None
         if values is None:
-            return writer.as_unsigned(of.stored, TensorType(type, of.shape))
+            return writer.bitcast(source.stored, TensorType(type, source.shape))
         try:
-            self._budget.reserve(math.prod(of.shape) * element_dtype(type).itemsize)
+            self._budget.reserve(math.prod(source.shape) * element_dtype(type).itemsize)
         except MemoryLimitError as error:
             raise Refusal(RefusalCode.MEMORY, str(error)) from None
-        new = writer.constant(self._elements(cast(Operation, source), values, type))
-        new.name_hint = of.stored.name_hint
+        new = writer.constant(self._elements(cast(Operation, op), values, type))
+        new.name_hint = source.stored.name_hint
         return new
 
-    def _elements(self, source: Operation, values: Values, type: IntegerType) -> Attribute:
+    def _elements(self, op: Operation, values: Values, type: IntegerType) -> Attribute:
         """The elements attribute of a constant with the same bits as unsigned integers."""
-        old = find_attribute(source, cast(str, elements_attribute_of(source)))
+        old = find_attribute(op, cast(str, elements_attribute_of(op)))
         dtype, mask = element_dtype(type), (1 << type.bitwidth) - 1
         if isinstance(values, Splat):
             unsigned = np.asarray(values.value).astype(dtype) & dtype.type(mask)
@@ -147,7 +140,7 @@ class _Dequantized(NamedTuple):
     """Zero points, like scales, have the rank of `grid`; each axis has that length or 1."""
 
     @classmethod
-    def of(cls, op: DequantizeCastOp) -> _Dequantized:
+    def read(cls, op: DequantizeCastOp) -> _Dequantized:
         """
         The parts of `op`. Raises Refusal if its operand is not a `quant.scast` of a static
         tensor.
@@ -165,8 +158,7 @@ class _Dequantized(NamedTuple):
         type = cast("TensorType[Attribute]", op.input.type).element_type
         if not isinstance(type, UniformQuantizedType):
             raise Refusal(RefusalCode.ILLEGAL_TYPE, f"'{type}' has no scale")
-        types: list[Any] = [first.input.type, op.input.type, result]
-        if any([not isinstance(each.encoding, NoneAttr) for each in types]):
+        if any([has_encoding(type) for type in (first.input.type, op.input.type, tensor)]):
             raise Refusal(RefusalCode.ILLEGAL_TYPE, "its type has an encoding")
         parameters = type.parameters_on(shape).coarsen()
         grid: list[int] = []
@@ -193,13 +185,16 @@ class _Dequantized(NamedTuple):
     @property
     def axes(self) -> tuple[int, ...]:
         """The axes of the grid along which slots vary."""
-        return tuple(axis for axis, length in enumerate(self.scales.shape) if length > 1)
+        return _long_axes(self.scales)
 
-    def floats(self, numbers: NDArray[Any], shape: Sequence[int]) -> Attribute:
+    @property
+    def lengths(self) -> list[int]:
+        """The lengths of these axes."""
+        return [self.scales.shape[axis] for axis in self.axes]
+
+    def floats(self, numbers: NDArray[Any], shape: Sequence[int]) -> DenseElementsAttr:
         """A constant of numbers in the expressed type, reshaped to `shape`."""
-        dtype, format = element_dtype(self.expressed), self.type.expressed_format
-        bits = as_bits(numbers.astype(np.float64), format, dtype)
-        return dense_elements(bits.reshape(shape), self.expressed)
+        return _floats(numbers, self.expressed, shape)
 
     @property
     def factors(self) -> list[tuple[NDArray[Any], bool]]:
@@ -211,49 +206,64 @@ class _Dequantized(NamedTuple):
         return [*subtracted, (self.scales, False)]
 
 
-class _Writer(ContextBuilder, ABC):
-    """Inserts the ops of one form at one insertion point."""
+def _floats(numbers: NDArray[Any], type: AnyFloat, shape: Sequence[int]) -> DenseElementsAttr:
+    """Numbers as a constant of a float type, reshaped to `shape`."""
+    bits = as_bits(numbers.astype(np.float64), FLOAT_FORMATS[type.name], element_dtype(type))
+    return dense_elements(bits.reshape(shape), type)
 
-    DIALECT: ClassVar[str]
-    FLOATS: ClassVar[Collection[str]] = ("f16", "bf16", "f32", "f64")
-    WIDTHS: ClassVar[Collection[int] | None] = None
+
+def _long_axes(numbers: NDArray[Any]) -> tuple[int, ...]:
+    return tuple(axis for axis, length in enumerate(numbers.shape) if length > 1)
+
+
+class _Writer(ABC):
+    """Inserts the ops of one form."""
+
+    dialect: str
+    floats: Sequence[str] = ("f16", "bf16", "f32", "f64")
+    widths: Sequence[int] | None = None
     """The widths of integers that the form supports; None for all."""
 
-    READS_SIGNLESS_AS_UNSIGNED: ClassVar[bool] = False
+    reads_signless: ClassVar[bool] = False
     """Whether the form has an op that reads signless integers as unsigned."""
 
-    READS_BLOCKS: ClassVar[bool] = False
-    """Whether blocks of several positions need no axis of their own."""
+    has_bitcast: bool = False
+    """Whether signless integers that are not constant can be read as unsigned by another op."""
 
-    @classmethod
-    def check(cls, of: _Dequantized) -> None:
+    def __init__(self, builder: ContextBuilder) -> None:
+        self.builder = builder
+
+    def check(self, source: _Dequantized) -> None:
         """Raise Refusal if the form cannot express this dequantization."""
-        expressed, width = of.expressed, of.type.storage_type.bitwidth
-        if expressed.name not in cls.FLOATS:
+        expressed, stored = source.expressed, source.type.storage_type
+        if expressed.name not in self.floats:
             raise Refusal(
                 RefusalCode.ILLEGAL_TYPE,
-                f"{cls.DIALECT} does not support results of type '{expressed}'",
+                f"{self.dialect} does not support results of type '{expressed}'",
             )
-        if cls.WIDTHS is not None and width not in cls.WIDTHS:
+        if self.widths is not None and stored.bitwidth not in self.widths:
             raise Refusal(
-                RefusalCode.ILLEGAL_TYPE, f"{cls.DIALECT} does not support integers of {width} bits"
+                RefusalCode.ILLEGAL_TYPE,
+                f"{self.dialect} does not support integers of {stored.bitwidth} bits",
             )
-        if 0 in of.shape:
+        if 0 in source.shape:
             raise Refusal(RefusalCode.ARITHMETIC, "its result has no elements")
-
-    @classmethod
-    def check_is_constant(cls, of: _Dequantized) -> None:
-        """
-        Raise Refusal if unsigned integers are not constants, whose types can be made
-        unsigned.
-        """
-        owner = of.stored.owner
+        owner = source.stored.owner
         is_constant = isinstance(owner, Operation) and elements_attribute_of(owner) is not None
-        if not of.type.is_signed and not is_constant:
+        is_readable = self.reads_signless or self.has_bitcast or is_constant
+        if not source.type.is_signed and not is_readable:
+            # The types of constants can be made unsigned.
             raise Refusal(
                 RefusalCode.ILLEGAL_TYPE,
-                f"{cls.DIALECT} has no op that reads '{of.type.storage_type}' as unsigned",
+                f"{self.dialect} has no op that reads '{stored}' as unsigned",
             )
+
+    def dequantized(self, stored: SSAValue, source: _Dequantized) -> SSAValue:
+        """Insert the arithmetic, on the grid if that is not the shape."""
+        if source.grid == source.shape:
+            return self.computed(stored, source)
+        real = self.computed(self.reshape(stored, source.grid), source)
+        return self.reshape(real, source.shape)
 
     @abstractmethod
     def constant(self, elements: Attribute) -> SSAValue:
@@ -264,270 +274,244 @@ class _Writer(ContextBuilder, ABC):
         """Insert a reshape between the original shape and the grid."""
 
     @abstractmethod
-    def dequantized(self, stored: SSAValue, of: _Dequantized) -> SSAValue:
+    def computed(self, stored: SSAValue, source: _Dequantized) -> SSAValue:
         """Insert the arithmetic on the grid."""
 
-    def as_unsigned(self, value: SSAValue, type: Attribute) -> SSAValue:
+    def bitcast(self, value: SSAValue, type: Attribute) -> SSAValue:
         """Reinterpret a value that is not a constant as unsigned integers."""
         raise NotImplementedError
 
 
-class _StableHLO(_Writer):
-    DIALECT = "stablehlo"
-    WIDTHS = (2, 4, 8, 16, 32)
+class _OfDialect(_Writer):
+    """Arithmetic as another dialect writes it."""
+
+    def __init__(self, dialect: str, builder: ContextBuilder) -> None:
+        super().__init__(builder)
+        traits = traits_of(dialect)
+        assert traits is not None
+        assert traits.arithmetic is not None
+        self.dialect = dialect
+        self._ops = ops = traits.arithmetic(builder.make)
+        self.floats, self.widths, self.has_bitcast = ops.floats, ops.widths, ops.has_bitcast
 
     @override
     def constant(self, elements: Attribute) -> SSAValue:
-        type = cast(Any, elements).type
-        return self.make("stablehlo.constant", [], type, {"value": elements})
+        return self._ops.constant(elements)
 
     @override
     def reshape(self, value: SSAValue, shape: Shape) -> SSAValue:
-        return self.make("stablehlo.reshape", [value], _of_shape(value, shape))
+        return self._ops.reshape(value, shape)
 
     @override
-    def as_unsigned(self, value: SSAValue, type: Attribute) -> SSAValue:
-        return self.make("stablehlo.bitcast_convert", [value], type)
+    def bitcast(self, value: SSAValue, type: Attribute) -> SSAValue:
+        return self._ops.bitcast(value, type)
 
     @override
-    def dequantized(self, stored: SSAValue, of: _Dequantized) -> SSAValue:
-        type = TensorType(of.expressed, of.grid)
-        value = self.make("stablehlo.convert", [stored], type)
-        dims = DenseArrayBase.from_list(i64, of.axes)
-        for numbers, is_subtracted in of.factors:
-            small = self.constant(of.floats(numbers, [numbers.shape[axis] for axis in of.axes]))
-            whole = self.make(
-                "stablehlo.broadcast_in_dim", [small], type, {"broadcast_dimensions": dims}
-            )
-            name = "stablehlo.subtract" if is_subtracted else "stablehlo.multiply"
-            value = self.make(name, [value, whole], type)
-        return value
-
-
-class _Tosa(_Writer):
-    DIALECT = "tosa"
-    FLOATS = ("f16", "bf16", "f32")
-    WIDTHS = (4, 8, 16, 32)
-
-    @classmethod
-    @override
-    def check(cls, of: _Dequantized) -> None:
-        super().check(of)
-        cls.check_is_constant(of)
-
-    @override
-    def constant(self, elements: Attribute) -> SSAValue:
-        return self.make("tosa.const", [], cast(Any, elements).type, {"values": elements})
-
-    @override
-    def reshape(self, value: SSAValue, shape: Shape) -> SSAValue:
-        lengths = dense_elements(np.array(shape, dtype=np.int64), IndexType())
-        type = ShapeType(IntAttr(len(shape)))
-        held = self.make("tosa.const_shape", [], type, {"values": lengths})
-        return self.make("tosa.reshape", [value, held], _of_shape(value, shape))
-
-    @override
-    def dequantized(self, stored: SSAValue, of: _Dequantized) -> SSAValue:
-        type = TensorType(of.expressed, of.grid)
-        value = self.make("tosa.cast", [stored], type)
-        for numbers, is_subtracted in of.factors:
-            small = self.constant(of.floats(numbers, numbers.shape))
-            if is_subtracted:
-                value = self.make("tosa.sub", [value, small], type)
-            else:
-                shift = self.constant(dense_elements(np.zeros(1, dtype=np.int8), i8))
-                value = self.make("tosa.mul", [value, small, shift], type)
+    def computed(self, stored: SSAValue, source: _Dequantized) -> SSAValue:
+        ops = self._ops
+        value = ops.convert(stored, TensorType(source.expressed, source.grid))
+        for numbers, is_subtracted in source.factors:
+            elements = partial(source.floats, numbers)
+            operand = ops.spread(numbers.shape, elements, value)
+            combine = ops.subtract if is_subtracted else ops.multiply
+            value = combine(value, operand)
         return value
 
 
 class _OfMLIR(_Writer):
     """Base class of the forms that use ops of `tensor`."""
 
-    READS_SIGNLESS_AS_UNSIGNED = True
+    reads_signless = True
 
     @override
     def constant(self, elements: Attribute) -> SSAValue:
-        return self.insert(arith.ConstantOp(cast(Any, elements))).result
+        return self.builder.insert(arith.ConstantOp(cast(Any, elements))).result
 
     @override
     def reshape(self, value: SSAValue, shape: Shape) -> SSAValue:
         before = cast("TensorType[Attribute]", value.type).get_shape()
         groups = _groups(*sorted((before, shape), key=len))
         if len(before) < len(shape):
-            return self.expand(value, groups, shape)
-        return self.collapse(value, groups)
+            return self.builder.expand(value, groups, shape)
+        return self.builder.collapse(value, groups)
+
+    def smalls(self, source: _Dequantized) -> list[SSAValue]:
+        """Constants of the factors, with the axes along which slots vary."""
+        floats = [source.floats(numbers, source.lengths) for numbers, _ in source.factors]
+        return list(map(self.constant, floats))
+
+
+def _combined(
+    builder: StorageBuilder, value: SSAValue, others: Iterable[SSAValue], source: _Dequantized
+) -> SSAValue:
+    """Integers as floats, and the factors subtracted or multiplied."""
+    convert = SIToFPOp if source.type.is_signed else UIToFPOp
+    type = with_element_type(value.type, source.expressed)
+    value = builder.insert(convert(value, cast(Any, type))).results[0]
+    for (_, is_subtracted), other in zip(source.factors, others, strict=True):
+        combine = arith.SubfOp if is_subtracted else arith.MulfOp
+        value = builder.insert(combine(value, other)).result
+    return value
 
 
 class _Linalg(_OfMLIR):
-    DIALECT = "linalg"
+    dialect = "linalg"
 
     @override
-    def dequantized(self, stored: SSAValue, of: _Dequantized) -> SSAValue:
-        rank = len(of.grid)
-        along = AffineMap(rank, 0, tuple(AffineExpr.dimension(axis) for axis in of.axes))
-        lengths = [of.scales.shape[axis] for axis in of.axes]
-        smalls = [self.constant(of.floats(numbers, lengths)) for numbers, _ in of.factors]
-        init = self.empty(of.grid, of.expressed)
+    def computed(self, stored: SSAValue, source: _Dequantized) -> SSAValue:
+        return _along_axes(
+            self.builder,
+            self.builder.empty(source.grid, source.expressed),
+            [stored, *self.smalls(source)],
+            source.axes,
+            lambda inner, elements: _combined(inner, elements[0], elements[1:-1], source),
+        )
 
-        def element(inner: StorageBuilder, elements: Sequence[SSAValue]) -> SSAValue:
-            op = SIToFPOp if of.type.is_signed else UIToFPOp
-            value = inner.insert(op(elements[0], cast(Any, of.expressed))).results[0]
-            for (_, is_subtracted), small in zip(of.factors, elements[1:-1], strict=True):
-                combine = arith.SubfOp if is_subtracted else arith.MulfOp
-                value = inner.insert(combine(value, small)).result
-            return value
 
-        maps = [AffineMap.identity(rank), *([along] * len(smalls))]
-        return self.generic(init, [stored, *smalls], maps, element)
+def _along_axes(
+    builder: StorageBuilder,
+    init: SSAValue,
+    inputs: Sequence[SSAValue],
+    axes: Sequence[int],
+    element: Callable[[StorageBuilder, Sequence[SSAValue]], SSAValue],
+) -> SSAValue:
+    """A `linalg.generic` of a tensor, and constants that have only these axes."""
+    rank = len(cast("TensorType[Attribute]", init.type).get_shape())
+    along = AffineMap(rank, 0, tuple(AffineExpr.dimension(axis) for axis in axes))
+    maps = [AffineMap.identity(rank), *([along] * (len(inputs) - 1))]
+    return builder.generic(init, inputs, maps, element)
 
 
 class _LinalgExt(_OfMLIR):
-    DIALECT = "iree_linalg_ext"
-    WIDTHS = tuple(range(2, 33))
+    dialect = "iree_linalg_ext"
+    widths = tuple(range(2, 33))
 
-    @classmethod
     @override
-    def check(cls, of: _Dequantized) -> None:
-        super().check(of)
+    def check(self, source: _Dequantized) -> None:
+        super().check(source)
         # Its op subtracts integers, `quant.dcast` floats.
-        if (
-            of.zero_points.any()
-            and of.type.storage_type.bitwidth > of.type.expressed_format.precision
-        ):
+        width = source.type.storage_type.bitwidth
+        if source.zero_points.any() and width > source.type.expressed_format.precision:
             raise Refusal(
                 RefusalCode.ARITHMETIC,
-                f"not all integers of {of.type.storage_type.bitwidth} bits are exact in "
-                f"'{of.expressed}'",
+                f"not all integers of {width} bits are exact in '{source.expressed}'",
             )
 
     @override
-    def dequantized(self, stored: SSAValue, of: _Dequantized) -> SSAValue:
-        lengths = [of.scales.shape[axis] for axis in of.axes]
-        smalls = [self.constant(of.floats(of.scales, lengths))]
-        if of.zero_points.any():
-            smalls.append(self.constant(dense_elements(of.zero_points.reshape(lengths), i64)))
-        storage = of.type.storage_format
+    def computed(self, stored: SSAValue, source: _Dequantized) -> SSAValue:
+        smalls = [self.constant(source.floats(source.scales, source.lengths))]
+        if source.zero_points.any():
+            zero_points = source.zero_points.reshape(source.lengths)
+            smalls.append(self.constant(dense_elements(zero_points, i64)))
+        storage = source.type.storage_format
         low, high = integer_range(storage.width, storage.signed)
-        axes = [range(len(of.grid)), *([of.axes] * len(smalls))]
+        axes = [range(len(source.grid)), *([source.axes] * len(smalls))]
         properties: dict[str, Attribute] = {
-            "indexing_maps": indexing_maps(len(of.grid), axes),
+            "indexing_maps": indexing_maps(len(source.grid), axes),
             "quant_max": IntegerAttr(high, i64),
             "quant_min": IntegerAttr(low, i64),
         }
         if not storage.signed:
             properties["input_unsigned"] = UnitAttr()
-        init = self.empty(of.grid, of.expressed)
-        return self.make(DEQUANTIZE_AFFINE, [stored, *smalls, init], init.type, properties)
+        init = self.builder.empty(source.grid, source.expressed)
+        operands = [stored, *smalls, init]
+        return self.builder.make(DEQUANTIZE_AFFINE, operands, init.type, properties)
 
 
 class _Arith(_OfMLIR):
-    DIALECT = "arith"
+    dialect = "arith"
 
     @override
-    def dequantized(self, stored: SSAValue, of: _Dequantized) -> SSAValue:
-        type = TensorType(of.expressed, of.grid)
-        op = SIToFPOp if of.type.is_signed else UIToFPOp
-        value = self.insert(op(stored, cast(Any, type))).results[0]
-        for numbers, is_subtracted in of.factors:
-            combine = arith.SubfOp if is_subtracted else arith.MulfOp
-            value = self.insert(combine(value, self._whole(numbers, of))).result
-        return value
+    def computed(self, stored: SSAValue, source: _Dequantized) -> SSAValue:
+        wholes = (self._whole(numbers, source) for numbers, _ in source.factors)
+        return _combined(self.builder, stored, wholes, source)
 
-    def _whole(self, numbers: NDArray[Any], of: _Dequantized) -> SSAValue:
+    def _whole(self, numbers: NDArray[Any], source: _Dequantized) -> SSAValue:
         """
         Numbers for all elements: a splat constant, or a `linalg.broadcast` of a small constant.
         """
-        if not of.axes:
-            bits = as_bits(
-                numbers.astype(np.float64), of.type.expressed_format, element_dtype(of.expressed)
+        if not source.axes:
+            (bits,) = as_bits(
+                numbers.astype(np.float64).reshape(1),
+                source.type.expressed_format,
+                element_dtype(source.expressed),
             )
-            splat = Splat(bits.reshape(-1)[0], of.grid)
-            return self.constant(dense_elements(splat, of.expressed, repeat_splats=True))
-        small = self.constant(of.floats(numbers, [numbers.shape[axis] for axis in of.axes]))
-        if len(of.axes) == len(of.grid):
+            splat = Splat(bits, source.grid)
+            return self.constant(dense_elements(splat, source.expressed, repeat_splats=True))
+        small = self.constant(source.floats(numbers, source.lengths))
+        if len(source.axes) == len(source.grid):
             return small
-        added = [axis for axis in range(len(of.grid)) if axis not in of.axes]
-        init = self.empty(of.grid, of.expressed)
+        added = [axis for axis in range(len(source.grid)) if axis not in source.axes]
+        init = self.builder.empty(source.grid, source.expressed)
         op = BroadcastOp(small, init, DenseArrayBase.from_list(i64, added), cast(Any, init.type))
-        return self.insert(op).results[0]
+        return self.builder.insert(op).results[0]
 
 
 class _Onnx(_Writer):
-    DIALECT = "onnx"
-    READS_BLOCKS = True
-    FLOATS = ("f16", "bf16", "f32")
-    WIDTHS = (4, 8, 16, 32)
+    dialect = "onnx"
+    floats = ("f16", "bf16", "f32")
+    widths = (4, 8, 16, 32)
 
-    @classmethod
     @override
-    def check(cls, of: _Dequantized) -> None:
-        super().check(of)
-        cls.check_is_constant(of)
-        if len(cls._cut_axes(of)) > 1 and not cls._has_one_axis(of):
+    def check(self, source: _Dequantized) -> None:
+        super().check(source)
+        if len(_cut_axes(source)) > 1 and not _has_one_axis(source):
             raise Refusal(
                 RefusalCode.GRANULARITY,
                 "'onnx.DequantizeLinear' supports only per-tensor, per-axis, and blocked scales "
                 "along one axis",
             )
-        if of.type.storage_type.bitwidth == 32 and of.zero_points.any():
+        if source.type.storage_type.bitwidth == 32 and source.zero_points.any():
             raise Refusal(
                 RefusalCode.ILLEGAL_TYPE,
                 "'onnx.DequantizeLinear' does not support 32-bit zero points",
             )
 
-    @classmethod
-    def _has_one_axis(cls, of: _Dequantized) -> bool:
-        """Whether there is a slot for each position of one axis, or one for all."""
-        return len(of.axes) <= 1 and of.grid == of.shape
-
-    @classmethod
-    def _cut_axes(cls, of: _Dequantized) -> list[int]:
-        """The axes along which there are fewer slots than positions."""
-        pairs = enumerate(zip(of.counts, of.shape, strict=True))
-        return [axis for axis, (count, length) in pairs if count < length]
-
     @override
     def constant(self, elements: Attribute) -> SSAValue:
-        return self.make("onnx.Constant", [], cast(Any, elements).type, {"value": elements})
+        return onnx.constant(self.builder.make, elements)
 
     @override
     def reshape(self, value: SSAValue, shape: Shape) -> SSAValue:
         raise NotImplementedError
 
     @override
-    def dequantized(self, stored: SSAValue, of: _Dequantized) -> SSAValue:
-        axis, size = of.axes[0] if of.axes else 1, 0
-        shape: Sequence[int] = [of.scales.shape[axis] for axis in of.axes]
-        if not self._has_one_axis(of):
-            (axis,) = self._cut_axes(of) or (0,)
-            shape, size = of.counts, of.shape[axis] // of.counts[axis]
-        scales = self.constant(of.floats(of.scales, shape))
-        if of.zero_points.any():
+    def dequantized(self, stored: SSAValue, source: _Dequantized) -> SSAValue:
+        return self.computed(stored, source)
+
+    @override
+    def computed(self, stored: SSAValue, source: _Dequantized) -> SSAValue:
+        axis, size = source.axes[0] if source.axes else 1, None
+        shape: Sequence[int] = source.lengths
+        if not _has_one_axis(source):
+            (axis,) = _cut_axes(source) or (0,)
+            shape, size = source.counts, source.shape[axis] // source.counts[axis]
+        scales, zero_points = source.floats(source.scales, shape), None
+        if source.zero_points.any():
             integer = cast("TensorType[Any]", stored.type).element_type
-            zero_points = dense_elements(of.zero_points.reshape(shape), integer)
-            small = self.constant(zero_points)
-        else:
-            small = self.make("onnx.NoValue", [], NoneType(), {"value": UnitAttr()})
-        signed = IntegerType(64, Signedness.SIGNED)
-        attributes: dict[str, Attribute] = {"axis": IntegerAttr(axis, signed)}
-        if size:
-            attributes["block_size"] = IntegerAttr(size, signed)
-        type = TensorType(of.expressed, of.shape)
-        return self.make("onnx.DequantizeLinear", [stored, scales, small], type, attributes)
+            zero_points = dense_elements(source.zero_points.reshape(shape), integer)
+        return onnx.dequantize_linear(self.builder.make, stored, scales, zero_points, axis, size)
 
 
-_WRITERS: Mapping[Form, type[_Writer]] = {
-    Form.STABLEHLO: _StableHLO,
-    Form.TOSA: _Tosa,
+def _has_one_axis(source: _Dequantized) -> bool:
+    """Whether there is a slot for each position of one axis, or one for all."""
+    return len(source.axes) <= 1 and source.grid == source.shape
+
+
+def _cut_axes(source: _Dequantized) -> list[int]:
+    """The axes along which there are fewer slots than positions."""
+    pairs = enumerate(zip(source.counts, source.shape, strict=True))
+    return [axis for axis, (count, length) in pairs if count < length]
+
+
+_WRITERS: Mapping[Form, Callable[[ContextBuilder], _Writer]] = {
+    Form.STABLEHLO: partial(_OfDialect, "stablehlo"),
+    Form.TOSA: partial(_OfDialect, "tosa"),
     Form.LINALG: _Linalg,
     Form.LINALG_EXT: _LinalgExt,
     Form.ARITH: _Arith,
     Form.ONNX: _Onnx,
 }
-
-
-def _of_shape(value: SSAValue, shape: Shape) -> Attribute:
-    return TensorType(cast("TensorType[Attribute]", value.type).element_type, shape)
 
 
 def _groups(few: Shape, many: Shape) -> list[list[int]]:
@@ -539,3 +523,42 @@ def _groups(few: Shape, many: Shape) -> list[list[int]]:
         groups.append([*range(at, at + count)])
         at += count
     return groups
+
+
+def multiplied(
+    dialect: str,
+    value: SSAValue,
+    factors: NDArray[np.floating],
+    context: Context,
+    behind: SSAValue,
+) -> Operation:
+    """
+    Insert the multiplication of a value after the definition of `behind`, and return its op.
+
+    `factors` have the rank of the value, and length 1 along each axis along which they are
+    constant. A dialect that does not say how it writes arithmetic gets an op of linalg.
+    """
+    owner = behind.owner
+    if isinstance(owner, Operation):
+        point, location = InsertPoint.after(owner), owner.location
+    else:
+        point, location = InsertPoint.at_start(owner), cast("BlockArgument", behind).location
+    builder = ContextBuilder(point, location, context)
+    type = cast("TensorType[AnyFloat]", value.type).element_type
+    elements = partial(_floats, factors, type)
+    traits = traits_of(dialect)
+    if traits is not None and traits.arithmetic is not None:
+        ops = traits.arithmetic(builder.make)
+        product = ops.multiply(value, ops.spread(factors.shape, elements, value))
+        return cast(Operation, product.owner)
+    axes = _long_axes(factors)
+    constant = arith.ConstantOp(elements([factors.shape[axis] for axis in axes]))
+    small = builder.insert(constant).result
+    init = builder.empty(builder.lengths(value), type)
+    product = _along_axes(builder, init, [value, small], axes, _product)
+    return cast(Operation, product.owner)
+
+
+def _product(builder: StorageBuilder, elements: Sequence[SSAValue]) -> SSAValue:
+    value, factor, _ = elements
+    return builder.insert(arith.MulfOp(value, factor)).result

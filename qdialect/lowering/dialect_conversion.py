@@ -16,6 +16,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import Rewriter
 
+from qdialect.dialects import func
 from qdialect.dialects.quant.casts import CastOp, StorageCastOp, is_rounding
 from qdialect.dialects.quant.constants import ConstantOp, QuantizedTensor
 from qdialect.dialects.quant.types import UniformQuantizedType
@@ -167,7 +168,7 @@ def refuse_function_constants(op: Operation, types: TypeConversion) -> None:
 
     As in MLIR, types nested in a function type are not converted.
     """
-    if name_of(op) != "func.constant":
+    if name_of(op) != func.CONSTANT:
         return
     for type in op.result_types:
         if isinstance(type, FunctionType) and any(

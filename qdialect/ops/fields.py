@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Flag, StrEnum, auto
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol, TypeAlias
 
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -124,6 +124,66 @@ ReadAlongAxis = Callable[[Operation, Any], AlongAxis | None]
 """Reads a cast to a tensor of a shape; None if it has no rows for an axis. Raises Refusal."""
 
 
+MakeOp: TypeAlias = (
+    "Callable[[str, Sequence[SSAValue], Attribute, Mapping[str, Attribute]], SSAValue]"
+)
+"""Inserts an op: its name, operands, result type and properties. Returns the result."""
+
+
+class ArithmeticWriter(ABC):
+    """Inserts arithmetic on tensors in the ops of a dialect, which a context may lack."""
+
+    floats: ClassVar[Sequence[str]]
+    """The names of the float types that the arithmetic supports."""
+
+    widths: ClassVar[Sequence[int]]
+    """The widths of integers that can be converted to floats."""
+
+    has_bitcast: ClassVar[bool] = False
+    """Whether signless integers that are not constant can be read as unsigned."""
+
+    def __init__(self, make: MakeOp) -> None:
+        self.make = make
+
+    @abstractmethod
+    def constant(self, elements: Any) -> SSAValue:
+        """A constant that holds `elements`."""
+
+    @abstractmethod
+    def spread(
+        self, lengths: Sequence[int], elements: ReshapedElements, like: SSAValue
+    ) -> SSAValue:
+        """
+        A constant as an operand of arithmetic with results of the type of the value `like`.
+
+        `lengths` are those of the constant: 1 for an axis along which it is the same.
+        """
+
+    @abstractmethod
+    def reshape(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+        """`value` in another static shape."""
+
+    @abstractmethod
+    def convert(self, value: SSAValue, type: Attribute) -> SSAValue:
+        """Integers as floats of the tensor type `type`."""
+
+    @abstractmethod
+    def subtract(self, value: SSAValue, other: SSAValue) -> SSAValue:
+        """`value - other`, of the type of `value`."""
+
+    @abstractmethod
+    def multiply(self, value: SSAValue, other: SSAValue) -> SSAValue:
+        """`value * other`, of the type of `value`."""
+
+    def bitcast(self, value: SSAValue, type: Attribute) -> SSAValue:
+        """The same bits, read as elements of the tensor type `type`; see `has_bitcast`."""
+        raise NotImplementedError
+
+
+ReshapedElements: TypeAlias = Callable[[Sequence[int]], Any]
+"""Returns the elements of a constant, in another shape."""
+
+
 @dataclass(frozen=True)
 class DialectTraits:
     """What is known of the types of a dialect: which tensors they can spell, and their values."""
@@ -139,6 +199,9 @@ class DialectTraits:
 
     lists: frozenset[str] = frozenset()
     """The names of its types of lists, which ops may change that have no model."""
+
+    arithmetic: type[ArithmeticWriter] | None = None
+    """Writes arithmetic in the ops of the dialect."""
 
 
 # Element-wise arithmetic as terms: how an op computes each element of its result

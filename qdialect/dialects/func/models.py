@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from qdialect.ops.model import Effects, OpModel, OpModels
 
+CONSTANT = "func.constant"
+"""The name of the op that refers to a function."""
+
 _CALL = "it runs a function, in which ops are quantized"
 
 MODELS = OpModels(

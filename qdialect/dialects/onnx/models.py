@@ -16,8 +16,10 @@ from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     IntegerAttr,
     IntegerType,
+    NoneType,
     Signedness,
     TensorType,
+    UnitAttr,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -47,6 +49,7 @@ from qdialect.ops.fields import (
     Elementwise,
     ElementwiseModel,
     Input,
+    MakeOp,
     Movements,
     Operands,
     QuantizationRule,
@@ -222,6 +225,37 @@ def _write_per_block(
     if axes:
         set_attribute(new, "axis", IntegerAttr(axes[0], _SIGNED))
     return [new]
+
+
+def dequantize_linear(
+    make: MakeOp,
+    stored: SSAValue,
+    scales: Any,
+    zero_points: Any | None,
+    axis: int,
+    block_size: int | None,
+) -> SSAValue:
+    """
+    Insert a dequantization of integers, with elements of scales and zero points; None means 0.
+
+    Without a block size, there is one scale, or one for each position of `axis`.
+    """
+    smalls = [constant(make, scales)]
+    if zero_points is None:
+        smalls.append(make("onnx.NoValue", [], NoneType(), {"value": UnitAttr()}))
+    else:
+        smalls.append(constant(make, zero_points))
+    attributes: dict[str, Attribute] = {"axis": IntegerAttr(axis, _SIGNED)}
+    if block_size is not None:
+        attributes["block_size"] = IntegerAttr(block_size, _SIGNED)
+    shape = cast("TensorType[Attribute]", stored.type).get_shape()
+    type = TensorType(scales.type.element_type, shape)
+    return make("onnx.DequantizeLinear", [stored, *smalls], type, attributes)
+
+
+def constant(make: MakeOp, elements: Any) -> SSAValue:
+    """Insert a constant that holds `elements`."""
+    return make("onnx.Constant", [], elements.type, {"value": elements})
 
 
 _SIGNED: Final = IntegerType(64, Signedness.SIGNED)

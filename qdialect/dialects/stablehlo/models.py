@@ -19,6 +19,7 @@ from xdsl.ir import Operation
 
 from qdialect.algebra.parameters import Granularity
 from qdialect.dialects.stablehlo import movements, rules
+from qdialect.dialects.stablehlo.arithmetic import StableHLOArithmetic
 from qdialect.ops.fields import (
     Arithmetic,
     CastReads,
@@ -384,5 +385,5 @@ MODELS = OpModels(
         "get_tuple_element tuple": _exact(stays_float="it has tuples"),
         "rng rng_bit_generator": OpModel(stays_float="its result is random"),
     },
-    DialectTraits(finest=Granularity.PER_AXIS),
+    DialectTraits(finest=Granularity.PER_AXIS, arithmetic=StableHLOArithmetic),
 )

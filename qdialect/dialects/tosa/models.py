@@ -22,6 +22,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.joins import Concat
 from qdialect.algebra.movement import Movement, Reshape, Reverse, Slice, Take, Transpose
+from qdialect.dialects.tosa.arithmetic import TosaArithmetic
 from qdialect.ops.elementwise import converted, recreated, same_shape, shape_of_type
 from qdialect.ops.fields import (
     Arithmetic,
@@ -437,5 +438,7 @@ MODELS = OpModels(
             stays_float="the function that it computes is defined by its implementation"
         ),
     },
-    DialectTraits(has_empty_tensors=False, values=frozenset({"tosa.shape"})),
+    DialectTraits(
+        has_empty_tensors=False, values=frozenset({"tosa.shape"}), arithmetic=TosaArithmetic
+    ),
 )

@@ -28,7 +28,7 @@ from qdialect.folding.writing import constant_like, write_constant
 from qdialect.ir.elements import dense_elements, element_dtype, floats_attribute
 from qdialect.ir.rewriting import insert_after
 from qdialect.ir.value_types import element_type_or_self, with_element_type
-from qdialect.lowering.multiplication import multiplied
+from qdialect.lowering.dequantization import multiplied
 from qdialect.ops.along_axis import AXIS_STATS, LAYER_STATS, is_statistics
 from qdialect.ops.interface import (
     Refusal,
