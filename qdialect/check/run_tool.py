@@ -188,8 +188,8 @@ class _ValueParser(LocatingParser):
         element_type = element_type_or_self(type)
         is_stored = isinstance(element_type, StoredType)
         try:
-            held = held_type(element_type)
-            elements = literal.to_values(self, held, shape or (), is_storage=is_stored)
+            array_type = held_type(element_type)
+            elements = literal.to_values(self, array_type, shape or (), is_storage=is_stored)
             if isinstance(element_type, StoredType):
                 verify_in_range(elements, element_type)
             return TypedArray.of(as_view(elements).array(), type)

@@ -62,7 +62,7 @@ class Compilation:
         self.context.wants_values = (
             options.quantization_report is not None or options.quantization_table
         )
-        self._reports_told = 0
+        self._reports_remarked = 0
         self._printed_names: Mapping[SSAValue, str] = {}
 
     def run(self, passes: Sequence[ModulePass | NestedPipeline]) -> bool:
@@ -150,10 +150,10 @@ class Compilation:
         # Only options of reports need it.
         from qdialect.opt.reports import remarks
 
-        for report in self.context.fold_reports[self._reports_told :]:
+        for report in self.context.fold_reports[self._reports_remarked :]:
             for op, message in remarks(report):
                 self.handler.remark(message, self.locate(op))
-        self._reports_told = len(self.context.fold_reports)
+        self._reports_remarked = len(self.context.fold_reports)
 
     def _fail(self, actor: str, error: Exception) -> bool:
         """Report the error of a pass or target, at the place of its op if it has one."""

@@ -131,7 +131,7 @@ def get_all_targets() -> dict[str, Callable[[], type[Target]]]:
 
     plugged = (plugin.all_targets for plugin in _plugins())
     own = targets.get_all_targets()
-    return {name: factory for found in plugged for name, factory in found.items()} | own
+    return {name: factory for targets in plugged for name, factory in targets.items()} | own
 
 
 def find_pass(name: str) -> Callable[[], type[ModulePass]] | None:
@@ -165,7 +165,7 @@ class ToolContext(CommandLineContext, FoldReportListener, WarningListener):
         self.warnings: list[tuple[Operation, str]] = []
         self.fold_plans: list[FoldPlan] = []
         self._unregistered: dict[tuple[object, str], Any] = {}
-        names: dict[str, Any] = {of.name: getattr(self, of.name) for of in fields(Context)}
+        names: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(Context)}
         names["allow_unregistered"] = False
         self._registered = Context(**names)
         """The same dialects and names, without those that are not registered."""
@@ -225,9 +225,9 @@ class ToolContext(CommandLineContext, FoldReportListener, WarningListener):
         """
         with self._finding:
             self._look_for_dialect(name)
-            found = find()
-            if found is not None or not self.allow_unregistered:
-                return found
+            registered = find()
+            if registered is not None or not self.allow_unregistered:
+                return registered
             # Kept here, since two classes of one name would make unequal types, and caches may
             # evict.
             key = (make, name)
@@ -406,7 +406,8 @@ def _option_value(option: str, field: Field[object], value: ParameterListType) -
     name, rest = name.strip("'").replace(" ", ""), ""
     if name not in _OPTION_TYPES:
         name, _, rest = name.partition("|")
-    if name == "tuple[str,...]" and (wrong := [of for of in value if not isinstance(of, str)]):
+    wrong = [item for item in value if not isinstance(item, str)]
+    if name == "tuple[str,...]" and wrong:
         raise ToolError(f"{option} must be words: put them in quotes, but has '{wrong[0]}'")
     if name not in _OPTION_TYPES or rest not in ("", "None") or (rest and not value):
         # xDSL checks lists, and an optional option may have no value.

@@ -86,6 +86,6 @@ def run_tool(name: str, run: Callable[[Sequence[str]], bool], argv: Sequence[str
     finally:
         sys.setrecursionlimit(recursion_limit)
     # Outside the handlers, the objects that the exception references are freed.
-    told = abridged("\n".join(map(printable, message.splitlines())))
-    sys.stderr.write(f"{name}: error: {told}\n")
+    text = abridged("\n".join(map(printable, message.splitlines())))
+    sys.stderr.write(f"{name}: error: {text}\n")
     return EXIT_FAILURE

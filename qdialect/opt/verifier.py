@@ -101,7 +101,7 @@ class ModuleVerifier:
             return None
         if (symbols := self._symbols.get(table)) is None:
             symbols = self._symbols[table] = {}
-            for op in (each for block in table.regions[0].blocks for each in block.ops):
+            for op in (inner for block in table.regions[0].blocks for inner in block.ops):
                 if isinstance(name := op.get_attr_or_prop("sym_name"), StringAttr):
                     symbols.setdefault(name.data, op)
         return symbols.get(callee.root_reference.data)
@@ -116,7 +116,7 @@ def _redefinition(op: Operation) -> tuple[Operation, Operation] | None:
     if not op.has_trait(SymbolTable, value_if_unregistered=False) or len(op.regions) != 1:
         return None
     seen = dict[Attribute, Operation]()
-    for symbol in (each for block in op.regions[0].blocks for each in block.ops):
+    for symbol in (inner for block in op.regions[0].blocks for inner in block.ops):
         name = symbol.get_attr_or_prop("sym_name")
         if isinstance(name, StringAttr) and seen.setdefault(name, symbol) is not symbol:
             return symbol, seen[name]
@@ -139,7 +139,7 @@ def _key(op: Operation) -> _Key | None:
     if attributes is None:
         return None
     names = (*op.properties, None, *op.attributes)
-    parts = [each if type(each) is tuple else id(each) for each in attributes]
+    parts = [part if type(part) is tuple else id(part) for part in attributes]
     return (type(op), len(op.operands), len(op.results), *names, *parts)
 
 
@@ -159,8 +159,8 @@ def _looked_at_by(
 
 
 def _attributes(op: Operation) -> Sequence[Attribute]:
-    held = (*op.properties.values(), *op.attributes.values())
-    return (*op.operand_types, *op.result_types, *held)
+    named = (*op.properties.values(), *op.attributes.values())
+    return (*op.operand_types, *op.result_types, *named)
 
 
 def _is_verified_by_constraints(cls: type[Operation]) -> bool:

@@ -53,15 +53,16 @@ class CoarsestTypes(TypeConversion):
 def _coarsest(type: UniformQuantizedType) -> UniformQuantizedType:
     if type.granularity is not Granularity.SUB_CHANNEL:
         return type
-    of, scales, zero_points = (type.storage, type.expressed_type), type.scales, type.zero_points
+    scales, zero_points = type.scales, type.zero_points
+    expressed = type.storage, type.expressed_type
     axes = [axis for axis, slots in enumerate(scales.shape) if slots != 1]
     if not axes:
-        return type.of_slots(*of, Slots.per_tensor(scales.item(), zero_points.item()))
+        return type.of_slots(*expressed, Slots.per_tensor(scales.item(), zero_points.item()))
     # If an axis is repeated, its last block size counts.
     block_of = dict(zip(type.quantized_dimensions, type.block_sizes, strict=True))
     # Upstream ignores the block size, but blocks of several positions are not per-axis.
     if len(axes) == 1 and block_of.get(axes[0]) == 1:
-        return type.of_slots(*of, Slots.per_axis(axes[0], scales, zero_points))
+        return type.of_slots(*expressed, Slots.per_axis(axes[0], scales, zero_points))
     return type
 
 
@@ -169,4 +170,4 @@ class NormalizeQuantTypesPass(ModulePass):
             normalization.check()
         for normalization in normalizations:
             normalization.convert()
-        warn_of_roundings(ctx, op, sum(each.roundings for each in normalizations))
+        warn_of_roundings(ctx, op, sum(function.roundings for function in normalizations))

@@ -51,14 +51,16 @@ class Evaluation:
         """All compared values, in module order."""
         known = dict[str, float]()
         for value, noise in self.noises:
-            if (found := noise.decibels) is not None:
-                known[value.key] = min(found, known.get(value.key, math.inf))
+            if (decibels := noise.decibels) is not None:
+                known[value.key] = min(decibels, known.get(value.key, math.inf))
         rows = list[Row]()
         for value, noise in self.noises:
-            found = noise.decibels
+            decibels = noise.decibels
             inputs = [known[key] for key in value.inputs if key in known and key != value.key]
-            drop = None if found is None or not inputs else _difference(min(inputs), found)
-            rows.append(Row(value, noise, found, drop))
+            drop = None
+            if decibels is not None and inputs:
+                drop = _difference(min(inputs), decibels)
+            rows.append(Row(value, noise, decibels, drop))
         return tuple(rows)
 
     def tables(self, worst: int) -> tuple[Table, ...]:
@@ -80,34 +82,35 @@ class Evaluation:
 
     def lines(self) -> list[str]:
         """The lines below the tables."""
-        found = list[str]()
+        lines = list[str]()
         for row in self.rows:
-            if (told := _left_out(row.noise)) is not None:
-                found.append(f"'{row.value.key}': {told}")
+            if (text := _left_out(row.noise)) is not None:
+                lines.append(f"'{row.value.key}': {text}")
             elif row.decibels is None:
-                found.append(f"'{row.value.key}': squares of its elements overflow float64")
-        for reason in dict.fromkeys(of.reason for of in self.not_compared):
-            keys = [f"'{of.key}'" for of in self.not_compared if of.reason == reason]
+                lines.append(f"'{row.value.key}': squares of its elements overflow float64")
+        for reason in dict.fromkeys(value.reason for value in self.not_compared):
+            omitted = (value for value in self.not_compared if value.reason == reason)
+            keys = [f"'{value.key}'" for value in omitted]
             more = f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
-            found.append(f"not compared: {', '.join(keys[:_NAMED])}{more}: {reason}")
+            lines.append(f"not compared: {', '.join(keys[:_NAMED])}{more}: {reason}")
         for result, answers in self.answers:
             named = f"result {result.number}" + (f" ('{result.key}')" if result.key else "")
             share = _share(answers.agreeing, answers.count)
-            found.append(f"{named}: the top answer agrees in {share}")
+            lines.append(f"{named}: the top answer agrees in {share}")
             if self.has_labels:
                 rights = answers.right_before, answers.right_after
                 before, after = (_share(right, answers.count) for right in rights)
-                found.append(f"{named}: accuracy is {before} for FLOAT, {after} for QUANTIZED")
+                lines.append(f"{named}: accuracy is {before} for FLOAT, {after} for QUANTIZED")
             if answers.nans_before or answers.nans_after:
-                found.append(
+                lines.append(
                     f"{named}: answers with NaN: {answers.nans_before} of FLOAT, "
                     f"{answers.nans_after} of QUANTIZED"
                 )
         if not self.answers:
-            found.append("no result has several classes, so there are no top answers")
+            lines.append("no result has several classes, so there are no top answers")
         plural = "" if self.records == 1 else "s"
-        found.append(f"{self.records} record{plural}, run by {self.engine}")
-        return found
+        lines.append(f"{self.records} record{plural}, run by {self.engine}")
+        return lines
 
     def to_json(self) -> str:
         """All results. Infinities are strings, and NaN is null."""
@@ -135,7 +138,7 @@ class Evaluation:
                         for result, answers in self.answers
                     ],
                     "not_compared": [
-                        {"key": of.key, "reason": of.reason} for of in self.not_compared
+                        {"key": value.key, "reason": value.reason} for value in self.not_compared
                     ],
                 },
                 indent=1,
@@ -177,18 +180,18 @@ def _difference(before: float, after: float) -> float:
 
 def _left_out(noise: Noise) -> str | None:
     """The elements that the signal-to-noise ratio omits, in words."""
-    told = list[str]()
+    omissions = list[str]()
     if noise.nans_before or noise.nans_after:
-        told.append(f"NaN in {noise.nans_before} of FLOAT and {noise.nans_after} of QUANTIZED")
+        omissions.append(f"NaN in {noise.nans_before} of FLOAT and {noise.nans_after} of QUANTIZED")
     if noise.infinite:
-        told.append(f"infinite in {noise.infinite}")
-    if not told:
+        omissions.append(f"infinite in {noise.infinite}")
+    if not omissions:
         return None
-    return f"elements are omitted: {', '.join(told)}; {noise.differing} of them differ"
+    return f"elements are omitted: {', '.join(omissions)}; {noise.differing} of them differ"
 
 
-def _share(part: int, of: int) -> str:
-    return f"{100 * part / of:.2f} % ({part} of {of})" if of else "none"
+def _share(part: int, total: int) -> str:
+    return f"{100 * part / total:.2f} % ({part} of {total})" if total else "none"
 
 
 def _table(title: str, rows: Sequence[Row]) -> Table:
@@ -270,27 +273,27 @@ def expected_from_report(path: str) -> dict[str, float]:
     """
     try:
         with open(path, encoding="utf-8") as file:
-            held: Any = json.load(file)
+            content: Any = json.load(file)
     except OSError as error:
         raise ToolError(f"cannot open '{path}': {reason_of(error)}") from None
     except ValueError as error:
         raise ToolError(f"'{path}' is not JSON: {error}") from None
-    of_object = cast("dict[str, Any]", held) if isinstance(held, dict) else {"values": held}
-    listed: Any = of_object.get("values")
+    report = cast("dict[str, Any]", content) if isinstance(content, dict) else {"values": content}
+    listed: Any = report.get("values")
     if not isinstance(listed, list):
         raise ToolError(f"'{path}' is not a report of a quantization: it has no list of values")
-    found = dict[str, float]()
-    for each in cast("list[dict[str, Any]]", listed):
-        key: Any = each.get("key") if hasattr(each, "get") else None
+    expected = dict[str, float]()
+    for value in cast("list[dict[str, Any]]", listed):
+        key: Any = value.get("key") if hasattr(value, "get") else None
         if not isinstance(key, str):
             raise ToolError(f"'{path}' is not a report of a quantization: a value has no key")
         try:
-            number = number_from_json(each.get("signal_to_noise"))
+            number = number_from_json(value.get("signal_to_noise"))
         except ValueError as error:
             raise ToolError(f"'{path}': signal_to_noise of '{key}': {error}") from None
         if number is not None:
-            found[key] = number
-    return found
+            expected[key] = number
+    return expected
 
 
 def write_plot(figures: Any, rows: Sequence[Row], expected: Mapping[str, float], path: str) -> None:
@@ -390,7 +393,7 @@ class _Drawing:
         """The colour of a storage; common storages have fixed colours."""
         if storage in _COLOURS:
             return _COLOURS[storage]
-        others = [each for each in self._storages if each not in _COLOURS]
+        others = [name for name in self._storages if name not in _COLOURS]
         return _OTHER_COLOURS[others.index(storage) % len(_OTHER_COLOURS)]
 
     def _add_legend(self) -> None:
