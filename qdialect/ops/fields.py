@@ -545,7 +545,7 @@ class QuantizationRule:
     keeps_places: bool = False
     """Whether each result element equals an operand element at the same position."""
 
-    singles: tuple[int, ...] = ()
+    per_channel: tuple[int, ...] = ()
     """The operands that have one number for each channel, such as the slope of a PReLU."""
 
     mixed_axes: tuple[int, ...] = ()

@@ -394,7 +394,9 @@ MODELS = OpModels(
         "Greater": OpModel(integers="numpy:greater"),
         "GreaterOrEqual": OpModel(integers="numpy:greater_equal"),
         "Range": OpModel(integers=lambda op, values: integers_from(op, *map(int, values))),
-        "PRelu": OpModel(rule=_rule(frozenset({"prelu"}), singles=(1,))),
-        "InstanceNormalization": OpModel(rule=_rule(frozenset({"instance_norm"}), singles=(1, 2))),
+        "PRelu": OpModel(rule=_rule(frozenset({"prelu"}), per_channel=(1,))),
+        "InstanceNormalization": OpModel(
+            rule=_rule(frozenset({"instance_norm"}), per_channel=(1, 2))
+        ),
     },
 )

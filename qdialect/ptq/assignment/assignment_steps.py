@@ -21,9 +21,7 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.algebra.movement import (
-    Shape,
-)
+from qdialect.algebra.movement import Shape
 from qdialect.algebra.parameters import Granularity, StorageFormat
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.dialects.quant import Storage, UniformQuantizedType
@@ -32,7 +30,8 @@ from qdialect.ir.errors import OpErrors
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.ops.along_axis import is_statistics
 from qdialect.ops.fields import Limit, RuleKind
-from qdialect.ops.interface import Refusal, RefusalCode, name_of, rule_of
+from qdialect.ops.interface import name_of
+from qdialect.ops.refusals import Refusal, RefusalCode
 from qdialect.ptq.assignment.flow import (
     Flow,
     joins,
@@ -42,26 +41,24 @@ from qdialect.ptq.assignment.flow import (
     type_behind,
     type_expressing,
     types_before,
+    weight_axes,
 )
 from qdialect.ptq.assignment.parameter_assignment import Assigned, Assignment
 from qdialect.ptq.assignment.settings import Precision, declared_scheme
-from qdialect.ptq.codes import WeightAxes, blocks_of_weight, long_axes, type_of_choice
+from qdialect.ptq.codes import blocks_of_weight, long_axes, type_of_choice
 from qdialect.ptq.float_graph.flow_graph import (
+    Bias,
     FlowGraph,
     Node,
     Range,
     Use,
     is_quantizable,
+    known_rule,
     number_of,
 )
-from qdialect.ptq.float_graph.flow_reading import filled_with
+from qdialect.ptq.float_graph.flow_reading import filled_with, unknown_bias
 from qdialect.ptq.schemes.arrays import array_range, quantize_alike
-from qdialect.ptq.schemes.presets import (
-    I16,
-    U8,
-    luci,
-    luci_single_values,
-)
+from qdialect.ptq.schemes.presets import I16, U8, luci, luci_single_values
 from qdialect.ptq.schemes.schemes import MAX_STORAGE_WIDTH, Blocks, Scheme, WeightGranularity
 from qdialect.support.lazy_numpy import np
 
@@ -74,11 +71,11 @@ def assign_weights(flow: Flow, before: Assignment) -> Assignment:
     reads = dict[Use, tuple[Assigned, ...]]()
     alike = dict[object, list[_Weight]]()
     for node in flow.graph.nodes:
-        for use in node.singles:
+        for use in node.channel_constants:
             if flow.is_given(use.value):
                 continue
             try:
-                reads[use] = (_of_singles(flow, node, use),)
+                reads[use] = (_of_channels(flow, node, use),)
             except (Refusal, VerifyException, ValueError) as error:
                 flow.refusals[node.op] = Refusal(RefusalCode.ILLEGAL_TYPE, str(error))
         if node.weight is None or flow.is_given(node.weight.value):
@@ -99,7 +96,7 @@ def assign_weights(flow: Flow, before: Assignment) -> Assignment:
     return before.with_reads(reads)
 
 
-def _of_singles(flow: Flow, node: Node, use: Use) -> Assigned:
+def _of_channels(flow: Flow, node: Node, use: Use) -> Assigned:
     """
     The parameters of a constant with one number for each channel: its magnitudes are the scales.
 
@@ -184,13 +181,11 @@ def assign_biases(flow: Flow, before: Assignment) -> Assignment:
     """Assign biases the product of the scales of the input and of the weights as their scale."""
     reads = dict[Use, tuple[Assigned, ...]]()
     for node in flow.graph.nodes:
-        if node.unknown_bias is not None:
-            added = f"operand {node.unknown_bias.number} of '{name_of(node.unknown_bias.op)}'"
-            number = filled_with(flow.graph, node.unknown_bias.value)
-            what = "is not a constant"
+        if (use := unknown_bias(flow.graph, node)) is not None:
+            number, what = filled_with(flow.graph, use.value), "is not a constant"
             if number is not None:
                 what = f"is filled with {number:g} at run time: write it as a constant"
-            flow.float_biases[node.op] = f"{added} {what}"
+            flow.float_biases[node.op] = f"operand {use.number} of '{name_of(use.op)}' {what}"
         if node.bias is None or flow.is_given(node.bias.use.value):
             continue
         try:
@@ -204,12 +199,10 @@ def assign_biases(flow: Flow, before: Assignment) -> Assignment:
 
 def _blocks_of(flow: Flow, node: Node, shape: Shape) -> Blocks:
     """The blocks of elements of a node's weights that share a slot. Raises Refusal."""
-    if node.table is not None:
-        axes = WeightAxes((node.table.axis,), ())
-    else:
-        assert node.side is not None
-        of_side = node.side.channel_axes, node.side.contracted_axes
-        axes = WeightAxes(*(long_axes(each, shape) for each in of_side))
+    axes = weight_axes(node)
+    axes = axes._replace(
+        channels=long_axes(axes.channels, shape), contracted=long_axes(axes.contracted, shape)
+    )
     policy = flow.precision(node).weights
     refusal: Refusal | None = None
     for granularity in policy.granularities:
@@ -229,21 +222,9 @@ def _of_bias(flow: Flow, node: Node, before: Assignment) -> Assigned:
     read = before.read(node.uses[0], flow.graph.value(node.uses[0].value)) if node.uses else None
     if read is None or read.type.granularity is not Granularity.PER_TENSOR:
         raise Refusal(RefusalCode.NO_RECORD, "its input does not have a single scale")
-    slots = _scales_of(flow, node.weight, before)
-    of_bias = shape_of(use.value.type) or ()
-    lengths = [slots.shape[axis] for axes in node.bias.weight_axes for axis in axes]
-    if prod(lengths) != slots.size:
-        raise Refusal(RefusalCode.GRANULARITY, "it sums products with different scales")
-    order = [axis for axes in node.bias.weight_axes for axis in axes]
-    others = [axis for axis in range(slots.ndim) if axis not in order]
-    divided = [prod(slots.shape[axis] for axis in axes) for axes in node.bias.weight_axes]
-    if slots.size > 1 and any(
-        count not in (1, length) for count, length in zip(divided, of_bias, strict=True)
-    ):
-        raise Refusal(RefusalCode.GRANULARITY, "it does not have one number for each channel")
-    scales = slots.transpose(order + others).reshape(divided)
-    with np.errstate(all="ignore"):
-        product = np.asarray(np.float32(read.type.scales.item()) * scales.astype("f4"))
+    shape = shape_of(use.value.type) or ()
+    scales = _scales_of(flow, node.weight, before)
+    product = scales_of_sums(read.type.scales.item(), scales, node.bias)
     numbers = flow.graph.numbers(use.value)
     is_nothing = product == 0
     if is_nothing.any() and numbers.max() == numbers.min() == 0:
@@ -262,13 +243,38 @@ def _of_bias(flow: Flow, node: Node, before: Assignment) -> Assigned:
     held = Storage.of_format(StorageFormat(width, signed=True))
     expressed = cast(AnyFloat, element_type_or_self(use.value.type))
     zeros = np.zeros(product.shape, np.int64)
-    like = UniformQuantizedType.of_blocks(held, expressed, product, zeros, of_bias)
+    like = UniformQuantizedType.of_blocks(held, expressed, product, zeros, shape)
     if bits and len(like.quantized_dimensions) > 1:
         raise Refusal(
             RefusalCode.GRANULARITY,
             f"it has {bits} bits, and scales along several axes; 'quant.dequantize_bias' has one",
         )
     return Assigned(like, RuleKind.DERIVED, None, flow.graph.keys.get(node.results[0], ""), bits)
+
+
+def scales_of_sums(
+    input_scale: float, weight_scales: NDArray[np.floating], bias: Bias
+) -> NDArray[np.float32]:
+    """
+    The scales of the sums of products that a bias is added to, which are its own scales.
+
+    They are the products of the scale of the input and of the scales of the weights, of which each
+    axis has length 1 or that of the weight. The result has an axis for each axis of the bias.
+    Raises Refusal if there are several scales for one sum, or for one element of the bias.
+    """
+    order = [axis for axes in bias.weight_axes for axis in axes]
+    others = [axis for axis in range(weight_scales.ndim) if axis not in order]
+    if any(weight_scales.shape[axis] > 1 for axis in others):
+        raise Refusal(RefusalCode.GRANULARITY, "it sums products with different scales")
+    lengths = [prod(weight_scales.shape[axis] for axis in axes) for axes in bias.weight_axes]
+    shape = shape_of(bias.use.value.type) or ()
+    if weight_scales.size > 1 and any(
+        count not in (1, length) for count, length in zip(lengths, shape, strict=True)
+    ):
+        raise Refusal(RefusalCode.GRANULARITY, "it does not have one number for each channel")
+    scales = weight_scales.transpose(order + others).reshape(lengths)
+    with np.errstate(all="ignore"):
+        return np.asarray(np.float32(input_scale) * scales.astype("f4"))
 
 
 def _scales_of(flow: Flow, use: Use, before: Assignment) -> NDArray[Any]:
@@ -314,7 +320,7 @@ def assign_activations(flow: Flow, before: Assignment) -> Assignment:
         if value not in graph.ranges or value in flow.floats:
             continue
         maker = graph.makers.get(value)
-        if maker is not None and maker.filler is not None:
+        if maker is not None and maker.padding is not None:
             # The padding may be outside the recorded range.
             continue
         key = id(flow.precision_of(value).activations), element_type_or_self(value.type)
@@ -417,11 +423,11 @@ def propagate_backward(flow: Flow, before: Assignment) -> Assignment:
     values, reads = dict(before.values), dict(before.reads)
     for node in reversed(graph.nodes):
         is_joining = joins(node)
-        is_same = node.keeps_places and passes_on(node)
+        is_same = node.rule.keeps_places and passes_on(node)
         if node.is_clamp:
             values |= _before_clamp(flow, node, replace(before, values=values, reads=reads))
             continue
-        is_moved = node.rule is RuleKind.MOVED and node.table is None
+        is_moved = node.kind is RuleKind.MOVED and node.table is None
         if not (is_joining or is_moved or is_same):
             continue
         made = values.get(node.results[0]) if node.results else None
@@ -444,7 +450,7 @@ def propagate_backward(flow: Flow, before: Assignment) -> Assignment:
             if type is None or flow.is_given(use.value):
                 continue
             origin = made.origin or graph.keys.get(node.results[0], "")
-            link = Assigned(type, node.rule, made.range, origin)
+            link = Assigned(type, node.kind, made.range, origin)
             if graph.is_constant(use.value):
                 if is_joining and not np.isnan(graph.numbers(use.value)).any():
                     reads[use] = (link,)
@@ -516,7 +522,7 @@ def _behind_clamp(flow: Flow, node: Node, before: Assignment) -> Mapping[SSAValu
 
 def _is_toward_zero(graph: FlowGraph, op: Operation) -> bool:
     """Whether a clamp only makes numbers smaller in magnitude, as its bounds are around zero."""
-    found = rule_of(op)
+    found = known_rule(op)
     if found is None:
         return False
     if found.limits is not None:
@@ -560,7 +566,7 @@ def assign_fixed_values(flow: Flow, before: Assignment) -> Assignment:
     """Assign parameters to results with a known range, and scales that must be whole numbers."""
     values = dict[SSAValue, Assigned]()
     for node in flow.graph.nodes:
-        if not node.fixed and node.rule is not RuleKind.WHOLE_NUMBER:
+        if not node.rule.fixed and node.kind is not RuleKind.WHOLE_NUMBER:
             continue
         for result in node.results:
             if flow.is_pinned(result) or result in flow.floats:
@@ -590,15 +596,15 @@ def propagate_forward(flow: Flow, before: Assignment) -> Assignment:
         if read is None or flow.is_pinned(result):
             continue
         type = type_behind(node, read.type)
-        if node.filler is not None and read.type.granularity is not Granularity.PER_TENSOR:
+        if node.padding is not None and read.type.granularity is not Granularity.PER_TENSOR:
             reason = "the padding value has one scale, and the padded operand has several"
             flow.refusals[node.op] = Refusal(RefusalCode.GRANULARITY, reason)
             continue
         if type is not None and (type := type_expressing(type, result)) is not None:
             origin = read.origin or graph.keys.get(value, "")
-            values[result] = Assigned(type, node.rule, read.range, origin)
-            if node.filler is not None:
-                reads[node.filler] = (values[result],)
+            values[result] = Assigned(type, node.kind, read.range, origin)
+            if node.padding is not None:
+                reads[node.padding] = (values[result],)
     return replace(before, values=values, reads=reads)
 
 

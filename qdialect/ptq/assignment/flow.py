@@ -26,10 +26,10 @@ from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.dialects.quant import UniformQuantizedType
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.ops.fields import RuleKind
-from qdialect.ops.interface import Refusal, RefusalCode, layer_of
+from qdialect.ops.refusals import Refusal, RefusalCode
 from qdialect.ptq.assignment.parameter_assignment import Assigned
 from qdialect.ptq.assignment.settings import Precision, SettingError, Settings
-from qdialect.ptq.codes import type_of_choice
+from qdialect.ptq.codes import WeightAxes, type_of_choice
 from qdialect.ptq.float_graph.flow_graph import (
     FAR,
     FlowGraph,
@@ -37,13 +37,11 @@ from qdialect.ptq.float_graph.flow_graph import (
     Range,
     Use,
     functions_of,
+    known_layer,
     largest,
 )
 from qdialect.ptq.schemes.arrays import array_range
-from qdialect.ptq.schemes.presets import (
-    fixed_choice,
-    luci_integer_scale,
-)
+from qdialect.ptq.schemes.presets import fixed_choice, luci_integer_scale
 from qdialect.ptq.schemes.schemes import Choice
 from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import np
@@ -55,14 +53,14 @@ if TYPE_CHECKING:
 
 def joins(node: Node) -> bool:
     """Whether several operands must have the parameters of the result."""
-    return node.rule is RuleKind.SHARED and len(node.uses) > 1 and len(node.results) == 1
+    return node.kind is RuleKind.SHARED and len(node.uses) > 1 and len(node.results) == 1
 
 
 def passes_on(node: Node) -> bool:
     """Whether the result only holds elements of one operand."""
     if len(node.uses) != 1 or len(node.results) != 1:
         return False
-    return node.rule is RuleKind.MOVED or node.rule is RuleKind.SHARED
+    return node.kind is RuleKind.MOVED or node.kind is RuleKind.SHARED
 
 
 def types_before(node: Node, type: UniformQuantizedType) -> Sequence[UniformQuantizedType | None]:
@@ -75,7 +73,7 @@ def types_before(node: Node, type: UniformQuantizedType) -> Sequence[UniformQuan
     if shape is None or DYNAMIC in shape:
         return [None] * len(shapes)
     if not node.movements:
-        return [type if node.keeps_places and each == shape else None for each in shapes]
+        return [type if node.rule.keeps_places and each == shape else None for each in shapes]
     return [
         _type_before(node.movements, type, shape, each, at, shapes)
         for at, each in enumerate(shapes)
@@ -164,6 +162,56 @@ def _along_axis(
     )
 
 
+def different_operand(
+    node: Node, reads: Mapping[Use, UniformQuantizedType], result: UniformQuantizedType
+) -> tuple[Use, UniformQuantizedType] | None:
+    """
+    An operand of an op that moves or joins elements, and the type that it needs for its result.
+
+    None if all operands in `reads` have the types that they need.
+    """
+    uses = [*node.uses, *([] if node.padding is None else [node.padding])]
+    joined = types_before(node, result) if joins(node) else ()
+    for number, use in enumerate(uses):
+        type = reads.get(use)
+        if type is None:
+            continue
+        wanted, moved = result, type
+        if number < len(joined):
+            wanted = joined[number] or result
+        elif use != node.padding:
+            moved = type_behind(node, type) or type
+        if not _have_same_meaning(node, use, moved, wanted):
+            return use, wanted
+    return None
+
+
+def _have_same_meaning(
+    node: Node, use: Use, one: UniformQuantizedType, other: UniformQuantizedType
+) -> bool:
+    """Whether two types have the same parameters, however they are spelled."""
+    type = type_expressing(one, node.results[0])
+    if type == other or Granularity.PER_TENSOR in (one.granularity, other.granularity):
+        return type == other
+    value = use.value if joins(node) else node.results[0]
+    shape = shape_of(value.type)
+    if type is None or shape is None or DYNAMIC in shape:
+        return False
+    try:
+        spelled = [each.with_parameters(each.parameters_on(shape)) for each in (type, other)]
+    except (TooManySlotsError, VerifyException):
+        return False
+    return spelled[0] == spelled[1]
+
+
+def weight_axes(node: Node) -> WeightAxes:
+    """The axes of the weight of a node that are channels, and those that it sums over."""
+    if (table := node.table) is not None:
+        return WeightAxes((table.axis,), ())
+    assert node.side is not None
+    return WeightAxes(node.side.channel_axes, node.side.contracted_axes)
+
+
 def type_expressing(type: UniformQuantizedType, value: SSAValue) -> UniformQuantizedType | None:
     """The type with the float type of a value as expressed type; None if its range is too small."""
     expressed = cast(AnyFloat, element_type_or_self(value.type))
@@ -181,7 +229,7 @@ def type_behind(node: Node, type: UniformQuantizedType) -> UniformQuantizedType 
         return type
     operand = shape_of(node.uses[0].value.type)
     if not node.movements:
-        is_alike = node.keeps_places and operand == shape_of(node.results[0].type)
+        is_alike = node.rule.keeps_places and operand == shape_of(node.results[0].type)
         return type if is_alike else None
     if operand is None or DYNAMIC in operand:
         return None
@@ -237,7 +285,7 @@ class Flow:
         movers = [
             node
             for node, own in configured.items()
-            if own is None and node.rule is RuleKind.MOVED and len(node.uses) == 1
+            if own is None and node.kind is RuleKind.MOVED and len(node.uses) == 1
         ]
         growing = list[Node]()
         for node in movers:
@@ -280,14 +328,14 @@ class Flow:
             found = range_of(given)
         found = found or otherwise
         expressed = element_type_or_self(value.type)
-        if maker is not None and maker.fixed:
-            choice = fixed_choice(maker.fixed, precision.activations)
+        if maker is not None and maker.rule.fixed:
+            choice = fixed_choice(maker.rule.fixed, precision.activations)
             return self._assigned(choice, expressed, RuleKind.FIXED, found)
         if found is None:
             return None
         choice = precision.activations.choose(*found)
-        if maker is not None and maker.rule is RuleKind.WHOLE_NUMBER:
-            return self._assigned(luci_integer_scale(choice), expressed, maker.rule, found)
+        if maker is not None and maker.kind is RuleKind.WHOLE_NUMBER:
+            return self._assigned(luci_integer_scale(choice), expressed, maker.kind, found)
         return self._assigned(choice, expressed, RuleKind.OWN, found)
 
     @cached_property
@@ -301,7 +349,7 @@ class Flow:
                 continue
             before, result = self.graph.value(node.uses[0].value), node.results[0]
             ranged, maker = found.get(before) or (before, self.graph.makers.get(before))
-            is_own = node.filler is None and result in self.graph.ranges
+            is_own = node.padding is None and result in self.graph.ranges
             found[result] = (result if is_own else ranged), maker
         return found
 
@@ -390,7 +438,7 @@ class Flow:
         for node in self.graph.nodes:
             if node.refusal:
                 found[node] = Refusal(RefusalCode.NUMERICS, node.refusal)
-            elif node.rule not in (RuleKind.SHARED, RuleKind.MOVED):
+            elif node.kind not in (RuleKind.SHARED, RuleKind.MOVED):
                 lost = [use for use in self.constant_uses(node) if self._is_lost(use, node)]
                 if lost:
                     reason = f"codes would lose its operand {lost[0].number}, a very small constant"
@@ -448,7 +496,7 @@ class Flow:
                 for result in node.results
                 for use in self.graph.readers[result]
             }
-            if not readers or not readers <= precise or self._is_layer(node):
+            if not readers or not readers <= precise or known_layer(node.ops[0]) is not None:
                 continue
             reasons = [found[of] for each in readers if each for of in each.results if of in found]
             if reasons and not any(map(self.is_pinned, node.results)):
@@ -456,17 +504,10 @@ class Flow:
                 found |= dict.fromkeys(node.results, reasons[0])
         return found
 
-    def _is_layer(self, node: Node) -> bool:
-        """Whether a node computes sums of products, or looks elements up."""
-        try:
-            return layer_of(node.ops[0]) is not None
-        except Refusal:
-            return True
-
     def _exceeds(self, node: Node, limit: float) -> bool:
         """Whether an op keeps the proportions of its operands, and a result exceeds a magnitude."""
         functions = functions_of(node.op)
-        if node.name or not functions or not functions <= _PROPORTIONAL:
+        if node.is_function or not functions or not functions <= _PROPORTIONAL:
             return False
         ranges = (self.graph.ranges.get(result) for result in node.results)
         return any(found is not None and max(map(abs, found)) > limit for found in ranges)

@@ -42,11 +42,10 @@ from qdialect.dialects.quant import (
 from qdialect.ir.elements import DenseElementsAttr, elements_of, float_elements
 from qdialect.ir.value_types import element_type_or_self, is_static, shape_of, with_element_type
 from qdialect.ops.fields import Contraction
-from qdialect.ops.interface import Refusal, attribute_of, find_attribute, layer_of, name_of, rule_of
+from qdialect.ops.interface import attribute_of, find_attribute, name_of
 from qdialect.ops.unused_ops import erase_unused
 from qdialect.ptq.calibration.keys import is_recordable
-from qdialect.ptq.float_graph.flow_graph import FlowGraph
-from qdialect.ptq.float_graph.flow_reading import splat_number
+from qdialect.ptq.float_graph.flow_graph import FlowGraph, functions_of, known_layer
 from qdialect.support.lazy_numpy import np
 from qdialect.support.memory import MemoryLimitError
 
@@ -391,7 +390,7 @@ def drop_unit_factors(graph: FlowGraph) -> bool:
                 is_kept
                 and other.type == op.results[0].type
                 and graph.is_constant(ones)
-                and splat_number(graph, ones) == 1
+                and graph.splat_number(ones) == 1
             ):
                 gone.append(ones)
                 Rewriter.replace_op(op, [], [other])
@@ -401,17 +400,10 @@ def drop_unit_factors(graph: FlowGraph) -> bool:
 
 
 def _is_product(op: Operation) -> bool:
-    try:
-        found = rule_of(op)
-    except Refusal:
-        return False
-    return found is not None and found.functions == frozenset({"mul"}) and len(op.results) == 1
+    return functions_of(op) == frozenset({"mul"}) and len(op.results) == 1
 
 
 def _is_sum(graph: FlowGraph, value: SSAValue) -> bool:
     """Whether a value is the result of a layer."""
     maker = graph.value(value).owner
-    try:
-        return isinstance(maker, Operation) and isinstance(layer_of(maker), Contraction)
-    except Refusal:
-        return False
+    return isinstance(maker, Operation) and isinstance(known_layer(maker), Contraction)

@@ -1,69 +1,49 @@
 """
 Checks that integer kernels can compute a quantized module, as ONE's verifier does.
 
-The checks read only the types before and after the casts around each op. They share no code with
-the steps that choose parameters.
+The types before and after the casts around each op are compared with those that the steps would
+assign to it: `assignment_steps` and `flow` have the rules.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerType, ModuleOp, TensorType
+from xdsl.dialects.builtin import IntegerType, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import IsTerminator
-from xdsl.utils.exceptions import VerifyException
 
-from qdialect.algebra.joins import Concat
-from qdialect.algebra.movement import DYNAMIC, Chain, Movement, Shape
+from qdialect.algebra.movement import DYNAMIC, Shape
 from qdialect.algebra.parameters import Granularity, StorageFormat
-from qdialect.algebra.views import Splat, as_view
 from qdialect.dialects.quant import (
-    ConstantOp,
     DequantizeBiasOp,
     DequantizeCastOp,
     QuantizeCastOp,
     RequantizeOp,
     UniformQuantizedType,
 )
-from qdialect.dialects.quant.types import QuantizedTensor
-from qdialect.dialects.quant.verification import verify_result
-from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.ops.along_axis import is_statistics
 from qdialect.ops.fields import RuleKind
-from qdialect.ops.interface import is_cast, models_of, name_of, reason_to_leave
-from qdialect.ops.reading import Constants
+from qdialect.ops.interface import is_cast, name_of, reason_to_leave
+from qdialect.ops.model import models_of
+from qdialect.ops.refusals import Refusal
+from qdialect.ptq.assignment.assignment_steps import scales_of_sums
+from qdialect.ptq.assignment.flow import different_operand, weight_axes
 from qdialect.ptq.float_graph.flow_graph import FlowGraph, Node, Use, is_quantizable
 from qdialect.ptq.float_graph.flow_reading import flow_graph
+from qdialect.ptq.schemes.presets import SCHEMES, fixed_choice
 from qdialect.ptq.value_reports import zero_points_of
 from qdialect.support.lazy_numpy import np
 from qdialect.support.memory import memory_budget
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-_U8: Final = StorageFormat(8, signed=False)
-_I8: Final = StorageFormat(8, signed=True)
-_I16: Final = StorageFormat(16, signed=True)
-
-_FIXED: Final[Mapping[tuple[str, StorageFormat], Sequence[tuple[float, int]]]] = {
-    ("logistic", _U8): [(1 / 256, 0)],
-    ("logistic", _I8): [(1 / 256, -128)],
-    ("logistic", _I16): [(1 / 32768, 0)],
-    ("tanh", _U8): [(1 / 128, 128)],
-    ("tanh", _I8): [(1 / 128, 0)],
-    ("tanh", _I16): [(1 / 32768, 0)],
-    ("softmax", _U8): [(1 / 255, 0), (1 / 256, 0)],
-    ("softmax", _I8): [(1 / 256, -128)],
-    ("softmax", _I16): [(1 / 32767, 0), (1 / 32768, 0)],
-}
-"""Scales and zero points that kernels of ONE and TFLite use for functions with a known range."""
 
 _RELATIVE: Final = 2.0**-23
 """The relative tolerance of a float32 product: one rounding and a little more."""
@@ -101,23 +81,17 @@ def verify_quantization(
     """
     with models_of(context), memory_budget() as budget:
         graph = flow_graph(module, context, budget, has_reshaped_layers=True)
-        verifier = _Verifier(graph, Constants(ResourceBlobs.of(context)), expected, default)
-        return verifier.run()
+        return _Verifier(graph, expected, default).run()
 
 
 class _Verifier:
     def __init__(
-        self,
-        graph: FlowGraph,
-        constants: Constants,
-        expected: Mapping[str, Expectation],
-        default: Expectation,
+        self, graph: FlowGraph, expected: Mapping[str, Expectation], default: Expectation
     ) -> None:
         self._graph = graph
-        self._constants = constants
         self._expected = expected
         self._default = default
-        self._found = Findings()
+        self._findings = Findings()
 
     def run(self) -> Findings:
         for node in self._graph.nodes:
@@ -126,13 +100,13 @@ class _Verifier:
             self._check_known(op)
         for op in self._graph.module.walk():
             self._check_casts(op)
-        return self._found
+        return self._findings
 
     def _error(self, op: Operation, message: str) -> None:
-        self._found.errors.append((op, f"'{name_of(op)}' op {message}"))
+        self._findings.errors.append((op, f"'{name_of(op)}' op {message}"))
 
     def _float(self, op: Operation, message: str) -> None:
-        self._found.floats.append((op, f"'{name_of(op)}' op {message}"))
+        self._findings.floats.append((op, f"'{name_of(op)}' op {message}"))
 
     # Types of operands and results
 
@@ -145,94 +119,84 @@ class _Verifier:
             return type if isinstance(type, UniformQuantizedType) else None
         return self._graph.given_type(value)
 
-    def _made(self, value: SSAValue) -> Sequence[UniformQuantizedType]:
-        """The types that a value is quantized to."""
-        found, pending = list[UniformQuantizedType](), [value]
+    def _types_of(self, result: SSAValue) -> Sequence[UniformQuantizedType]:
+        """The types that a result is quantized to."""
+        types, pending = dict[UniformQuantizedType, None](), [result]
         while pending:
             for use in pending.pop().uses:
                 if is_statistics(use.operation):
                     pending.append(use.operation.results[0])
                 elif isinstance(use.operation, QuantizeCastOp):
                     type = element_type_or_self(use.operation.result.type)
-                    if isinstance(type, UniformQuantizedType) and type not in found:
-                        found.append(type)
-        return found
+                    if isinstance(type, UniformQuantizedType):
+                        types[type] = None
+        return list(types)
 
     # Nodes
 
     def _check(self, node: Node) -> None:
-        for op in node.ops[:-1]:
-            if node.name and any(map(self._made, op.results)):
-                self._error(
-                    op,
-                    f"is one of the {len(node.ops)} ops of {node.name}, and its result is "
-                    "quantized: these ops are one function; remove the casts between them",
-                )
-        uses = node.uses if node.filler is None else (*node.uses, node.filler)
+        inner = [op for op in node.ops[:-1] if any(map(self._types_of, op.results))]
+        for op in inner if node.is_function else ():
+            self._error(
+                op,
+                f"is one of the {len(node.ops)} ops of {node.name}, and its result is "
+                "quantized: these ops are one function; remove the casts between them",
+            )
+        uses = node.uses if node.padding is None else (*node.uses, node.padding)
         reads = {use: self._read(use.value) for use in uses}
-        made = list[UniformQuantizedType]()
+        results = list[UniformQuantizedType]()
         for result in node.results:
-            types = self._made(result)
+            types = self._types_of(result)
             if len(types) > 1:
                 self._error(
                     node.op,
                     f"has a result that is quantized to {len(types)} types: quantize it to one, "
                     "and requantize that for other readers",
                 )
-            made += types[:1]
-        known = [type for type in reads.values() if type is not None]
-        types = [*known, *made]
-        for type in dict.fromkeys(types):
+            results += types[:1]
+        operands = [type for type in reads.values() if type is not None]
+        for type in dict.fromkeys((*operands, *results)):
             self._check_zero_points(node.op, type, "an activation")
-        if not types or (node.results and not made) or (not known and not node.weight):
-            # It computes in float; its operands or its result are quantized for other ops.
+        is_float = (node.results and not results) or (not operands and not node.weight)
+        if is_float or not (operands or results):
+            # Its operands or its result are quantized for other ops.
             return
-        if len(known) < len(reads):
-            missing = [use.number for use, type in reads.items() if type is None]
-            self._float(
-                node.op,
-                f"reads operand {missing[0]} as floats, while its result is quantized: it computes "
-                "in floats; record a range for that operand, or for a value that it is computed "
-                "from",
-            )
+        if (reason := self._why_in_floats(node, reads, inner)) is not None:
+            self._float(node.op, reason)
             return
-        if node.name == "" and any(
-            map(self._made, (r for op in node.ops[:-1] for r in op.results))
-        ):
-            self._float(
-                node.op,
-                "adds a bias to sums that are already quantized: remove the casts between them",
-            )
-            return
-        self._check_storage(node, reads, made)
-        moves = node.rule is RuleKind.MOVED or node.rule is RuleKind.SHARED
-        # The kernel of a max pool may requantize.
-        if moves and not (node.is_pool and len({*types}) > 1):
-            self._check_movement(node, reads, made)
-        else:
-            for type in types:
-                if type.granularity is not Granularity.PER_TENSOR:
-                    self._error(
-                        node.op,
-                        f"reads or makes an activation with {type.scales.size} scales: kernels "
-                        "have one for each activation; quantize it per tensor",
-                    )
-                    return
-        if made:
-            self._check_class(node, made[0])
+        known = {use: type for use, type in reads.items() if type is not None}
+        self._check_storage(node, known, results)
+        if self._check_activations(node, known, results) and results:
+            self._check_known_range(node, results[0])
         if node.weight is not None:
-            self._check_weight(node, node.weight, known)
-        for use in node.singles:
+            self._check_weight(node, node.weight, operands)
+        for use in node.channel_constants:
             type = self._read(use.value)
             if type is None:
                 self._float(node.op, f"reads operand {use.number} as floats: it computes in floats")
             else:
                 self._check_zero_points(node.op, type, f"operand {use.number}")
 
+    def _why_in_floats(
+        self,
+        node: Node,
+        reads: Mapping[Use, UniformQuantizedType | None],
+        inner: Sequence[Operation],
+    ) -> str | None:
+        """Why a node with quantized results computes in floats; None if it does not."""
+        if missing := [use.number for use, type in reads.items() if type is None]:
+            return (
+                f"reads operand {missing[0]} as floats, while its result is quantized: it computes "
+                "in floats; record a range for that operand, or for a value that it is computed "
+                "from"
+            )
+        if inner and not node.is_function:
+            return "adds a bias to sums that are already quantized: remove the casts between them"
+        return None
+
     def _expectation(self, node: Node) -> Expectation:
         keys = (self._graph.keys.get(result, "") for op in node.ops for result in op.results)
-        found = (self._expected[key] for key in keys if key in self._expected)
-        return next(found, self._default)
+        return next((self._expected[key] for key in keys if key in self._expected), self._default)
 
     def _check_zero_points(self, op: Operation, type: UniformQuantizedType, what: str) -> None:
         low, high = type.storage_type_min, type.storage_type_max
@@ -254,14 +218,14 @@ class _Verifier:
     def _check_storage(
         self,
         node: Node,
-        reads: Mapping[Use, UniformQuantizedType | None],
-        made: Sequence[UniformQuantizedType],
+        reads: Mapping[Use, UniformQuantizedType],
+        results: Sequence[UniformQuantizedType],
     ) -> None:
-        types = [(f"operand {use.number}", type) for use, type in reads.items() if type is not None]
-        types += [("its result", type) for type in made]
-        first, wanted = types[-1]
+        types = [(f"operand {use.number}", type) for use, type in reads.items()]
+        types += [("its result", type) for type in results]
+        place, wanted = types[-1]
         expected = self._expectation(node).storage
-        computes = node.rule is not RuleKind.MOVED
+        computes = node.kind is not RuleKind.MOVED
         if expected is not None and computes and wanted.storage_format != expected:
             self._error(
                 node.op,
@@ -272,71 +236,73 @@ class _Verifier:
             if type.storage_format != wanted.storage_format:
                 self._error(
                     node.op,
-                    f"has '{_name(type)}' in {what}, and '{_name(wanted)}' in {first}: an op "
+                    f"has '{_name(type)}' in {what}, and '{_name(wanted)}' in {place}: an op "
                     "computes in one precision; put a 'quant.requantize' before or after it",
                 )
                 return
 
-    def _check_movement(
+    def _check_activations(
         self,
         node: Node,
-        reads: Mapping[Use, UniformQuantizedType | None],
-        made: Sequence[UniformQuantizedType],
-    ) -> None:
-        """Check that results of movements and joins have the parameters of their operands."""
-        if not made or node.table is not None:
-            return
-        (result,) = made[:1]
-        types = {use: type for use, type in reads.items() if type is not None}
-        is_whole = all(
-            type.granularity is Granularity.PER_TENSOR for type in (*types.values(), result)
-        )
-        shapes = {use: shape_of(use.value.type) for use in types}
-        moved = [use for use in types if use != node.filler]
-        if len(node.movements) != 1 or not isinstance(node.movements[0], Concat):
-            moved = moved[:1]
-        shape = shape_of(node.results[0].type)
-        is_static = all(of is not None and DYNAMIC not in of for of in (shape, *shapes.values()))
-        if not is_whole and node.movements and is_static:
-            tensors = [_tensor(types[use], shapes[use]) for use in moved]
-            if (wrong := _moved_wrong(node.movements, tensors, _tensor(result, shape))) is not None:
+        reads: Mapping[Use, UniformQuantizedType],
+        results: Sequence[UniformQuantizedType],
+    ) -> bool:
+        """
+        Whether an op that moves or joins elements keeps their parameters, and any other one has
+        one scale for each activation.
+        """
+        types = [*reads.values(), *results]
+        # The kernel of a max pool may requantize.
+        requantizes = node.is_pool and len({*types}) > 1
+        if node.kind in (RuleKind.MOVED, RuleKind.SHARED) and not requantizes:
+            if not results or node.table is not None:
+                return True
+            found = different_operand(node, reads, results[0])
+            if found is None:
+                return True
+            use, wanted = found
+            if reads[use].granularity is wanted.granularity is Granularity.PER_TENSOR:
+                reason = (
+                    f"only moves elements, and has {_slot_text(reads[use])} in operand "
+                    f"{use.number} and {_slot_text(wanted)} in its result: kernels copy codes; "
+                    "requantize the operand, or give both the same parameters"
+                )
+            else:
+                reason = (
+                    "moves elements, but its result does not have their parameters: operand "
+                    f"{use.number} has '{reads[use]}', and the result needs '{wanted}' there; run "
+                    "'--propagate-parameters-forward' before the casts are written"
+                )
+            self._error(node.op, reason)
+            return True
+        for type in types:
+            if type.granularity is not Granularity.PER_TENSOR:
                 self._error(
                     node.op,
-                    f"moves elements, but its result does not have their parameters: {wrong}; run "
-                    "'--propagate-parameters-forward' before the casts are written",
+                    f"reads or makes an activation with {type.scales.size} scales: kernels "
+                    "have one for each activation; quantize it per tensor",
                 )
-            return
-        for use, type in types.items():
-            if type != result:
-                self._error(
-                    node.op,
-                    f"only moves elements, and has {_slot_text(type)} in operand {use.number} and "
-                    f"{_slot_text(result)} in its result: kernels copy codes; requantize the "
-                    "operand, or give both the same parameters",
-                )
-                return
+                return False
+        return True
 
-    def _check_class(self, node: Node, made: UniformQuantizedType) -> None:
-        """Check results with a known range, and results that are whole numbers."""
-        if node.fixed:
-            known = _FIXED.get((node.fixed, made.storage_format), ())
-            slot = np.float32(made.scales.flat[0]), int(made.zero_points.flat[0])
-            if known and slot not in [(np.float32(scale), zero) for scale, zero in known]:
-                scale, zero = known[0]
-                self._error(
-                    node.op,
-                    f"is a {node.fixed}, and its result has {_slot_text(made)}: kernels make "
-                    f"{scale:.9g}:{zero} of '{_name(made)}' for any data; run "
-                    "'--assign-fixed-values'",
-                )
-        if node.rule is RuleKind.WHOLE_NUMBER:
-            scale = float(made.scales.flat[0])
-            if scale != round(scale):
-                self._error(
-                    node.op,
-                    f"computes whole numbers, and its result has scale {scale:.9g}: only a whole "
-                    "scale represents them exactly; run '--assign-fixed-values'",
-                )
+    def _check_known_range(self, node: Node, type: UniformQuantizedType) -> None:
+        """Check a result with a known range, or one that is whole numbers."""
+        known = dict.fromkeys(_fixed_slots(node.rule.fixed, type.storage_format))
+        scale, zero_point = float(type.scales.flat[0]), int(type.zero_points.flat[0])
+        if known and (np.float32(scale), zero_point) not in known:
+            right = next(iter(known))
+            self._error(
+                node.op,
+                f"is a {node.rule.fixed}, and its result has {_slot_text(type)}: kernels make "
+                f"{right[0]:.9g}:{right[1]} of '{_name(type)}' for any data; run "
+                "'--assign-fixed-values'",
+            )
+        if node.kind is RuleKind.WHOLE_NUMBER and scale != round(scale):
+            self._error(
+                node.op,
+                f"computes whole numbers, and its result has scale {scale:.9g}: only a whole "
+                "scale represents them exactly; run '--assign-fixed-values'",
+            )
 
     # Layers
 
@@ -361,167 +327,121 @@ class _Verifier:
             )
         if shape is None or DYNAMIC in shape:
             return
-        scales = type.parameters_on(shape).expand()[0]
-        is_right = self._check_axes(node, weight, type, scales, expected.granularity)
-        if node.bias is None or not activations:
-            return
-        self._check_bias(node, activations[0], scales if is_right else None, shape)
+        wrong = self._wrong_axes(node, type, shape, expected.granularity)
+        if wrong is not None:
+            self._error(weight.op, f"has weights with {wrong}")
+        if node.bias is not None and activations:
+            scales = type.parameters_on(shape).simplify().expand()[0]
+            is_known = wrong is None and activations[0].granularity is Granularity.PER_TENSOR
+            self._check_bias(node, node.bias.use, activations[0], scales if is_known else None)
 
-    def _check_axes(
-        self,
-        node: Node,
-        weight: Use,
-        type: UniformQuantizedType,
-        scales: NDArray[np.float64],
-        granularity: str | None,
-    ) -> bool:
-        """Whether the scales of weights are along axes that kernels support."""
-        slots = type.parameters_on(cast(Shape, shape_of(weight.value.type))).coarsen().scales.shape
+    def _wrong_axes(
+        self, node: Node, type: UniformQuantizedType, shape: Shape, granularity: str | None
+    ) -> str | None:
+        """How the scales of weights are not along axes that kernels support; None if they are."""
+        slots = type.parameters_on(shape).coarsen().scales.shape
         varying = [axis for axis, count in enumerate(slots) if count > 1]
         if granularity == "tensor" and varying:
-            self._error(
-                weight.op,
-                f"has weights with {prod(slots)} scales, but one is expected: quantize them with "
-                "granularity=layer",
+            return (
+                f"{prod(slots)} scales, but one is expected: quantize them with granularity=layer"
             )
-            return False
-        if node.table is not None:
-            channels, contracted = (node.table.axis,), ()
-        else:
-            assert node.side is not None
-            channels, contracted = node.side.channel_axes, node.side.contracted_axes
-        lengths = cast(Shape, shape_of(weight.value.type))
-        has_blocks = bool(type.block_sizes) or prod(lengths[axis] for axis in channels) == 1
+        channels, contracted = weight_axes(node)
+        has_blocks = bool(type.block_sizes) or prod(shape[axis] for axis in channels) == 1
         allowed = channels
         if granularity != "channel" and has_blocks:
             allowed = (*channels, *contracted[-1:])
         for axis in varying:
             if axis not in allowed:
                 named = ", ".join(map(str, channels)) or "none"
-                self._error(
-                    weight.op,
-                    f"has weights with scales along axis {axis}, which is summed over: a sum of "
-                    f"products has one scale for each channel, along axis {named}; quantize them "
-                    "along that axis",
+                return (
+                    f"scales along axis {axis}, which is summed over: a sum of products has one "
+                    f"scale for each channel, along axis {named}; quantize them along that axis"
                 )
-                return False
-        return True
+        return None
 
     def _check_bias(
         self,
         node: Node,
+        use: Use,
         activation: UniformQuantizedType,
-        scales: NDArray[np.float64] | None,
-        shape: Shape,
+        weight_scales: NDArray[np.float64] | None,
     ) -> None:
-        assert node.bias is not None
-        bias = self._bias_of(node.bias.use)
-        op = node.bias.use.op
+        bias = self._bias(use)
         if bias is None:
             self._float(
-                op,
+                use.op,
                 "adds a float bias, while its result is quantized: quantize the bias with the "
                 "product of the scales of the input and of the weights as its scale",
             )
             return
-        if bias.zero_points.any():
-            self._error(
-                op,
-                f"has a bias with zero point {_nonzero(bias.zero_points)}: it is added to sums, "
-                "whose zero point is 0",
-            )
-        is_wide = activation.storage_format.width > 8
-        if not (32 < bias.width <= 64 if is_wide else bias.width == 32) or not bias.is_signed:
-            wanted = "33 to 64" if is_wide else "32"
-            sign = "" if bias.is_signed else " without a sign"
-            self._error(
-                op,
-                f"has a bias of {bias.width} bits{sign}, and "
-                f"activations of {activation.storage_format.width}: sums of their products need "
-                f"signed integers of {wanted} bits",
-            )
-        if scales is None or activation.granularity is not Granularity.PER_TENSOR:
+        for reason in self._wrong_bias(bias, activation):
+            self._error(use.op, reason)
+        if weight_scales is None or DYNAMIC in (shape_of(use.value.type) or (DYNAMIC,)):
             return
-        of_bias = shape_of(node.bias.use.value.type)
-        if of_bias is None or DYNAMIC in of_bias:
-            return
-        product = _products(float(activation.scales.flat[0]), scales, node.bias.weight_axes, shape)
-        if product is None:
-            self._error(
-                op,
-                "has a bias, and sums of products with several scales: a bias needs a single "
-                "scale for each sum; quantize the weights per channel",
-            )
-            return
-        found = bias.scales
+        assert node.bias is not None
         try:
-            found, product = np.broadcast_arrays(found, product)
+            product = scales_of_sums(float(activation.scales.item()), weight_scales, node.bias)
+        except Refusal as error:
+            self._error(use.op, f"has a bias, but {error}; quantize the weights per channel")
+            return
+        try:
+            scales, product, codes = np.broadcast_arrays(bias.scales, product, bias.codes)
         except ValueError:
             self._error(
-                op,
-                f"has a bias with {found.size} scales, and {product.size} channels: a bias has "
-                "one scale for each channel, or one for all",
+                use.op,
+                f"has a bias with {bias.scales.size} scales, and {product.size} channels: a bias "
+                "has one scale for each channel, or one for all",
             )
             return
-        is_close = abs(found - product) <= product * _RELATIVE + _LEAST
-        if bias.codes is not None:
-            codes = np.broadcast_to(bias.codes, np.broadcast_shapes(bias.codes.shape, found.shape))
-            nothing = (product.astype("f4") == 0) & (found == 1) & (codes == 0)
-            is_close = is_close | nothing
-        if not is_close.all():
-            at = tuple(int(each[0]) for each in np.nonzero(~is_close))
-            found, product = (np.broadcast_to(each, is_close.shape) for each in (found, product))
-            place = f" at {list(at)}" if is_close.size > 1 else ""
+        is_right = abs(scales - product) <= product * _RELATIVE + _LEAST
+        # A product that is no number in float32 has scale 1, if all codes are zero.
+        is_right |= (product == 0) & (scales == 1) & (codes == 0)
+        if not is_right.all():
+            index = tuple(np.argwhere(~is_right)[0].tolist())
+            place = f" at {list(index)}" if bias.scales.size > 1 or product.size > 1 else ""
             self._error(
-                op,
-                f"has a bias with scale {found[at]:.9g}{place}, and input and weights whose "
-                f"scales have the product {product[at]:.9g}: a bias is added to sums of these "
+                use.op,
+                f"has a bias with scale {scales[index]:.9g}{place}, and input and weights whose "
+                f"scales have the product {product[index]:.9g}: a bias is added to sums of these "
                 "products, and needs their scale; run '--assign-biases'",
             )
 
-    def _bias_of(self, use: Use) -> _BiasRead | None:
-        owner = use.value.owner
-        if isinstance(owner, DequantizeBiasOp):
-            type = element_type_or_self(owner.operands[0].type)
-            shape = shape_of(use.value.type) or ()
-            scales = owner.scales_of_elements.scales
-            if owner.axis is not None and scales.size > 1:
-                along = [1] * len(shape)
-                along[owner.axis.value.data] = scales.size
-                scales = scales.reshape(along)
-            width = cast(IntegerType, type).bitwidth
-            codes = self._codes(owner.operands[0])
-            return _BiasRead(width, True, scales, np.zeros(1, np.int64), codes)
-        type = self._read(use.value)
-        shape = shape_of(use.value.type)
-        if type is None:
-            return None
-        scales = type.scales
-        if shape is not None and DYNAMIC not in shape:
-            scales = type.parameters_on(shape).expand()[0]
-        codes = self._codes(owner.operands[0]) if isinstance(owner, DequantizeCastOp) else None
-        return _BiasRead(
-            type.storage_format.width,
-            type.storage_format.signed,
-            scales,
-            type.zero_points,
-            codes,
-        )
+    def _wrong_bias(self, bias: _Bias, activation: UniformQuantizedType) -> Iterator[str]:
+        """What is wrong with a bias, whatever its scales are."""
+        if bias.zero_points.any():
+            yield (
+                f"has a bias with zero point {_nonzero(bias.zero_points)}: it is added to sums, "
+                "whose zero point is 0"
+            )
+        is_wide = activation.storage_format.width > 8
+        has_width = 32 < bias.storage.width <= 64 if is_wide else bias.storage.width == 32
+        if not has_width or not bias.storage.signed:
+            wanted = "33 to 64" if is_wide else "32"
+            sign = "" if bias.storage.signed else " without a sign"
+            yield (
+                f"has a bias of {bias.storage.width} bits{sign}, and "
+                f"activations of {activation.storage_format.width}: sums of their products need "
+                f"signed integers of {wanted} bits"
+            )
 
-    def _codes(self, value: SSAValue) -> NDArray[Any] | None:
-        """The codes of a constant; None if they are not known."""
-        owner = value.owner
-        if not isinstance(owner, Operation):
+    def _bias(self, use: Use) -> _Bias | None:
+        """A quantized bias; None if it is float."""
+        shape, moved = shape_of(use.value.type) or (), self._graph.constant(use.value)
+        if moved is None:
             return None
-        held = owner.values if isinstance(owner, ConstantOp) else self._constants.read(owner)
-        if held is None:
+        if isinstance(owner := use.value.owner, DequantizeBiasOp):
+            scales, axis = owner.scales_of_elements
+            if axis is not None:
+                scales = scales.reshape([-1 if at == axis else 1 for at in range(len(shape))])
+            storage = StorageFormat(cast(IntegerType, moved.layers[0].element_type).bitwidth, True)
+            zero_points = np.zeros(1, np.int64)
+        elif (type := self._read(use.value)) is not None:
+            scales, zero_points, storage = type.scales, type.zero_points, type.storage_format
+            if DYNAMIC not in shape:
+                scales = type.parameters_on(shape).expand()[0]
+        else:
             return None
-        if isinstance(held, Splat):
-            return np.asarray(held.value)
-        try:
-            return as_view(cast(Any, held)).array()
-        except (TypeError, ValueError):
-            return None
+        return _Bias(storage, scales, zero_points, self._graph.codes_of(moved))
 
     # Casts, and unknown ops
 
@@ -554,64 +474,41 @@ class _Verifier:
             isinstance(operand.owner, DequantizeCastOp) and not self._graph.is_constant(operand)
             for operand in op.operands
         )
-        if reads and any(self._made(result) for result in op.results if is_quantizable(result)):
+        if reads and any(self._types_of(result) for result in op.results if is_quantizable(result)):
+            reason = reason_to_leave(op)
             self._float(
                 op,
                 "is between quantized values, and no quantization rule for it is known: it "
                 "computes in floats; register a rule for it"
-                if (reason := reason_to_leave(op)) is None
+                if reason is None
                 else f"is between quantized values, and computes in floats: {reason}",
             )
 
 
-class _BiasRead(NamedTuple):
+class _Bias(NamedTuple):
     """A quantized bias."""
 
-    width: int
-    is_signed: bool
+    storage: StorageFormat
     scales: NDArray[np.float64]
     """Broadcastable to the shape of the bias."""
     zero_points: NDArray[np.int64]
-    codes: NDArray[Any] | None
+    codes: NDArray[Any]
+    """All elements, or one if all are equal."""
 
 
-def _products(
-    scale: float,
-    scales: NDArray[np.float64],
-    weight_axes: Sequence[Sequence[int]],
-    shape: Shape,
-) -> NDArray[np.float64] | None:
-    """The scale of the sums for each element of a bias; None if a sum has several scales."""
-    order = [axis for axes in weight_axes for axis in axes]
-    others = [axis for axis in range(len(shape)) if axis not in order]
-    if any(scales.shape[axis] > 1 for axis in others):
-        return None
-    whole = np.broadcast_to(
-        scales, [shape[axis] if axis in order else 1 for axis in range(len(shape))]
-    )
-    whole = whole.transpose([*order, *others])
-    lengths = [prod(shape[axis] for axis in axes) for axes in weight_axes]
-    product = np.float64(scale) * whole.reshape(lengths)
-    return product if scales.size > 1 else product.reshape(-1)[:1]
-
-
-def _moved_wrong(
-    movements: Sequence[Movement], operands: Sequence[QuantizedTensor], result: QuantizedTensor
-) -> str | None:
-    """How the parameters of a result differ from the moved ones; None if they are equal."""
-    try:
-        verify_result(Chain.of(movements), operands, result)
-    except VerifyException as error:
-        return str(error)
-    return None
+def _fixed_slots(name: str, storage: StorageFormat) -> Iterator[tuple[Any, int]]:
+    """The scales and zero points that schemes give a function with a known range."""
+    for scheme_of_storage in SCHEMES.values() if name else ():
+        try:
+            choice = fixed_choice(name, scheme_of_storage(storage))
+        except ValueError:
+            # The scheme does not support this storage.
+            continue
+        yield np.float32(choice.scales.item()), int(choice.zero_points.item())
 
 
 def _nonzero(numbers: NDArray[np.int64]) -> int:
     return int(numbers[numbers != 0].flat[0])
-
-
-def _tensor(type: UniformQuantizedType, shape: Shape | None) -> QuantizedTensor:
-    return TensorType(type, shape or ())
 
 
 def _format_name(storage: StorageFormat) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from xdsl.dialects.arith import ConstantOp as ArithConstantOp
 from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType
@@ -30,17 +30,16 @@ from qdialect.ir.elements import dense_elements, float_elements
 from qdialect.ir.rewriting import insert_after
 from qdialect.ir.value_types import element_type_or_self, with_element_type
 from qdialect.ops.along_axis import is_statistics
-from qdialect.ops.fields import RuleKind
+from qdialect.ops.fields import QuantizationRule, RuleKind
 from qdialect.ops.interface import elements_attribute_of, model_of, read_movements
 from qdialect.ops.unused_ops import erase_unused
 from qdialect.ptq.assignment.flow import (
     Flow,
+    different_operand,
     joins,
     passes_on,
     type_before_shape,
     type_behind,
-    type_expressing,
-    types_before,
 )
 from qdialect.ptq.assignment.parameter_assignment import Assigned, Assignment
 from qdialect.ptq.codes import dequantized_values, held_as_source, kept_attributes, quantized_values
@@ -52,6 +51,9 @@ from qdialect.support.lazy_numpy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+_MOVED: Final = QuantizationRule(RuleKind.MOVED)
 
 
 class WrittenConstant(NamedTuple):
@@ -86,19 +88,9 @@ class Written:
 
     def saturated(self, node: Node) -> Iterator[tuple[Use, int]]:
         """The constants of a node with elements beyond the range of codes, and their number."""
-        for use in constant_uses(node):
+        for use in node.constant_uses:
             if (found := self.constants.get(use)) is not None and found.saturated:
                 yield use, found.saturated
-
-
-def constant_uses(node: Node) -> Sequence[Use]:
-    """The operands of a node that may be constants, including its weight and its bias."""
-    bias = None if node.bias is None else node.bias.use
-    return [
-        use
-        for use in (*node.uses, *node.singles, node.filler, node.weight, bias)
-        if use is not None
-    ]
 
 
 def write_quantized(flow: Flow, assignment: Assignment, *, is_measured: bool = False) -> Written:
@@ -117,7 +109,7 @@ def why_in_floats(flow: Flow, assignment: Assignment, node: Node) -> str | None:
     graph = flow.graph
     if (refusal := flow.refusal(node)) is not None:
         return str(refusal)
-    for use in (*node.uses, *node.singles):
+    for use in (*node.uses, *node.channel_constants):
         value = graph.value(use.value)
         if graph.is_constant(use.value):
             if use not in assignment.reads and not flow.is_given(use.value):
@@ -141,20 +133,17 @@ def why_in_floats(flow: Flow, assignment: Assignment, node: Node) -> str | None:
 
 def _is_alike(flow: Flow, assignment: Assignment, node: Node) -> bool:
     """Whether the operands of an op that moves or joins them have the parameters of its result."""
-    made = assignment.values[node.results[0]].type
-    is_single = made.granularity is Granularity.PER_TENSOR
-    if is_single and not flow.is_pinned(node.results[0]):
+    type = assignment.values[node.results[0]].type
+    if type.granularity is Granularity.PER_TENSOR and not flow.is_pinned(node.results[0]):
         return True
-    types = types_before(node, made) if joins(node) else [made]
-    for use, type in zip(node.uses, types, strict=True):
-        if flow.is_given(use.value):
-            continue
+    reads = dict[Use, UniformQuantizedType]()
+    for use in node.uses:
         read = assignment.read(use, flow.graph.value(use.value))
-        assert read is not None
-        found = read.type if joins(node) else type_behind(node, read.type)
-        if found is None or type_expressing(found, node.results[0]) != type:
-            return False
-    return True
+        if read is not None and not flow.is_given(use.value):
+            if passes_on(node) and type_behind(node, read.type) is None:
+                return False
+            reads[use] = read.type
+    return different_operand(node, reads, type) is None
 
 
 class _Writer:
@@ -268,7 +257,7 @@ class _Writer:
     def _written_constants(self, nodes: Sequence[Node]) -> Iterator[tuple[Use, SSAValue]]:
         """The dequantized constants that replace operands."""
         for node in nodes:
-            for use in constant_uses(node):
+            for use in node.constant_uses:
                 if not self._graph.is_constant(use.value):
                     continue
                 chain = self._assignment.reads.get(use)
@@ -330,7 +319,7 @@ class _Writer:
             operands, movements, padding = read_movements(op, model, self._graph.folding.operands)
             if len(operands) != 1 or padding is not None or operands[0] is not op.operands[0]:
                 return None
-            node = Node((op,), RuleKind.MOVED, (Use(op, 0),), (value,), tuple(movements))
+            node = Node((op,), _MOVED, (Use(op, 0),), (value,), tuple(movements))
             before = type_before_shape(node, type)
             if before is None:
                 return None

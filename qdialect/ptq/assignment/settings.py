@@ -32,11 +32,7 @@ from qdialect.ptq.schemes.schemes import (
     WeightGranularity,
     WeightPolicy,
 )
-from qdialect.support.files import (
-    line_and_column,
-    offset_in_json,
-    read_text,
-)
+from qdialect.support.files import line_and_column, offset_in_json, read_text
 
 
 class SettingError(ValueError):

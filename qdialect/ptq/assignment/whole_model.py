@@ -16,7 +16,9 @@ from qdialect.folding.policy import FoldPolicy
 from qdialect.folding.raising import raise_dequantization
 from qdialect.folding.report import Outcome, PassRecord, PassReport
 from qdialect.ops.fields import RuleKind
-from qdialect.ops.interface import RefusalCode, is_cast, models_of, name_of, reason_to_leave
+from qdialect.ops.interface import is_cast, name_of, reason_to_leave
+from qdialect.ops.model import models_of
+from qdialect.ops.refusals import RefusalCode
 from qdialect.ptq.assignment.assignment_steps import SEQUENCE, STEPS
 from qdialect.ptq.assignment.flow import Flow
 from qdialect.ptq.assignment.given_quantization import (
@@ -32,7 +34,7 @@ from qdialect.ptq.assignment.parameter_assignment import (
     read_attributes,
     write_attributes,
 )
-from qdialect.ptq.assignment.quantized_writing import Written, constant_uses, write_quantized
+from qdialect.ptq.assignment.quantized_writing import Written, write_quantized
 from qdialect.ptq.assignment.settings import SettingError, Settings
 from qdialect.ptq.float_graph.flow_graph import (
     LOWER_TENSORS,
@@ -76,7 +78,7 @@ class ValueReporter:
         self._constants = [
             (node, use)
             for node in graph.nodes
-            for use in constant_uses(node)
+            for use in node.constant_uses
             if graph.is_constant(use.value)
         ]
         self._given = {
@@ -144,7 +146,7 @@ class ValueReporter:
     def _spread(self, value: SSAValue, assigned: Assigned) -> tuple[Basis, Spread] | None:
         """The distribution of the elements of a value; None if it has no range."""
         maker = self._graph.makers.get(value)
-        is_filled = maker is not None and maker.filler is not None
+        is_filled = maker is not None and maker.padding is not None
         # The recorded range may include the fill value, which the estimate leaves out.
         own = None if is_filled else self._graph.ranges.get(value)
         recorded = own or assigned.range
@@ -193,7 +195,7 @@ class ValueReporter:
             if (inside := self._graph.node_of.get(owner)) is not None:
                 if inside in written.floats:
                     return self._refusal(inside, written)
-                if inside.name:
+                if inside.is_function:
                     return (
                         None,
                         f"it is inside {inside.name} of {len(inside.ops)} ops, one function",
@@ -398,7 +400,7 @@ def _report(
         for result in node.results:
             found = assignment.values[result]
             reason = f"its result is '{found.type}', {found.rule}"
-            if node.name:
+            if node.is_function:
                 reason = f"{node.name} of {len(node.ops)} ops: {reason}"
             for use, count in written.saturated(node):
                 is_bias = node.bias is not None and use == node.bias.use

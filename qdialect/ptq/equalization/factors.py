@@ -140,7 +140,7 @@ def _passage_of(graph: FlowGraph, node: Node) -> Passage | None:
         return None
     try:
         # A shape op that is an identity has no movements.
-        is_moving = node.movements or node.rule is RuleKind.MOVED
+        is_moving = node.movements or node.kind is RuleKind.MOVED
         return _movement(graph, node) if is_moving else _computation(graph, node)
     except (Refusal, MovementError):
         return None

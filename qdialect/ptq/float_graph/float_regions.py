@@ -25,8 +25,6 @@ from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.along_axis import is_statistics
 from qdialect.ops.fields import Contraction, Limit, Operands
 from qdialect.ops.interface import (
-    Refusal,
-    RefusalCode,
     find_attribute,
     integer_of,
     layer_of,
@@ -36,8 +34,9 @@ from qdialect.ops.interface import (
     read_movements,
     rule_of,
 )
+from qdialect.ops.refusals import Refusal, RefusalCode
 from qdialect.ptq.calibration.keys import is_recordable
-from qdialect.ptq.float_graph.flow_graph import number_of
+from qdialect.ptq.float_graph.flow_graph import CLAMP, number_of
 from qdialect.support.lazy_numpy import np
 
 Compare = Callable[[float, float], bool]
@@ -193,9 +192,6 @@ def _compare(op: Operation, function: str) -> Compare:
 def _unknown(op: Operation) -> Refusal:
     return Refusal(RefusalCode.UNKNOWN_OP, f"'{name_of(op)}' is no part of a clamp")
 
-
-CLAMP: Final = "clamp"
-"""The name of a function that clamps one value by constants."""
 
 _MOST_OPS: Final = 64
 """The most ops of one function. A polynomial for `erf` has about 30."""

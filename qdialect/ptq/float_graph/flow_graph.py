@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from xdsl.dialects.builtin import (
     AnyFloat,
     FloatAttr,
+    IntegerType,
     ModuleOp,
     TensorType,
     UnrankedTensorType,
@@ -31,17 +32,18 @@ from qdialect.folding.moved_constant import MovedConstant
 from qdialect.ir.elements import float_elements
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.along_axis import is_statistics
-from qdialect.ops.fields import Lookup, RuleKind, Side
+from qdialect.ops.fields import Contraction, Lookup, QuantizationRule, RuleKind, Side
 from qdialect.ops.interface import (
-    Refusal,
     elements_attribute_of,
     find_attribute,
+    layer_of,
     model_of,
     name_of,
     read_movements,
     rule_of,
 )
 from qdialect.ops.model import model_named
+from qdialect.ops.refusals import Refusal
 from qdialect.ptq.calibration.keys import is_recordable
 from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import np
@@ -50,8 +52,27 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+CLAMP: Final = "clamp"
+"""The name of a function that clamps one value by constants."""
+
 FLOAT_ATTRIBUTE: Final = "quant.float"
 """The attribute of an op that must compute with floats."""
+
+
+def known_rule(op: Operation) -> QuantizationRule | None:
+    """The rule of an op; None if it has none, or cannot be read."""
+    try:
+        return rule_of(op)
+    except Refusal:
+        return None
+
+
+def known_layer(op: Operation) -> Contraction | Lookup | None:
+    """The sum of products, or the look-up, that an op is; None for other ops."""
+    try:
+        return layer_of(op)
+    except Refusal:
+        return None
 
 
 class Use(NamedTuple):
@@ -106,7 +127,8 @@ class Node:
     ops: tuple[Operation, ...]
     """The ops, in module order."""
 
-    rule: RuleKind
+    rule: QuantizationRule
+    """The rule by which the parameters of the results follow from others."""
 
     uses: tuple[Use, ...]
     """The operands that are read as codes, except weights and biases."""
@@ -122,46 +144,64 @@ class Node:
     """
 
     weight: Use | None = None
-    side: Side | None = None
-    """The roles of the axes of the weight."""
+    """The constant operand of a sum of products, or the table of a look-up."""
 
-    table: Lookup | None = None
+    side: Side | None = None
+    """The roles of the axes of the weight in the sum of products."""
 
     bias: Bias | None = None
 
-    unknown_bias: Use | None = None
-    """The operand that is added to the sums of a layer, if it is not a constant."""
+    channel_constants: tuple[Use, ...] = ()
+    """Constants with one number for each channel, such as the slopes of a PReLU."""
 
-    singles: tuple[Use, ...] = ()
-    """Constants with one number for each channel, along axes that are not summed over."""
-
-    filler: Use | None = None
+    padding: Use | None = None
     """
     A constant that is the lowest number of its type, which is read with the result's parameters.
     """
-
-    fixed: str = ""
-    """The name of the known range of the result; empty without one."""
-
-    keeps_places: bool = False
-    """Whether each result element equals an operand element at the same position."""
-
-    is_clamp: bool = False
-    """Whether the op clamps one operand by constants, like relu."""
-
-    is_pool: bool = False
-    """Whether each result element equals one of several operand elements, as in a max pool."""
 
     refusal: str = ""
     """Why the node has to stay float; empty if it does not."""
 
     name: str = ""
-    """The name of the function that several ops compute, such as `softmax`."""
+    """The name of the function that the ops compute, such as `softmax`, if it is known."""
 
     @property
     def op(self) -> Operation:
         """The op that makes the results."""
         return self.ops[-1]
+
+    @property
+    def kind(self) -> RuleKind:
+        """The kind of the rule."""
+        return self.rule.kind
+
+    @property
+    def is_function(self) -> bool:
+        """Whether several ops compute one function, so that no value between them has codes."""
+        return bool(self.name) and len(self.ops) > 1
+
+    @property
+    def is_clamp(self) -> bool:
+        """Whether the op clamps one operand by constants, like relu."""
+        return self.name == CLAMP
+
+    @property
+    def is_pool(self) -> bool:
+        """Whether each result element equals one of several operand elements, as in a max pool."""
+        return self.kind is RuleKind.SHARED and bool(self.rule.mixed_axes)
+
+    @property
+    def table(self) -> Lookup | None:
+        """How the op looks up elements in a table, if it does."""
+        layer = known_layer(self.ops[0])
+        return layer if isinstance(layer, Lookup) else None
+
+    @property
+    def constant_uses(self) -> Sequence[Use]:
+        """The operands that may be constants, including the weight and the bias."""
+        bias = None if self.bias is None else self.bias.use
+        uses = (*self.uses, *self.channel_constants, self.padding, self.weight, bias)
+        return [use for use in uses if use is not None]
 
 
 @dataclass(eq=False)
@@ -222,7 +262,7 @@ class FlowGraph:
     def separate_pools(self) -> None:
         """Give the results of max pools their own parameters, where they have a recorded range."""
         self.nodes = [
-            replace(node, rule=RuleKind.OWN)
+            replace(node, rule=replace(node.rule, kind=RuleKind.OWN))
             if node.is_pool and all(result in self.ranges for result in node.results)
             else node
             for node in self.nodes
@@ -358,6 +398,26 @@ class FlowGraph:
         type = cast(AnyFloat, element_type_or_self(value.type))
         return np.atleast_1d(float_elements(self.elements(moved), type))
 
+    def splat_number(self, value: SSAValue) -> float | None:
+        """The number that all elements of a constant equal; None if they differ."""
+        if is_recordable(value) and self.stored(value) is not None:
+            numbers = self.numbers(value)
+            first = numbers.flat[0]
+            return float(first) if (numbers == first).all() else None
+        moved = self.constant(value)
+        if moved is None or moved.splat is None:
+            return None
+        type = element_type_or_self(moved.provenance.sources[0].results[0].type)
+        if not isinstance(type, IntegerType) or not all(map(_keeps_numbers, moved.casts)):
+            return None
+        bits, low = int(moved.splat.value), 1 << type.bitwidth - 1
+        # Larger integers may be negative ones.
+        return float(bits) if 0 <= bits < low or type.bitwidth == 1 else None
+
+    def codes_of(self, moved: MovedConstant) -> NDArray[Any]:
+        """The elements of a constant as they are stored; one element if all are equal."""
+        return _array_of(self.folding.values_of(moved))
+
     def elements(self, moved: MovedConstant) -> Values:
         """The elements of a `stored` constant, as bits of its last float type."""
         values = self.folding.values_of(moved)
@@ -370,13 +430,20 @@ class FlowGraph:
         ):
             if before == behind:
                 continue
-            bits = (
-                np.asarray(values.value) if isinstance(values, Splat) else as_view(values).array()
+            bits = np.asarray(
+                values.value if isinstance(values, Splat) else as_view(values).array()
             )
             numbers = FLOAT_FORMATS[before.name].decode(_as_integers(bits))
             encoded = FLOAT_FORMATS[behind.name].encode(numbers).astype(f"u{behind.size}")
             values = Splat(encoded[()], values.shape) if isinstance(values, Splat) else encoded
         return values
+
+
+def _keeps_numbers(op: Operation) -> bool:
+    """Whether an op only converts its operand to another type."""
+    rule = known_rule(op)
+    is_conversion = rule is not None and not rule.functions and rule.keeps_places
+    return is_statistics(op) or is_conversion
 
 
 def number_of(value: SSAValue) -> float | None:
@@ -399,6 +466,10 @@ def _converts_floats(op: Operation) -> bool:
     return len(ends) == 2 and all(map(is_recordable, ends))
 
 
+def _array_of(values: Values) -> NDArray[Any]:
+    return np.asarray(values.value) if isinstance(values, Splat) else as_view(values).array()
+
+
 def _as_integers(bits: NDArray[Any]) -> NDArray[Any]:
     return bits.view(f"u{bits.itemsize}")
 
@@ -415,10 +486,7 @@ LOWEST: Final = -9999.0
 
 def functions_of(op: Operation) -> frozenset[str]:
     """The functions that an op computes, as far as they are known."""
-    try:
-        rule = rule_of(op)
-    except Refusal:
-        return frozenset()
+    rule = known_rule(op)
     return frozenset() if rule is None else rule.functions
 
 

@@ -13,7 +13,6 @@ from xdsl.dialects.builtin import (
     AffineMapAttr,
     AnyFloat,
     ArrayAttr,
-    IntegerType,
     ModuleOp,
     TensorType,
 )
@@ -29,26 +28,20 @@ from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.ops.along_axis import is_statistics, statistics_of
 from qdialect.ops.fields import Contraction, Lookup, QuantizationRule, RuleKind, Side
 from qdialect.ops.interface import (
-    Refusal,
     elements_attribute_of,
     find_attribute,
     integers_of,
-    layer_of,
     model_of,
     name_of,
     read_movements,
     rule_of,
 )
 from qdialect.ops.model import model_named
+from qdialect.ops.refusals import Refusal
 from qdialect.ptq.calibration.keys import is_recordable, keys_of
-from qdialect.ptq.float_graph.float_regions import (
-    CLAMP,
-    FloatRegion,
-    Known,
-    float_regions,
-    is_clamp,
-)
+from qdialect.ptq.float_graph.float_regions import FloatRegion, Known, float_regions, is_clamp
 from qdialect.ptq.float_graph.flow_graph import (
+    CLAMP,
     Bias,
     FlowGraph,
     Node,
@@ -57,6 +50,8 @@ from qdialect.ptq.float_graph.flow_graph import (
     is_mask,
     is_quantizable,
     is_softmax_mask,
+    known_layer,
+    known_rule,
     number_of,
     range_of,
     stays_float,
@@ -91,7 +86,7 @@ def flow_graph(
     known = Known(
         graph.value,
         graph.is_computed,
-        partial(splat_number, graph),
+        graph.splat_number,
         partial(is_softmax_mask, graph),
         graph.folding.operands,
     )
@@ -194,16 +189,9 @@ def _of_region(graph: FlowGraph, region: FloatRegion) -> Node:
         for number, operand in enumerate(op.operands)
         if graph.value(operand) in region.entries
     ]
-    rule = RuleKind.FIXED if region.fixed else RuleKind.OWN
-    return Node(
-        region.ops,
-        rule,
-        tuple(uses),
-        tuple(exit_op.results),
-        fixed=region.fixed,
-        is_clamp=region.name == CLAMP,
-        name=region.name,
-    )
+    kind = RuleKind.FIXED if region.fixed else RuleKind.OWN
+    rule = QuantizationRule(kind, fixed=region.fixed)
+    return Node(region.ops, rule, tuple(uses), tuple(exit_op.results), name=region.name)
 
 
 def _node(graph: FlowGraph, op: Operation) -> Node | None:
@@ -217,35 +205,29 @@ def _node(graph: FlowGraph, op: Operation) -> Node | None:
     if used and all(each in graph.derived or graph.is_constant(each) for each in used):
         return None
     results = tuple(filter(is_recordable, used))
-    try:
-        layer = layer_of(op)
-    except Refusal:
-        layer = None
+    layer = known_layer(op)
     if isinstance(layer, Contraction):
         return _layer(graph, op, layer)
     if isinstance(layer, Lookup):
         uses = () if graph.is_constant(op.operands[layer.operand]) else (Use(op, layer.operand),)
         weight = None if uses else Use(op, layer.operand)
-        return Node((op,), RuleKind.MOVED, uses, results, weight=weight, table=layer)
+        return Node((op,), _MOVED, uses, results, weight=weight)
     if (model := model_of(op)) is not None and len(results) == 1:
         try:
             operands, movements, padding = read_movements(op, model, graph.folding.operands)
             read = [*operands, padding] if padding is not None else list(operands)
             uses = [use for use in _uses_of(op, read) if is_quantizable(use.value)]
-            rule = RuleKind.MOVED if len(uses) == 1 else RuleKind.SHARED
+            rule = _MOVED if len(uses) == 1 else _SHARED
             return _joining(graph, Node((op,), rule, tuple(uses), results, tuple(movements)))
         except Refusal:
             # Its attributes or constants are known only at run time.
             pass
     if (inner := gathering_op(op)) is not None:
-        return Node((inner, op), RuleKind.SHARED, (Use(inner, 0),), results)
-    try:
-        found = rule_of(op)
-    except Refusal:
-        found = None
-    if found is None:
+        return Node((inner, op), _SHARED, (Use(inner, 0),), results)
+    rule = known_rule(op)
+    if rule is None:
         return None
-    node = _joining(graph, _computing(graph, op, found, results))
+    node = _joining(graph, _computing(graph, op, rule, results))
     return replace(node, refusal=_MASK) if not node.refusal and is_mask(graph, op) else node
 
 
@@ -260,19 +242,19 @@ def _uses_of(op: Operation, values: Sequence[SSAValue]) -> list[Use]:
 
 def _joining(graph: FlowGraph, node: Node) -> Node:
     """
-    A node whose operands share parameters, with padding by the lowest number as its `filler`.
+    A node whose operands share parameters, with padding by the lowest number as its `padding`.
 
     A select of the lowest number is a mask, and is refused: no parameters suit both operands.
     """
-    if node.rule is not RuleKind.SHARED or len(node.uses) != 2:
+    if node.kind is not RuleKind.SHARED or len(node.uses) != 2:
         return node
     for use, other in (node.uses, node.uses[::-1]):
         if graph.stored(use.value) is None or graph.is_constant(other.value):
             continue
         if _is_below_all(graph, use.value):
-            if node.keeps_places:
+            if node.rule.keeps_places:
                 return replace(node, refusal=_MASK)
-            return replace(node, uses=(other,), filler=use)
+            return replace(node, uses=(other,), padding=use)
     return node
 
 
@@ -329,69 +311,36 @@ _EMPTY: Final = frozenset({"tensor.empty", "linalg.fill"})
 """Ops whose results are used only as `outs` of linalg."""
 
 
-def splat_number(graph: FlowGraph, value: SSAValue) -> float | None:
-    """The number that all elements of a constant equal; None if they differ."""
-    if is_recordable(value) and graph.stored(value) is not None:
-        numbers = graph.numbers(value)
-        first = numbers.flat[0]
-        return float(first) if (numbers == first).all() else None
-    held = graph.constant(value)
-    if held is None or held.splat is None:
-        return None
-    type = element_type_or_self(held.provenance.sources[0].results[0].type)
-    if not isinstance(type, IntegerType) or not all(map(_keeps_numbers, held.casts)):
-        return None
-    bits, low = int(held.splat.value), 1 << type.bitwidth - 1
-    # Larger integers may be negative ones.
-    return float(bits) if 0 <= bits < low or type.bitwidth == 1 else None
-
-
-def _keeps_numbers(op: Operation) -> bool:
-    """Whether an op only converts its operand to another type."""
-    found = rule_of(op)
-    is_conversion = found is not None and not found.functions and found.keeps_places
-    return is_statistics(op) or is_conversion
-
-
 def _computing(
-    graph: FlowGraph, op: Operation, found: QuantizationRule, results: tuple[SSAValue, ...]
+    graph: FlowGraph, op: Operation, rule: QuantizationRule, results: tuple[SSAValue, ...]
 ) -> Node:
-    numbers = range(len(op.operands)) if found.operands is None else found.operands
+    numbers = range(len(op.operands)) if rule.operands is None else rule.operands
     uses = [
         Use(op, at) for at in numbers if at < len(op.operands) and is_quantizable(op.operands[at])
     ]
-    given = [Use(op, at) for at in found.singles if at < len(op.operands)]
-    singles = tuple(use for use in given if graph.is_constant(use.value))
+    per_channel = [Use(op, at) for at in rule.per_channel if at < len(op.operands)]
+    constants = tuple(use for use in per_channel if graph.is_constant(use.value))
     # Others are activations.
-    uses += [use for use in given if use not in singles]
-    read = [use for use in uses if not graph.is_constant(use.value)]
-    is_limited = bool(found.functions) and found.functions <= _LIMITS and len(read) == 1
-    return Node(
-        (op,),
-        found.kind,
-        tuple(uses),
-        results,
-        singles=singles,
-        fixed=found.fixed,
-        keeps_places=found.keeps_places,
-        is_clamp=is_limited or _is_choice(graph, op, found, uses),
-        is_pool=found.kind is RuleKind.SHARED and bool(found.mixed_axes),
-    )
+    uses += [use for use in per_channel if use not in constants]
+    name = CLAMP if _clamps(graph, op, rule, uses) else ""
+    return Node((op,), rule, tuple(uses), results, channel_constants=constants, name=name)
 
+
+_MOVED: Final = QuantizationRule(RuleKind.MOVED)
+_SHARED: Final = QuantizationRule(RuleKind.SHARED)
+_OWN: Final = QuantizationRule(RuleKind.OWN)
 
 _LIMITS: Final = frozenset({"clamp", "max", "min"})
 
 
-def _is_choice(
-    graph: FlowGraph, op: Operation, found: QuantizationRule, uses: Sequence[Use]
-) -> bool:
-    """Whether the body of an op clamps its operand by comparisons and selections."""
+def _clamps(graph: FlowGraph, op: Operation, rule: QuantizationRule, uses: Sequence[Use]) -> bool:
+    """Whether an op clamps one operand by constants, perhaps by comparisons and selections."""
+    if rule.functions and rule.functions <= _LIMITS:
+        return sum(not graph.is_constant(use.value) for use in uses) == 1
     return (
-        "select" in found.functions
+        "select" in rule.functions
         and len(uses) == 1 == len(op.results)
-        and is_clamp(
-            op.results[0], graph.value(uses[0].value), graph.value, partial(splat_number, graph)
-        )
+        and is_clamp(op.results[0], graph.value(uses[0].value), graph.value, graph.splat_number)
     )
 
 
@@ -412,20 +361,14 @@ def _layer(graph: FlowGraph, op: Operation, layer: Contraction) -> Node:
         if bias is None and (added := _added_bias(graph, op, layer, side)) is not None:
             adders, bias = added
             ops, result = (op, *adders), adders[-1].results[0]
-    return Node(
-        ops,
-        RuleKind.OWN,
-        uses,
-        (result,),
-        weight=weight,
-        side=side,
-        bias=bias,
-        unknown_bias=_unknown_bias(graph, op, layer) if bias is None else None,
-    )
+    return Node(ops, _OWN, uses, (result,), weight=weight, side=side, bias=bias)
 
 
-def _unknown_bias(graph: FlowGraph, op: Operation, layer: Contraction) -> Use | None:
+def unknown_bias(graph: FlowGraph, node: Node) -> Use | None:
     """The operand of a layer that is added to the sums, if it is not a constant."""
+    op, layer = node.ops[0], known_layer(node.ops[0])
+    if node.bias is not None or not isinstance(layer, Contraction):
+        return None
     if layer.bias is None or layer.bias >= len(op.operands):
         return None
     use = Use(op, layer.bias)

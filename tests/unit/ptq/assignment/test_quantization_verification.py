@@ -192,4 +192,4 @@ def test_a_bias_is_compared_with_a_small_product():
     for wrong in (2 * right, right * (1 + 1e-6)):
         module = Module(SMALL.replace("SCALE", f"{wrong:.9e}"))
         (message,) = errors(module, VerifyQuantizationPass())
-        assert "whose scales have the product 9.99999975e-13" in message
+        assert "whose scales have the product 9.99999996e-13" in message
