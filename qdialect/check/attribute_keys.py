@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Generator, Hashable, Iterable, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from hashlib import blake2b
+from io import StringIO
 from typing import Any, Final, NamedTuple, cast
 
+from typing_extensions import override
 from xdsl.dialects.arith import FastMathFlagsAttr, IntegerOverflowAttr
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -29,16 +32,17 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, ParametrizedAttribute, TypeAttribute
 
 from qdialect.algebra.movement import DYNAMIC, Shape
-from qdialect.check.followed_elements import pieces_of
-from qdialect.check.index_maps import NotCertifiableError, Positions
+from qdialect.check.followed_elements import pieces_of, sample_positions
+from qdialect.check.index_maps import NotCertifiableError, index_at
 from qdialect.check.step_budget import StepBudget
-from qdialect.check.value_nodes import SlotTable, storage_of
+from qdialect.check.value_nodes import SlotTable, storage_of, stores_the_same
 from qdialect.dialects.quant.types import UniformQuantizedType, uniform_tensor
 from qdialect.dialects.quant.verification import with_lengths_of_slots
 from qdialect.ir.resources import Blob, BlobStorage, ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.ops.interface import elements_attribute_of, is_cast, model_of
 from qdialect.support.lazy_numpy import np
+from qdialect.text.printer import MLIRPrinter
 from qdialect.text.text_attributes import (
     BuiltinTextAttr,
     OpaqueTextAttr,
@@ -46,25 +50,6 @@ from qdialect.text.text_attributes import (
     parts_of_text,
     resource_in,
 )
-
-_SAMPLES: Final = 24
-
-
-def sample_positions(size: int) -> Positions:
-    """
-    Sample row-major positions in a tensor of `size` elements, including the first and the last.
-
-    Raises NotCertifiableError if positions take more than 64 bits.
-    """
-    if size <= _SAMPLES:
-        return np.arange(size, dtype=np.int64)
-    if size >= 1 << 63:
-        raise NotCertifiableError(f"{size} elements are too many: their positions exceed 64 bits")
-    last = _SAMPLES // 2 - 1
-    even = np.array([(size - 1) * number // last for number in range(last + 1)], dtype=np.int64)
-    # Multiples of an odd number spread over the rows and columns of most shapes.
-    odd = np.arange(1, _SAMPLES // 2 + 1, dtype=np.int64) * 2_654_435_761 % size
-    return np.unique(np.concatenate((even, odd)))
 
 
 class AttributeKeys:
@@ -286,6 +271,95 @@ def assumed_shape(type: Attribute) -> Shape:
     if isinstance(element_type_or_self(type), UniformQuantizedType) and shape:
         shape = with_lengths_of_slots(uniform_tensor(type))
     return tuple(1 if length == DYNAMIC else length for length in shape)
+
+
+# Differences
+
+
+class DifferenceError(Exception):
+    """Two modules differ in meaning. The message says where."""
+
+
+@contextmanager
+def place(before: str = "", after: str = "") -> Generator[None]:
+    """Extend the message of a DifferenceError raised in the block."""
+    try:
+        yield
+    except DifferenceError as error:
+        raise DifferenceError(f"{before}{error}{after}") from None
+
+
+_LONGEST_TYPE: Final = 120
+
+
+def require_same_type(
+    before: Attribute, after: Attribute, keys: Sequence[AttributeKeys] | None = None
+) -> None:
+    """
+    Raise DifferenceError unless both types mean the same, however they are spelled.
+
+    `keys` are those of the two modules that the types belong to; None if they share a module.
+    """
+    # Compare keys, which are numbers: comparing nested types may take exponential time.
+    if before == after if keys is None else keys[0].of(before) == keys[1].of(after):
+        return
+    types = [element_type_or_self(type) for type in (before, after)]
+    shapes = [assumed_shape(type) for type in (before, after)]
+    if (
+        shapes[0] != shapes[1]
+        or _without_slots(before) != _without_slots(after)
+        or not all(isinstance(type, UniformQuantizedType) for type in types)
+        or not stores_the_same(*types)
+    ):
+        raise DifferenceError(f" is of type {_short(after)}, but was of {_short(before)} before")
+    old, new = (SlotTable.of(cast(UniformQuantizedType, type), shapes[0]) for type in types)
+    if old.is_spelled_as(new):
+        return
+    for positions in pieces_of(math.prod(shapes[0])):
+        wrong = old.differs_at(new, positions)
+        if wrong.any():
+            at = int(positions[np.argmax(wrong)])
+            was, now = (_slot_text(table, at, ".6e") for table in (old, new))
+            if was == now:
+                was, now = (_slot_text(table, at, "") for table in (old, new))
+            index = index_at(at, shapes[0])
+            element = f" element {index}" if index else ""
+            raise DifferenceError(f"{element} is read with {now}, but was with {was} before")
+
+
+def _slot_text(table: SlotTable, position: int, digits: str) -> str:
+    scales, zero_points = table.at(np.array([position], dtype=np.int64))
+    return f"scale {scales.item():{digits}}, zero point {zero_points.item()}"
+
+
+class _FullError(Exception):
+    """The text has reached its maximum length."""
+
+
+class _ShortStream(StringIO):
+    """A stream of bounded length: printing a type with nested aliases may take exponential time."""
+
+    @override
+    def write(self, text: str, /) -> int:
+        if self.tell() > _LONGEST_TYPE:
+            raise _FullError
+        return super().write(text)
+
+
+def _short(type: Attribute) -> str:
+    stream = _ShortStream()
+    with suppress(_FullError):
+        MLIRPrinter(stream).print_attribute(type)
+    text = stream.getvalue()
+    return f"'{text}'" if len(text) <= _LONGEST_TYPE else f"'{text[:_LONGEST_TYPE]}...'"
+
+
+def _without_slots(type: Attribute) -> tuple[object, ...]:
+    """The shape and encoding of a tensor type, empty for other types."""
+    if not isinstance(type, TensorType):
+        return ()
+    tensor = cast("TensorType[Attribute]", type)
+    return tensor.get_shape(), tensor.encoding
 
 
 _UNREAD: Final = frozenset(

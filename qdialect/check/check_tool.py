@@ -7,14 +7,9 @@ from argparse import Namespace
 from collections import Counter
 from collections.abc import Sequence
 
-from qdialect.check.function_comparison import Verdict
-from qdialect.check.module_comparison import (
-    DEFAULT_RUNS,
-    Comparison,
-    Side,
-    compare_modules,
-)
-from qdialect.check.sampled_runs import Engine, RunFailure
+from qdialect.check.compared_modules import RunFailure, Side
+from qdialect.check.comparison import Comparison, Verdict, compare_modules
+from qdialect.check.sampled_runs import DEFAULT_RUNS, Engine
 from qdialect.check.step_budget import DEFAULT_STEPS
 from qdialect.opt.diagnostics import DiagnosticPrinter
 from qdialect.opt.module_tool import ModuleArgumentParser, read_module, whole_number

@@ -72,6 +72,26 @@ def pieces_of(size: int) -> Iterator[Positions]:
         yield np.arange(start, min(start + PIECE, size), dtype=np.int64)
 
 
+_SAMPLES: Final = 24
+
+
+def sample_positions(size: int) -> Positions:
+    """
+    Sample row-major positions in a tensor of `size` elements, including the first and the last.
+
+    Raises NotCertifiableError if positions take more than 64 bits.
+    """
+    if size <= _SAMPLES:
+        return np.arange(size, dtype=np.int64)
+    if size >= 1 << 63:
+        raise NotCertifiableError(f"{size} elements are too many: their positions exceed 64 bits")
+    last = _SAMPLES // 2 - 1
+    even = np.array([(size - 1) * number // last for number in range(last + 1)], dtype=np.int64)
+    # Multiples of an odd number spread over the rows and columns of most shapes.
+    odd = np.arange(1, _SAMPLES // 2 + 1, dtype=np.int64) * 2_654_435_761 % size
+    return np.unique(np.concatenate((even, odd)))
+
+
 @dataclass
 class Elements:
     """Some elements of a value that share one path of casts, followed to their leaves."""

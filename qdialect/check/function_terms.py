@@ -12,20 +12,23 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from typing_extensions import override
-from xdsl.context import Context
 from xdsl.dialects.builtin import (
     AnyFloat,
     ComplexType,
     IndexType,
     IntegerType,
-    ModuleOp,
 )
-from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from qdialect.algebra.movement import DYNAMIC, Shape
 from qdialect.check.attribute_keys import AttributeKeys, TypeClasses
-from qdialect.check.effects import CallEffects, is_plain_terminator, is_terminator
+from qdialect.check.compared_modules import (
+    CallEffects,
+    ComparedModule,
+    is_plain_terminator,
+    is_terminator,
+)
 from qdialect.check.followed_elements import (
     elements_at,
     pads_with_quantized,
@@ -46,7 +49,6 @@ from qdialect.check.value_nodes import (
 )
 from qdialect.dialects.quant.storage import StoredType
 from qdialect.dialects.quant.types import UniformQuantizedType
-from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
 from qdialect.ops.interface import Refusal, elements_attribute_of, lists_of, name_of, op_model
 from qdialect.ops.model import Effects
@@ -62,19 +64,6 @@ _STEPS_PER_OP: Final = 3_000
 _STEPS_PER_EXPANSION: Final = 10_000
 
 _SCALARS: Final = (AnyFloat, ComplexType, IndexType, IntegerType, StoredType)
-
-
-class ComparedModule:
-    """A module of a comparison, with its functions, resources and effects."""
-
-    def __init__(self, module: ModuleOp, context: Context) -> None:
-        self.module = module
-        self.functions: dict[str, FuncOp] = {
-            op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)
-        }
-        """The functions at the top level, by name."""
-        self.resources = ResourceBlobs.of(context)
-        self.effects = CallEffects(module, self.functions)
 
 
 class Terms:

@@ -1,5 +1,5 @@
 """
-Compiles and runs modules with IREE, and compares the results of two.
+Runs two modules with IREE, and compares their results.
 
 The arguments whose elements are read as positions are kept within bounds, as compilers read memory
 of anything beyond them. Results of the same bits with every compiler are compared exactly.
@@ -7,67 +7,43 @@ of anything beyond them. Results of the same bits with every compiler are compar
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from io import StringIO
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from typing_extensions import override
 from xdsl.dialects.builtin import (
     AnyFloat,
-    BFloat16Type,
     ComplexType,
-    Float8E4M3FNType,
-    Float8E4M3FNUZType,
-    Float8E5M2FNUZType,
-    Float8E5M2Type,
-    Float16Type,
-    Float32Type,
-    Float64Type,
-    IndexType,
-    IntegerType,
     ModuleOp,
-    Signedness,
 )
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import InterpretationError
 
-from qdialect.check.function_comparison import visibility_of
+from qdialect.check.attribute_keys import DifferenceError, place
+from qdialect.check.compared_modules import RunFailure, Side
 from qdialect.check.interpreters import TypedArray, dealt_arguments, interesting_numbers
-from qdialect.check.interpreters.values import dtype_of, held_type
-from qdialect.check.module_comparison import Side
+from qdialect.check.interpreters.values import held_type
+from qdialect.check.iree_runs import LoadedModule, compile_module
 from qdialect.check.sampled_runs import (
     MAX_COMBINATIONS,
     Engine,
-    RunFailure,
     Runs,
     arguments_text,
+    require_same_results,
 )
-from qdialect.check.typed_values import DifferenceError, place, require_same_results
-from qdialect.dialects.quant.casts import StorageCastOp
 from qdialect.dialects.quant.types import UniformQuantizedType
-from qdialect.ir.errors import OpErrors, describe
-from qdialect.ir.resources import ResourceBlobs, take_in_resources
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.lowering.cast_arithmetic import Rounding
-from qdialect.lowering.dialect_conversion import widen_storage
-from qdialect.ops.along_axis import drop_ranges
 from qdialect.ops.fields import CastReads, Positions
 from qdialect.ops.interface import function_of, name_of, op_model
 from qdialect.ops.model import Bits, bits_of, model_named
-from qdialect.ops.unused_ops import erase_with_unused
-from qdialect.opt.child_processes import ChildEndedError, computed_in_copy, run_child
+from qdialect.opt.child_processes import ChildEndedError, computed_in_copy
 from qdialect.opt.tool_error import ToolError
-from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
-from qdialect.passes.lower_quant_shapes import LowerQuantShapesPass
-from qdialect.passes.strip_func_quant_types import StripFuncQuantTypesPass
 from qdialect.support.extras import library
 from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import np
 from qdialect.support.memory import MemoryLimitError
-from qdialect.text import write_module
 
 Bounds = Mapping[int, int]
 """For the number of an argument, the number that all of its elements must be below."""
@@ -246,153 +222,6 @@ def _precision_of(type: Attribute) -> int | None:
     return FLOAT_FORMATS[part.name].precision if isinstance(part, AnyFloat) else None
 
 
-_FLAGS: Final = (
-    "--iree-hal-target-backends=llvm-cpu",
-    # IREE warns of a CPU that is not named.
-    "--iree-llvmcpu-target-cpu=generic",
-    "--iree-input-demote-f64-to-f32=false",
-    # An error is one line, not the op.
-    "--mlir-print-op-on-diagnostic=false",
-)
-
-_FLOATS: Final[dict[type[Attribute], str]] = {
-    Float16Type: "float16",
-    Float32Type: "float32",
-    Float64Type: "float64",
-    BFloat16Type: "bfloat16",
-    Float8E4M3FNType: "float8_e4m3fn",
-    Float8E4M3FNUZType: "float8_e4m3fnuz",
-    Float8E5M2Type: "float8_e5m2",
-    Float8E5M2FNUZType: "float8_e5m2fnuz",
-}
-"""The dtypes of numpy and `ml_dtypes` for the float types that IREE accepts."""
-
-
-def compile_module(side: Side, *, is_before: bool = True) -> tuple[ModuleOp, bytes]:
-    """
-    A module, lowered to dialects that IREE reads, and the binary that IREE compiles it to.
-
-    Raises RunFailure if IREE does not compile it, and MissingLibraryError.
-    """
-    module = side.module.clone()
-    compiler: Any = library("iree.compiler", "iree")
-
-    def failure(reason: str) -> RunFailure:
-        return RunFailure(reason, side.module, is_before)
-
-    try:
-        widen_storage(module, side.context)
-        drop_ranges(module)
-        for each in (
-            LowerQuantShapesPass(),
-            # The rounding by which casts are defined, and which the interpreter uses.
-            LowerQuantOpsPass(rounding=Rounding.NEAREST_EVEN.value, keep_round_trips=True),
-            StripFuncQuantTypesPass(),
-        ):
-            each.apply(side.context, module)
-    except OpErrors as error:
-        raise failure(f"it cannot be lowered for IREE: {error}") from None
-    # IREE may refuse unused ops.
-    erase_with_unused(
-        [op for op in module.walk() if isinstance(op, StorageCastOp) and not any(op.result.uses)]
-    )
-    try:
-        # IREE computes bf16 as f32, and does not convert resources.
-        take_in_resources(module, ResourceBlobs.of(side.context), BFloat16Type)
-    except ValueError as error:
-        raise failure(str(error)) from None
-    functions = (op for op in module.ops if isinstance(op, FuncOp))
-    if all(visibility_of(op) == "private" for op in functions):
-        raise failure("there is no public function to run")
-    text = StringIO()
-    write_module(side.context, module, text, form="llvm24")
-    find_tool = compiler.tools.binaries.find_tool
-    try:
-        # `compile_str` starts a process that nothing ends if a signal ends this one.
-        command = [
-            find_tool("iree-compile"),
-            "-",
-            f"--iree-llvmcpu-embedded-linker-path={find_tool('iree-lld')}",
-            *_FLAGS,
-        ]
-        compiled = run_child(command, text.getvalue().encode())
-    except (OSError, ValueError) as error:
-        raise failure(f"IREE's compiler cannot be run: {error}") from None
-    told = compiled.stderr.decode(errors="replace")
-    if compiled.returncode:
-        reason = _first_error(told) or f"iree-compile ended with status {compiled.returncode}"
-        raise failure(f"IREE does not compile the module: {reason}")
-    sys.stderr.write(told)
-    return module, compiled.stdout
-
-
-class LoadedModule:
-    """A compiled module, loaded into this process."""
-
-    def __init__(self, binary: bytes, *, is_before: bool = True) -> None:
-        """Raises MissingLibraryError."""
-        self._is_before = is_before
-        runtime: Any = library("iree.runtime", "iree")
-        context = runtime.SystemContext(config=runtime.Config("local-sync"))
-        loaded = runtime.VmModule.copy_buffer(context.instance, binary)
-        context.add_vm_module(loaded)
-        self._bound = context.modules[loaded.name]
-
-    def run(self, function: FuncOp, arguments: tuple[TypedArray, ...]) -> tuple[TypedArray, ...]:
-        """The results of a function. Raises RunFailure."""
-        types = function.function_type.outputs.data
-        given = [self._given(argument, function) for argument in arguments]
-        try:
-            returned: Any = self._bound[function.sym_name.data](*given)
-        except Exception as error:
-            # The runtime has no error class of its own, and raises many types.
-            raise self._failure(f"IREE does not run it: {describe(error)}", function) from None
-        values: list[Any] = [returned] if len(types) == 1 else list(returned or [])
-        return tuple(
-            self._returned(value, type, function) for value, type in zip(values, types, strict=True)
-        )
-
-    def _given(self, value: TypedArray, function: FuncOp) -> Any:
-        dtype = self._dtype_of(value.element_type, function)
-        if value.shape or not _is_scalar(value.type):
-            elements = value.elements
-            return elements.astype(dtype) if dtype == np.bool_ else elements.view(dtype)
-        number = value.elements.reshape(1).view(dtype)[0].item()
-        # The runtime does not accept bool.
-        return int(number) if isinstance(number, bool) else number
-
-    def _returned(self, value: Any, type: Attribute, function: FuncOp) -> TypedArray:
-        held = dtype_of(element_type_or_self(type))
-        dtype = self._dtype_of(element_type_or_self(type), function)
-        if _is_scalar(type):
-            # A Python number can hold all values of its type.
-            array = np.asarray(value).astype(dtype)
-        else:
-            array = np.asarray(value.to_host())
-            if (array.dtype == np.bool_, array.itemsize) != (dtype == np.bool_, dtype.itemsize):
-                reason = f"IREE returns elements of dtype {array.dtype} as '{type}'"
-                raise self._failure(reason, function)
-        elements = array.astype(held) if dtype == np.bool_ else np.array(array).view(held)
-        return TypedArray.of(elements, type)
-
-    def _dtype_of(self, type: Attribute, function: FuncOp) -> Any:
-        held = held_type(type)
-        if isinstance(held, AnyFloat) and _FLOATS.get(held.__class__):
-            name = _FLOATS[held.__class__]
-            return np.dtype(getattr(np, name, None) or getattr(library("ml_dtypes", "iree"), name))
-        if isinstance(held, IndexType):
-            return np.dtype(np.int64)
-        if isinstance(held, IntegerType) and held.bitwidth in (1, 8, 16, 32, 64):
-            if held.bitwidth == 1:
-                return np.dtype(np.bool_)
-            kind = "u" if held.signedness.data is Signedness.UNSIGNED else "i"
-            return np.dtype(f"{kind}{held.bitwidth // 8}")
-        raise self._failure(f"IREE does not accept values of type '{held}'", function)
-
-    def _failure(self, reason: str, op: Operation) -> RunFailure:
-        return RunFailure(reason, op, self._is_before)
-
-
 class _CompiledModule:
     """One of the two compared modules."""
 
@@ -545,12 +374,3 @@ def _ops_run_by(function: FuncOp, module: ModuleOp) -> list[Operation]:
     """The ops of a function, or of the whole module if it calls another."""
     ops = list(function.walk())
     return list(module.walk()) if any(isinstance(op, CallOp) for op in ops) else ops
-
-
-def _first_error(text: str) -> str | None:
-    """The first error in the compiler's output."""
-    return next((line.strip() for line in text.splitlines() if "error:" in line), None)
-
-
-def _is_scalar(type: Attribute) -> bool:
-    return element_type_or_self(type) is type

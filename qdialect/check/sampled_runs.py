@@ -18,12 +18,13 @@ from typing_extensions import override
 from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerType, TensorType
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.interpreter import Interpreter, PythonValues
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import InterpretationError
 
 from qdialect.algebra.movement import Shape
-from qdialect.check.attribute_keys import assumed_shape
-from qdialect.check.function_terms import ComparedModule
+from qdialect.check.attribute_keys import DifferenceError, assumed_shape, place, require_same_type
+from qdialect.check.compared_modules import ComparedModule, RunFailure
+from qdialect.check.index_maps import Positions, index_at
 from qdialect.check.interpreters import (
     DealtArguments,
     ModuleInterpreter,
@@ -36,11 +37,12 @@ from qdialect.check.interpreters.interpreter import is_rounded
 from qdialect.check.interpreters.values import (
     DivergingError,
     at_all_positions,
+    held_type,
     value_of,
     work_spent_by,
 )
 from qdialect.check.step_budget import STEPS_PER_REQUEST, StepBudget, StepLimitError
-from qdialect.check.typed_values import Numbers, place, require_same_results
+from qdialect.check.value_nodes import SlotTable, bits_of, dequantize, differ, numbers_in
 from qdialect.dialects.quant.casts import DequantizeBiasOp
 from qdialect.dialects.quant.slots import Granularity
 from qdialect.dialects.quant.storage import StoredType
@@ -50,6 +52,63 @@ from qdialect.ops.interface import elements_attribute_of, is_cast, name_of
 from qdialect.ops.model import Bits, OnNumbers, model_named
 from qdialect.support.lazy_numpy import np
 from qdialect.support.memory import MemoryLimitError, memory_budget
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """The elements of a value, as numbers."""
+
+    numbers: NDArray[Any]
+    """The numbers: integers, doubles, or bits."""
+
+    positions: Positions
+    type: Attribute
+    shape: Shape
+
+    @classmethod
+    def of_array(cls, array: TypedArray) -> Numbers:
+        """All elements of an array."""
+        held = held_type(array.element_type)
+        bits = bits_of(array.elements.reshape(-1), held)
+        positions = np.arange(array.elements.size, dtype=np.int64)
+        return cls(numbers_in(bits, array.element_type), positions, array.type, array.shape)
+
+    def differs_from(self, other: Numbers) -> NDArray[np.bool_]:
+        """A mask of the elements that differ; all NaNs are equal."""
+        wrong = differ(self.numbers, other.numbers)
+        if self.numbers.dtype.kind == other.numbers.dtype.kind == "f":
+            wrong &= ~(np.isnan(self.numbers) & np.isnan(other.numbers))
+        return wrong
+
+    def require_same(self, other: Numbers) -> None:
+        """Raise DifferenceError for the first element that differs; all NaNs are equal."""
+        wrong = self.differs_from(other)
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            index = index_at(int(self.positions[at]), self.shape)
+            element = f" element {index}" if self.shape else ""
+            raise DifferenceError(
+                f"{element} is {other.text_at(at)}, but was {self.text_at(at)} before"
+            )
+
+    def text_at(self, at: int) -> str:
+        """The text of one element."""
+        number, type = self.numbers[at], element_type_or_self(self.type)
+        if not isinstance(type, UniformQuantizedType):
+            return str(number.item())
+        scales, zero_points = SlotTable.of(type, self.shape).at(self.positions[at : at + 1])
+        read = dequantize(self.numbers[at : at + 1], scales, zero_points, type)
+        return f"{read.item()} (stored {number.item()})"
+
+
+def require_same_results(befores: Sequence[TypedArray], afters: Sequence[TypedArray]) -> None:
+    """Raise DifferenceError for the first element that differs."""
+    for number, (before, after) in enumerate(zip(befores, afters, strict=True)):
+        with place(f" result #{number}"):
+            if before.type != after.type:
+                require_same_type(before.type, after.type)
+            Numbers.of_array(before).require_same(Numbers.of_array(after))
+
 
 Run = Callable[[Sequence[TypedArray], int], Sequence[TypedArray]]
 """
@@ -210,15 +269,6 @@ _STEPS_PER_ARGUMENT_ELEMENT: Final = 4
 
 _PRODUCTS_PER_STEP: Final = 1 << 8
 """A step is an element here, and a product of a sum takes less."""
-
-
-@dataclass(eq=False)
-class RunFailure(Exception):
-    """A function could not be run."""
-
-    reason: str
-    op: Operation
-    is_before: bool
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 from qdialect.algebra.padding import Pad
-from qdialect.check.attribute_keys import sample_positions
 from qdialect.check.followed_elements import (
     Elements,
     Group,
@@ -22,6 +21,7 @@ from qdialect.check.followed_elements import (
     groups_at,
     keeps_bits,
     pieces_of,
+    sample_positions,
 )
 from qdialect.check.index_maps import (
     NotCertifiableError,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from qdialect.check.module_comparison import Side, compare_modules
+from qdialect.check.compared_modules import Side
+from qdialect.check.comparison import compare_modules
 from qdialect.opt.registry import ToolContext
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
 from qdialect.text.parser import LocatingParser

@@ -37,7 +37,7 @@ TOOLS = {
 IMPORTED = (
     "filecheck.main",
     "numpy",
-    "qdialect.check.module_comparison",
+    "qdialect.check.comparison",
     "qdialect.dialects.quant",
     "qdialect.folding.apply",
     "qdialect.check.interpreters",

@@ -28,8 +28,9 @@ from xdsl.passes import ModulePass
 from xdsl.transforms.canonicalize import CanonicalizePass
 from xdsl.utils.exceptions import InterpretationError
 
+from qdialect.check.compared_modules import Side
+from qdialect.check.comparison import compare_modules
 from qdialect.check.interpreters import TypedArray, random_arguments, run_function
-from qdialect.check.module_comparison import Side, compare_modules
 from qdialect.dialects.quant.casts import CastOp
 from qdialect.folding.report import Outcome
 from qdialect.ops.interface import name_of

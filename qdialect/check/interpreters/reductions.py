@@ -26,7 +26,6 @@ from qdialect.check.interpreters.elements import (
     all_numbers,
     function_for,
     functions_of,
-    imported,
     is_integer,
     numbers_of,
     range_of,
@@ -45,7 +44,7 @@ from qdialect.check.interpreters.values import (
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.fields import Contraction, Window
 from qdialect.ops.interface import layer_of, name_of, windows_of
-from qdialect.ops.model import OnElements, OnNumbers, model_named
+from qdialect.ops.model import OnElements, OnNumbers, imported, model_named
 
 _PIECE: Final = 1 << 21
 """The maximum number of elements copied at once, unless one row has more."""

@@ -18,8 +18,8 @@ from typing_extensions import override
 from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import InterpretationError
 
+from qdialect.check.compared_modules import RunFailure
 from qdialect.check.interpreters import TypedArray, find_function
-from qdialect.check.sampled_runs import RunFailure
 from qdialect.folding.inlining import inline_calls
 from qdialect.folding.report import Outcome
 from qdialect.ir.resources import ResourceBlobs

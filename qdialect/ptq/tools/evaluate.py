@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 from typing_extensions import override
 from xdsl.utils.exceptions import InterpretationError
 
+from qdialect.check.compared_modules import RunFailure
 from qdialect.check.interpreters import TypedArray, find_function
-from qdialect.check.sampled_runs import RunFailure
 from qdialect.folding.inlining import inline_calls
 from qdialect.opt.compilation import Compilation
 from qdialect.opt.diagnostics import DiagnosticPrinter

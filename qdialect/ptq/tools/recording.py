@@ -26,12 +26,10 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Region
 from xdsl.utils.exceptions import InterpretationError
 
-from qdialect.check.function_comparison import visibility_of
+from qdialect.check.compared_modules import RunFailure, Side, visibility_of
 from qdialect.check.interpreters import TypedArray, find_function, run_function
 from qdialect.check.interpreters.interpreter import DEFAULT_MAX_STEPS
-from qdialect.check.iree_engine import LoadedModule, compile_module
-from qdialect.check.module_comparison import Side
-from qdialect.check.sampled_runs import RunFailure
+from qdialect.check.iree_runs import LoadedModule, compile_module
 from qdialect.opt.child_processes import ChildEndedError, computed_in_copy
 from qdialect.opt.compilation import Compilation
 from qdialect.opt.diagnostics import Diagnostic, DiagnosticHandler

@@ -7,7 +7,7 @@ from checked_modules import findings, grounds, read
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from qdialect.check.function_terms import ComparedModule
+from qdialect.check.compared_modules import ComparedModule
 from qdialect.check.interpreters import dealt_arguments
 from qdialect.check.sampled_runs import (
     _Runner,  # pyright: ignore[reportPrivateUsage]

@@ -26,11 +26,10 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import InterpretationError, ParseError, VerifyException
 
 from qdialect.check import check_tool as check
-from qdialect.check.function_terms import ComparedModule
-from qdialect.check.module_comparison import Side
-from qdialect.check.sampled_runs import RunFailure, compare_runs
+from qdialect.check.attribute_keys import DifferenceError
+from qdialect.check.compared_modules import ComparedModule, RunFailure, Side
+from qdialect.check.sampled_runs import compare_runs
 from qdialect.check.step_budget import StepBudget
-from qdialect.check.typed_values import DifferenceError
 from qdialect.opt import opt
 from qdialect.passes.lower_quant_shapes import LowerQuantShapesPass
 from qdialect.text import write_module

@@ -10,7 +10,7 @@ from __future__ import annotations
 import pytest
 from checked_modules import findings, folded, grounds, read
 
-from qdialect.check.module_comparison import compare_modules
+from qdialect.check.comparison import compare_modules
 
 # Real text has long lines.
 # ruff: noqa: E501

@@ -14,8 +14,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
-from qdialect.check.function_comparison import Grounds
-from qdialect.check.module_comparison import Side, compare_modules
+from qdialect.check.compared_modules import Side
+from qdialect.check.comparison import Grounds, compare_modules
 from qdialect.passes.inline import InlinePass
 from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
 from qdialect.passes.normalize_quant_types import NormalizeQuantTypesPass

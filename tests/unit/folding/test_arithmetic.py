@@ -32,7 +32,8 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 from moved_texts import KEEP_SEPARABLE, MOVES, Mover, padded
 
-from qdialect.check.module_comparison import Side, compare_modules
+from qdialect.check.compared_modules import Side
+from qdialect.check.comparison import compare_modules
 from qdialect.folding.apply import apply
 from qdialect.folding.plan import plan
 from qdialect.folding.plan_json import plan_of_json, plans_to_json

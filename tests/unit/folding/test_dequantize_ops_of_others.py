@@ -23,8 +23,8 @@ from hypothesis import strategies as st
 from typing_extensions import override
 from xdsl.utils.exceptions import ParseError, VerifyException
 
-from qdialect.check.function_comparison import Grounds
-from qdialect.check.module_comparison import Side, compare_modules
+from qdialect.check.compared_modules import Side
+from qdialect.check.comparison import Grounds, compare_modules
 from qdialect.folding.report import Outcome
 from qdialect.ops.interface import RefusalCode
 from qdialect.passes.dequantization import RaiseDequantizationPass

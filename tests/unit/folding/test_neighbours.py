@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
-from qdialect.check.module_comparison import Side
+from qdialect.check.compared_modules import Side
 from qdialect.folding.apply import apply
 from qdialect.folding.fold_plan import PlanError
 from qdialect.folding.plan import plan

@@ -19,8 +19,9 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 import qdialect.frontends
+from qdialect.check.compared_modules import Side
+from qdialect.check.comparison import compare_modules
 from qdialect.check.iree_engine import IreeEngine
-from qdialect.check.module_comparison import Side, compare_modules
 from qdialect.frontends import from_jax, from_onnx, from_tflite, from_torch
 from qdialect.ops.interface import name_of
 from qdialect.opt.registry import ToolContext

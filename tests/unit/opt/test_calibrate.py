@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import TensorType, f32
 
 from qdialect.check.interpreters import TypedArray
-from qdialect.check.iree_engine import LoadedModule
+from qdialect.check.iree_runs import LoadedModule
 from qdialect.frontends import from_jax
 from qdialect.opt import opt
 from qdialect.opt.registry import ToolContext

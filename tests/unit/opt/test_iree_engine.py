@@ -13,10 +13,11 @@ from checked_modules import folded, read
 from xdsl.dialects.func import FuncOp
 
 from qdialect.check.check_tool import main
+from qdialect.check.compared_modules import RunFailure
+from qdialect.check.comparison import compare_modules
 from qdialect.check.interpreters import TypedArray
-from qdialect.check.iree_engine import DefinedBits, IreeEngine, LoadedModule, defined_bits
-from qdialect.check.module_comparison import compare_modules
-from qdialect.check.sampled_runs import RunFailure
+from qdialect.check.iree_engine import DefinedBits, IreeEngine, defined_bits
+from qdialect.check.iree_runs import LoadedModule
 from qdialect.text import write_module
 
 pytestmark = [pytest.mark.usefixtures("without_plugins"), pytest.mark.without_xdsl]

@@ -106,10 +106,8 @@ def test_a_small_module_needs_little(text: str, needs_numpy: bool, tmp_path: Pat
 
 
 ON_ARRAYS = (
-    "qdialect.check.function_comparison",
-    "qdialect.check.module_comparison",
+    "qdialect.check.comparison",
     "qdialect.check.sampled_runs",
-    "qdialect.check.typed_values",
     "qdialect.check.interpreters",
     "qdialect.ptq.calibration.compared_functions",
     "qdialect.ptq.fake_quantization",
@@ -117,7 +115,7 @@ ON_ARRAYS = (
     "qdialect.ptq.tools.calibrate",
     "qdialect.check.check_tool",
     "qdialect.ptq.tools.evaluat",
-    "qdialect.check.iree_engine",
+    "qdialect.check.iree_",
     "qdialect.ptq.tools.record",
     "qdialect.check.run_tool",
 )

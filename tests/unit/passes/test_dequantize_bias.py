@@ -16,8 +16,9 @@ from nested_text import nested
 from numpy.typing import NDArray
 from random_modules import tensor
 
+from qdialect.check.compared_modules import Side
+from qdialect.check.comparison import compare_modules
 from qdialect.check.interpreters import run_function
-from qdialect.check.module_comparison import Side, compare_modules
 from qdialect.opt.registry import ToolContext
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
 from qdialect.passes.lower_quant_ops import LowerQuantOpsPass

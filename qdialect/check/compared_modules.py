@@ -1,12 +1,14 @@
-"""The side effects of ops and of calls, which models and traits of ops state."""
+"""The modules of a comparison, and the effects of their ops and of calls."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
+from xdsl.context import Context
 from xdsl.dialects.builtin import (
     AnyFloat,
     ComplexType,
@@ -24,6 +26,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import IsTerminator, MemoryEffect, RecursiveMemoryEffect, SymbolTable
 
 from qdialect.dialects.quant.storage import StoredType
+from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.rewriting import dependencies_first
 from qdialect.ir.value_types import tensor_parts, type_name
 from qdialect.ops.interface import is_list, op_model
@@ -200,3 +203,41 @@ def _has_value_semantics(type: Attribute) -> bool:
     name = type_name(type)
     traits = traits_of(name.partition(".")[0])
     return traits is not None and name in traits.values
+
+
+# Modules
+
+
+class Side(NamedTuple):
+    """One of the two modules, and the context that it was parsed in."""
+
+    module: ModuleOp
+    context: Context
+
+
+class ComparedModule:
+    """A module of a comparison, with its functions, resources and effects."""
+
+    def __init__(self, module: ModuleOp, context: Context) -> None:
+        self.module = module
+        self.functions: dict[str, FuncOp] = {
+            op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)
+        }
+        """The functions at the top level, by name."""
+        self.resources = ResourceBlobs.of(context)
+        self.effects = CallEffects(module, self.functions)
+
+
+def visibility_of(op: Operation) -> str:
+    """The visibility of a symbol."""
+    visibility = op.properties.get("sym_visibility") or op.attributes.get("sym_visibility")
+    return getattr(visibility, "data", "public")
+
+
+@dataclass(eq=False)
+class RunFailure(Exception):
+    """A function could not be run."""
+
+    reason: str
+    op: Operation
+    is_before: bool
