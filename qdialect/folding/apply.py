@@ -49,6 +49,7 @@ from qdialect.ops.interface import (
     name_of,
     op_model,
 )
+from qdialect.ops.model import imported
 from qdialect.ops.reading import computes_integers
 from qdialect.support.arguments import check_instance
 from qdialect.support.memory import MemoryBudget, MemoryLimitError, memory_budget, paused_collection
@@ -693,10 +694,10 @@ def _certified(
     certificate: Certificate,
     may_fold: Callable[[MovedConstant], bool],
 ) -> PassReport:
-    # Deferred: a fold without a certificate does not need it.
-    from qdialect.check.fold_certificates import FoldCertifier
-
-    certifier = FoldCertifier(context, with_data=certificate is Certificate.VALUES)
+    # By name: what proves a fold stands on it.
+    certifier = imported("qdialect.check.fold_certificates:FoldCertifier")(
+        context, with_data=certificate is Certificate.VALUES
+    )
     with fold_run(module, context, policy, may_fold) as run:
         for written in run.write():
             certifier.check(written)

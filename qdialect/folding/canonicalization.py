@@ -60,6 +60,9 @@ class ComposeShapeOps(RewritePattern):
             rewriter.replace(op, new_op)
 
 
+PATTERNS: Final = FoldShapeOpOfConstants(), ComposeShapeOps()
+"""The patterns of all shape ops of quant."""
+
 _ADDED: Final = WeakKeyDictionary[IRNode, MemoryBudget]()
 """
 The budget of bytes added to each module: a pattern does not know where a run of a pass starts.

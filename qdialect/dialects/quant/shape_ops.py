@@ -56,6 +56,7 @@ from qdialect.dialects.quant.verification import verify_fits, verify_result, ver
 from qdialect.ir.errors import VerifiedByAttributes
 from qdialect.ops.fields import Movements, ShapeOpInterface
 from qdialect.ops.interface import integers_of_array
+from qdialect.ops.model import imported
 from qdialect.ops.reading import unmoved_operand
 from qdialect.support.arguments import check_instance, integer, integers
 from qdialect.support.memory import BoundedCache, registered_cache
@@ -240,13 +241,8 @@ class ShapeOp(
     @classmethod
     @override
     def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
-        # Deferred to break a cycle: an import upward, as the fold knows the ops of all dialects.
-        from qdialect.folding.canonicalization import (
-            ComposeShapeOps,
-            FoldShapeOpOfConstants,
-        )
-
-        return FoldShapeOpOfConstants(), ComposeShapeOps()
+        # By name: xDSL asks ops for patterns, and the fold, which knows the ops, is above them.
+        return imported("qdialect.folding.canonicalization:PATTERNS")
 
 
 class UnaryShapeOp(ShapeOp, ABC):
