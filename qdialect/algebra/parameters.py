@@ -56,6 +56,11 @@ class Slot(NamedTuple):
 MAX_WIDTH: Final = 63
 """The maximum width of storage integers in bits: arithmetic on them is int64."""
 
+MAX_STORAGE_WIDTH: Final = 32
+"""
+The largest storage width of a quantized type: https://mlir.llvm.org/docs/Dialects/QuantDialect/.
+"""
+
 
 class StorageFormat(NamedTuple):
     """

@@ -10,8 +10,7 @@ from xdsl.dialects.builtin import IntAttr, IntegerType, Signedness
 from xdsl.ir import ParametrizedAttribute, TypeAttribute
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.algebra.parameters import StorageFormat
-from qdialect.dialects.quant.type_parser import MAX_STORAGE_WIDTH
+from qdialect.algebra.parameters import MAX_STORAGE_WIDTH, StorageFormat
 from qdialect.ir.elements import integer_range
 from qdialect.support.arguments import check_instance, integer
 from qdialect.support.memory import registered_cache

@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import AnyFloat, IntegerType, Signedness
 from xdsl.parser import AttrParser, Position
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.algebra.parameters import FloatArray, IntArray, StorageFormat
+from qdialect.algebra.parameters import MAX_STORAGE_WIDTH, FloatArray, IntArray, StorageFormat
 from qdialect.dialects.quant.slots import (
     Slots,
     illegal_scales,
@@ -29,8 +29,6 @@ from qdialect.ir.xdsl_private import resume_from
 from qdialect.support.float_format import FloatFormat
 from qdialect.support.lazy_numpy import np
 from qdialect.text.messages import number_up_to, place_of_missing, width_error
-
-MAX_STORAGE_WIDTH: Final = 32
 
 _MAX_INT32 = 2**31 - 1
 _MIN_INT64, _MAX_INT64 = -(2**63), 2**63 - 1

@@ -22,7 +22,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.movement import Shape
-from qdialect.algebra.parameters import Granularity, StorageFormat
+from qdialect.algebra.parameters import MAX_STORAGE_WIDTH, Granularity, StorageFormat
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.dialects.quant import Storage, UniformQuantizedType
 from qdialect.dialects.quant.slots import Slots
@@ -59,7 +59,7 @@ from qdialect.ptq.float_graph.flow_graph import (
 from qdialect.ptq.float_graph.flow_reading import filled_with, unknown_bias
 from qdialect.ptq.schemes.arrays import array_range, quantize_alike
 from qdialect.ptq.schemes.presets import I16, U8, luci, luci_single_values
-from qdialect.ptq.schemes.schemes import MAX_STORAGE_WIDTH, Blocks, Scheme, WeightGranularity
+from qdialect.ptq.schemes.schemes import Blocks, Scheme, WeightGranularity
 from qdialect.support.lazy_numpy import np
 
 if TYPE_CHECKING:

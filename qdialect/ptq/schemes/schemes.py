@@ -17,7 +17,12 @@ from enum import Enum, StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from qdialect.algebra.parameters import Granularity, QuantizationParameters, StorageFormat
+from qdialect.algebra.parameters import (
+    MAX_STORAGE_WIDTH,
+    Granularity,
+    QuantizationParameters,
+    StorageFormat,
+)
 from qdialect.support.arguments import (
     array_of,
     check_instance,
@@ -30,10 +35,6 @@ from qdialect.support.lazy_numpy import np
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
-
-MAX_STORAGE_WIDTH: Final = 32
-"""The largest width of a code, as in https://mlir.llvm.org/docs/Dialects/QuantDialect/."""
-
 
 _FEW_SLOTS: Final = 1 << 16
 """The number of slots whose parameters are chosen at once; bounds temporary memory to a few MiB."""
