@@ -136,8 +136,8 @@ class _Binder:
         if name_of(op) != kind:
             raise PlanError(f"{name} is made by '{name_of(op)}', not by '{kind}'")
         if type is not None and [type] != list(op.result_types):
-            found = ", ".join(f"'{other}'" for other in op.result_types)
-            raise PlanError(f"{name} is of type {found}, not '{type}'")
+            own_types = ", ".join(f"'{other}'" for other in op.result_types)
+            raise PlanError(f"{name} is of type {own_types}, not '{type}'")
         return op
 
     def _records(self, part: str, records: Iterable[Record]) -> Iterator[Record]:
@@ -159,8 +159,8 @@ class _Binder:
         """Raise PlanError if the operands or movements of a shape op differ from the plan."""
         steps = self._graph.steps
         _, operands, moves = steps[self._moved(self._find(step.name), step.name).step]
-        found = [steps[operand].op for operand in operands]
-        if found != [self._find(name) for name in step.operands]:
+        operand_ops = [steps[operand].op for operand in operands]
+        if operand_ops != [self._find(name) for name in step.operands]:
             self._differs(step.name, "has other operands")
         if tuple([planned_movement(move) for move in moves]) != step.movements:
             self._differs(step.name, "moves elements in another way")
@@ -463,8 +463,8 @@ class FoldRun:
                 self._decision.types[op],
                 graph.constants.resources,
             )
-            for each in new.ops:
-                cast(Block, op.parent).insert_op_before(each, op)
+            for new_op in new.ops:
+                cast(Block, op.parent).insert_op_before(new_op, op)
             (result,), (last,) = op.results, new.chain[-1].results
             if last.name_hint is None:
                 last.name_hint = result.name_hint
@@ -521,8 +521,8 @@ class FoldRun:
             inner.operands = ()
         if self._readers:
             self._readers.subtract(makers)
-        self._unused.update(made := dict.fromkeys(makers))
-        return made
+        self._unused.update(unused := dict.fromkeys(makers))
+        return unused
 
     def _erase_op(self, op: Operation) -> None:
         """Erase an op and free its elements: the report may hold the op."""
@@ -570,7 +570,7 @@ class FoldRun:
             model = op_model(op)
             is_pure = model.constant is not None or model.movement is not None or model.is_list
             if is_pure or computes_integers(op) or is_trivially_dead(op):
-                pending += [each.op for each in op.operands if isinstance(each, OpResult)]
+                pending += [operand.op for operand in op.operands if isinstance(operand, OpResult)]
                 self._erase_op(op)
 
 

@@ -128,8 +128,8 @@ class ArithmeticReader:
         for constant in constants:
             terms.append(self._term(constant, leaves))
             ends.append(len(leaves))
-        found = recognize(substituted(read.term, terms), leaves)
-        return next(number for number, end in enumerate(ends) if found.stored < end)
+        dequantization = recognize(substituted(read.term, terms), leaves)
+        return next(number for number, end in enumerate(ends) if dequantization.stored < end)
 
     def term_of(self, constant: MovedConstant) -> ComputedElements:
         """The computation of the elements of a constant. Raises Refusal."""
@@ -145,7 +145,7 @@ class ArithmeticReader:
         Exporters convert the zero that a tensor is padded with. Raises Refusal.
         """
         type = constant.layers[-1].element_type
-        computes = [op_model(each).term is not None for each in constant.casts]
+        computes = [op_model(cast_op).term is not None for cast_op in constant.casts]
         if not computes or not all(computes) or not isinstance(type, AnyFloat):
             return element
         leaves: list[Leaf] = []
@@ -159,8 +159,8 @@ class ArithmeticReader:
         known = cast(Attribute, type)
         bits = FLOAT_FORMATS[known.name].encode(np.asarray(numbers, dtype=np.float64).reshape(1))
         dtype = element_dtype(cast(Any, known))
-        held = bits.astype(f"u{dtype.itemsize}").view(dtype)[0]
-        return Element(held, Layer.of(known, ()), ())
+        element_bits = bits.astype(f"u{dtype.itemsize}").view(dtype)[0]
+        return Element(element_bits, Layer.of(known, ()), ())
 
     def _term(self, constant: MovedConstant, leaves: list[Leaf]) -> Term:
         """The term of the elements of a constant; appends its leaves to `leaves`."""
@@ -175,9 +175,11 @@ class ArithmeticReader:
             inputs = {0 if layer.sides is None else layer.sides.main: term}
             for side in layer.side_constants:
                 type, elements = side.types[0], side.slots.elements
-                other = leaf(type, lambda of=elements, type=type: stored_numbers(of, type))
-                for each in side.casts:
-                    other = substituted(self._term_of(each), [other])
+                other = leaf(
+                    type, lambda elements=elements, type=type: stored_numbers(elements, type)
+                )
+                for side_cast in side.casts:
+                    other = substituted(self._term_of(side_cast), [other])
                 inputs[side.number] = other
             term = substituted(self._term_of(cast_op), [inputs[n] for n in range(len(inputs))])
         return term
@@ -191,13 +193,13 @@ class ArithmeticReader:
 
     def _extremes(self, constant: MovedConstant, type: Attribute) -> NDArray[Any]:
         """The minimum and maximum of the moved integers of each source."""
-        found: list[NDArray[Any]] = []
+        extremes: list[NDArray[Any]] = []
         for source in constant.provenance.sources:
             elements = self._operands.constants.read(source)
             assert elements is not None
             numbers = stored_numbers(as_view(elements).array(), type)
-            found += [numbers.min(), numbers.max()]
-        return np.asarray(found)
+            extremes += [numbers.min(), numbers.max()]
+        return np.asarray(extremes)
 
     def _side(
         self, number: int, constant: MovedConstant, movements: Sequence[Movement]
@@ -240,12 +242,12 @@ class ArithmeticReader:
             return known
         op, operands, moves = self._steps[number]
         if operands:
-            found = [self._slots_of(operand) for operand in operands]
+            operand_slots = [self._slots_of(operand) for operand in operands]
             for movement, _ in moves:
                 if isinstance(movement, Pad):
                     raise Refusal(RefusalCode.ARITHMETIC, "one of its operands is padded")
-                found = [movement(*found)]
-            (slots,) = found
+                operand_slots = [movement(*operand_slots)]
+            (slots,) = operand_slots
         else:
             elements = self._operands.constants.read(op)
             assert elements is not None
@@ -268,10 +270,10 @@ def stored_numbers(elements: NDArray[Any], type: Attribute) -> NDArray[Any]:
     """Stored elements as int64 or float64; one element for a splat. Raises Refusal."""
     once = tuple(slice(None) if stride else slice(1) for stride in elements.strides)
     if isinstance(type, AnyFloat):
-        found = FLOAT_FORMATS.get(cast(Attribute, type).name)
-        if found is None:
+        float_format = FLOAT_FORMATS.get(cast(Attribute, type).name)
+        if float_format is None:
             raise Refusal(RefusalCode.ARITHMETIC, f"elements of type '{type}' are not supported")
-        numbers = found.decode(elements[once])
+        numbers = float_format.decode(elements[once])
     else:
         numbers = as_integers(elements[once], type)
     return np.broadcast_to(numbers, elements.shape)
@@ -285,20 +287,20 @@ def parameters_of(computed: ComputedElements, shape: Sequence[int]) -> Quantizat
     arithmetic, and TooManySlotsError.
     """
     term, _ = without_conversions(computed.term)
-    found = recognize(term, computed.leaves)
-    if found.rounded_to is not None:
+    dequantization = recognize(term, computed.leaves)
+    if dequantization.rounded_to is not None:
         raise _refusal("its integers are computed with rounding")
     stored = computed.leaves[0].type
     expressed = FLOAT_FORMATS.get(term.type.name)
-    if found.stored or not isinstance(stored, IntegerType) or expressed is None:
+    if dequantization.stored or not isinstance(stored, IntegerType) or expressed is None:
         raise _refusal("its operand is not a constant of integers")
     width = stored.bitwidth
     if not 1 <= width <= MAX_STORAGE_WIDTH:
         raise Refusal(RefusalCode.ILLEGAL_TYPE, f"illegal storage type size: {width}")
     slots = ElementSlots.aligned([side.slots for side in computed.sides])
     runs = [np.zeros((), dtype=np.int64)]
-    for each, side in zip(slots, computed.sides, strict=True):
-        runs.append(stored_numbers(each.elements, side.types[0]))
+    for aligned, side in zip(slots, computed.sides, strict=True):
+        runs.append(stored_numbers(aligned.elements, side.types[0]))
     ends = slots[0].ends if slots else tuple(np.array([n], dtype=np.int64) for n in shape)
     grid = tuple(map(len, ends))
 
@@ -306,19 +308,22 @@ def parameters_of(computed: ComputedElements, shape: Sequence[int]) -> Quantizat
         of_part = np.asarray(otherwise) if part is None else values_of(part, runs)
         return np.broadcast_to(of_part, grid)
 
-    scales, reals = numbers(found.scale_term, 1.0), numbers(found.zero_point_term, 0.0)
+    scales, reals = (
+        numbers(dequantization.scale_term, 1.0),
+        numbers(dequantization.zero_point_term, 0.0),
+    )
     if not (np.isfinite(scales).all() and (scales > 0).all()):
         raise _refusal("a scale is not positive and finite")
-    low, high = integer_range(width, found.is_signed)
+    low, high = integer_range(width, dequantization.is_signed)
     if not (np.isfinite(reals).all() and (reals == np.rint(reals)).all()):
         raise _refusal("a zero point is not an integer")
     if (reals < low).any() or (reals > high).any():
-        sign = "i" if found.is_signed else "u"
+        sign = "i" if dequantization.is_signed else "u"
         raise _refusal(f"a zero point does not fit '{sign}{width}'")
     zero_points = reals.astype(np.int64)
     codes = _codes_to_try(computed, width)
     most = 1 << expressed.precision
-    storage = StorageFormat(width, found.is_signed)
+    storage = StorageFormat(width, dequantization.is_signed)
     if max(abs(zero_points).max(), abs(storage.wrap(codes)).max()) > most:
         raise _refusal(f"'{term.type}' does not represent all of its integers exactly")
     parameters = QuantizationParameters(

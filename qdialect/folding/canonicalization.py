@@ -43,7 +43,7 @@ class FoldShapeOpOfConstants(RewritePattern):
         ]
         if len(sources) < len(op.operands):
             return
-        if any([keeping_attribute_of(each) is not None for each in (op, *sources)]):
+        if any([keeping_attribute_of(maker) is not None for maker in (op, *sources)]):
             return
         folded = _folded(op, sources)
         if folded is not None:
@@ -97,7 +97,9 @@ def _folded(op: ShapeOp, sources: Sequence[ConstantOp]) -> Operation | None:
         except (Refusal, MemoryLimitError):
             return None
         steps = [ElementStep(source) for source in known]
-        steps.append(ElementStep(op, tuple([each.step for each in operands]), (elements_move,)))
+        steps.append(
+            ElementStep(op, tuple([operand.step for operand in operands]), (elements_move,))
+        )
         values = ElementValues(steps, constants).of(len(known))
         provenance = Provenance(moved.provenance.value_set, known)
         (constant,) = write_constant(

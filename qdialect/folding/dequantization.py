@@ -95,8 +95,8 @@ class _Recognizer:
             one, other = other, one
         if self._storage(one) is self._storage(other) is not _Storage.NONE:
             raise _refusal("both factors are integers, or short floats")
-        found = self._difference(one)
-        return found._replace(scales=self._parameter(other, "scale"), scale_term=other)
+        dequantization = self._difference(one)
+        return dequantization._replace(scales=self._parameter(other, "scale"), scale_term=other)
 
     def _difference(self, term: Term) -> Dequantization:
         """`C - z`, or `C`, read as floats or as integers."""
@@ -115,45 +115,45 @@ class _Recognizer:
             (inner,) = term.operands
             is_signed = arithmetic is Arithmetic.SIGNED_TO_FLOAT
             if isinstance(inner, Apply) and inner.arithmetic is Arithmetic.SUBTRACT:
-                found = self._integer_difference(inner, is_signed)
+                difference = self._integer_difference(inner, is_signed)
             else:
-                found = self._stored(inner, is_signed)
-            self._require_exact(term.type, found)
-            return found
+                difference = self._stored(inner, is_signed)
+            self._require_exact(term.type, difference)
+            return difference
         if arithmetic is Arithmetic.SUBTRACT:
             if isinstance(term.type, IntegerType):
                 # The conversion may follow after a shape op.
                 return self._integer_difference(term, is_signed=None)
             minuend, subtrahend = term.operands
-            found = self._difference(minuend)
-            if found.zero_points is not None:
+            difference = self._difference(minuend)
+            if difference.zero_points is not None:
                 raise _refusal("it subtracts twice")
-            if found.rounded_to is None and not self._has_integers(found):
+            if difference.rounded_to is None and not self._has_integers(difference):
                 raise _refusal("it subtracts from floats")
-            found = found._replace(
+            difference = difference._replace(
                 zero_points=self._parameter(subtrahend, "zero point"), zero_point_term=subtrahend
             )
             if isinstance(subtrahend, Apply):
-                _require_one_exact(term.type, [self._zero_points(found)])
-            self._require_exact(term.type, found._replace(zero_points=None))
-            self._require_exact(term.type, found)
-            return found
+                _require_one_exact(term.type, [self._zero_points(difference)])
+            self._require_exact(term.type, difference._replace(zero_points=None))
+            self._require_exact(term.type, difference)
+            return difference
         return self._stored(term, is_signed=None)
 
     def _integer_difference(self, term: Apply, is_signed: bool | None) -> Dequantization:
         """The difference of integers, which are read as signed, as unsigned, or as either."""
         minuend, subtrahend = term.operands
-        found = self._stored(minuend, is_signed)
-        found = found._replace(
+        difference = self._stored(minuend, is_signed)
+        difference = difference._replace(
             zero_points=self._parameter(subtrahend, "zero point"), zero_point_term=subtrahend
         )
         width = _width(term.type)
         allowed = [
-            integer_range(width, each) for each in (True, False) if is_signed in (None, each)
+            integer_range(width, signed) for signed in (True, False) if is_signed in (None, signed)
         ]
-        for low, high in self._ranges(found):
+        for low, high in self._ranges(difference):
             if any(least <= low and high <= greatest for least, greatest in allowed):
-                return found
+                return difference
         raise _refusal(f"the subtraction may wrap in {width} bits")
 
     def _stored(self, term: Term, is_signed: bool | None) -> Dequantization:
@@ -194,8 +194,8 @@ class _Recognizer:
             raise _refusal(f"its {what} is computed")
         return inner.number if isinstance(inner, Input) else inner
 
-    def _has_integers(self, found: Dequantization) -> bool:
-        return isinstance(self._leaves[found.stored].type, IntegerType)
+    def _has_integers(self, dequantization: Dequantization) -> bool:
+        return isinstance(self._leaves[dequantization.stored].type, IntegerType)
 
     def _storage(self, term: Term) -> _Storage:
         """What is stored in a factor. Integers are those that something is subtracted from."""
@@ -209,26 +209,26 @@ class _Recognizer:
 
     # Ranges
 
-    def _ranges(self, found: Dequantization) -> Iterator[tuple[int, int]]:
+    def _ranges(self, dequantization: Dequantization) -> Iterator[tuple[int, int]]:
         """
         The least and the greatest difference of a stored integer and a zero point.
 
         For narrow types, the first one is for all integers of the type, and needs no reading of
         elements. The last one is for the integers in the constant.
         """
-        least, greatest = self._zero_points(found)
-        type = found.rounded_to or self._leaves[found.stored].type
-        if found.rounded_to is not None or _width(type) <= _SHORT:
-            low, high = integer_range(_width(type), found.is_signed)
+        least, greatest = self._zero_points(dequantization)
+        type = dequantization.rounded_to or self._leaves[dequantization.stored].type
+        if dequantization.rounded_to is not None or _width(type) <= _SHORT:
+            low, high = integer_range(_width(type), dequantization.is_signed)
             yield low - greatest, high - least
-        if found.rounded_to is None:
-            numbers = self._leaves[found.stored].numbers()
-            low, high = _extremes(numbers if found.is_signed else _unsigned(numbers, type))
+        if dequantization.rounded_to is None:
+            numbers = self._leaves[dequantization.stored].numbers()
+            low, high = _extremes(numbers if dequantization.is_signed else _unsigned(numbers, type))
             yield low - greatest, high - least
 
-    def _zero_points(self, found: Dequantization) -> tuple[int, int]:
+    def _zero_points(self, dequantization: Dequantization) -> tuple[int, int]:
         """The least and the greatest zero point. Raises Refusal if one is not an integer."""
-        parameter, term = found.zero_points, found.zero_point_term
+        parameter, term = dequantization.zero_points, dequantization.zero_point_term
         if parameter is None or term is None:
             return 0, 0
         if isinstance(parameter, Scalar):
@@ -239,17 +239,17 @@ class _Recognizer:
             if not (numbers == np.rint(numbers)).all():
                 raise _refusal("a zero point is not an integer")
             return _extremes(numbers)
-        stored = found.rounded_to or self._leaves[found.stored].type
+        stored = dequantization.rounded_to or self._leaves[dequantization.stored].type
         # At the width to which stored integers are extended, a zero point may be negative.
-        is_signed = found.is_signed or _width(term.type) > _width(stored)
+        is_signed = dequantization.is_signed or _width(term.type) > _width(stored)
         while isinstance(term, Apply):
             is_signed = term.arithmetic in _OF_SIGNED
             (term,) = term.operands
         return _extremes(numbers if is_signed else _unsigned(numbers, term.type))
 
-    def _require_exact(self, type: Attribute, found: Dequantization) -> None:
+    def _require_exact(self, type: Attribute, dequantization: Dequantization) -> None:
         """Raise Refusal unless all differences are exact in a float type."""
-        _require_one_exact(type, self._ranges(found))
+        _require_one_exact(type, self._ranges(dequantization))
 
 
 _SHORT: Final = 8
@@ -285,10 +285,10 @@ def _extremes(numbers: NDArray[Any]) -> tuple[int, int]:
 
 
 def _format(type: Attribute) -> FloatFormat:
-    found = FLOAT_FORMATS.get(type.name)
-    if found is None:
+    float_format = FLOAT_FORMATS.get(type.name)
+    if float_format is None:
         raise _refusal(f"'{type}' is not a float type")
-    return found
+    return float_format
 
 
 def _width(type: Attribute) -> int:

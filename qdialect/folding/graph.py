@@ -287,7 +287,7 @@ class FoldGraph:
             return moved
         if (source := self._source(owner)) is not None:
             return source
-        made = f"{_place(value, user)} is made by '{name_of(owner)}', which"
+        subject = f"{_place(value, user)} is made by '{name_of(owner)}', which"
         refusal = self.why_not_computed(owner)
         is_moved = self.models.get(user) is not None
         if is_moved and (refusal is None or refusal.code is RefusalCode.UNKNOWN_OP):
@@ -296,13 +296,13 @@ class FoldGraph:
                 reason = f"'{name_of(computing)}' is not part of a dequantization"
                 refusal = Refusal(RefusalCode.ARITHMETIC, reason)
         if refusal is not None:
-            raise Refusal(refusal.code, f"{made} is not folded: {refusal}")
+            raise Refusal(refusal.code, f"{subject} is not folded: {refusal}")
         if owner in self.refusals and (self.models[owner] is not None or is_cast(owner)):
-            raise Refusal(RefusalCode.NOT_CONSTANT, f"{made} is not folded")
+            raise Refusal(RefusalCode.NOT_CONSTANT, f"{subject} is not folded")
         if isinstance(owner, UnregisteredOp) and not is_arithmetic(owner):
-            raise Refusal(RefusalCode.UNKNOWN_OP, f"{made} is not known to move elements")
+            raise Refusal(RefusalCode.UNKNOWN_OP, f"{subject} is not known to move elements")
         inline = "; '--inline' first may bring one" if isinstance(owner, CallOp) else ""
-        raise Refusal(RefusalCode.NOT_CONSTANT, f"{made} is not a constant{inline}")
+        raise Refusal(RefusalCode.NOT_CONSTANT, f"{subject} is not a constant{inline}")
 
     def _source(self, op: Operation) -> MovedConstant | None:
         """The value of a constant op, None for other ops. Raises Refusal."""
@@ -348,9 +348,9 @@ class FoldGraph:
                 and all([owner in of_constants for owner in owners])
                 and is_known_dialect(name_of(op).partition(".")[0])
             ):
-                found = (of_constants[cast(Operation, owner)] for owner in owners)
+                makers = (of_constants[cast(Operation, owner)] for owner in owners)
                 is_followed = op in self.models or not owners or is_list(op)
-                of_constants[op] = next(filter(None, found), None if is_followed else op)
+                of_constants[op] = next(filter(None, makers), None if is_followed else op)
         return {op: computing for op, computing in of_constants.items() if computing is not None}
 
     def uses_alone(self, op: Operation) -> bool:
@@ -386,12 +386,12 @@ class FoldGraph:
         ours, live, equal = set(self.order), set[Operation](), self.equal
         for op in (*reversed(self.order), *self.sources):
             for result in op.results:
-                found = users.setdefault(self.final(result), set())
+                value_users = users.setdefault(self.final(result), set())
                 for use in result.uses:
                     user = use.operation
                     if user not in ours or (user in live and user.results[0] not in equal):
-                        found.add(user)
-                if found:
+                        value_users.add(user)
+                if value_users:
                     live.add(op)
         return users
 
@@ -440,7 +440,7 @@ class GraphReader:
                 is_moving = first in constants or first in graph.models
             if role.is_list:
                 # A list is moved by the ops that read tensors of it.
-                is_moving = any([tensor_parts(each) is not None for each in op.operand_types])
+                is_moving = any([tensor_parts(type) is not None for type in op.operand_types])
             if is_moving:
                 graph.models[op] = None if role.cast is not None else role.movement
             if role.constant is not None:
@@ -578,7 +578,9 @@ class GraphReader:
             # Unused ops count: they stay.
             if not value.has_one_use():
                 raise Refusal(RefusalCode.GROWTH, "its sources have other uses")
-            pending += [each for each in owner.operands if self._is_computed(each, sources)]
+            pending += [
+                operand for operand in owner.operands if self._is_computed(operand, sources)
+            ]
         return constant
 
     def _is_computed(self, value: SSAValue, sources: Collection[Operation]) -> bool:
@@ -708,7 +710,7 @@ class GraphReader:
             layers = (*layers[:-1], top)
         provenance, casts = _named_after(constants, movements.movements)
         self.graph.steps.append(
-            ElementStep(op, tuple([each.step for each in constants]), tuple(moves))
+            ElementStep(op, tuple([constant.step for constant in constants]), tuple(moves))
         )
         reshape = None
         if any([layer.sides is not None for layer in layers]):
@@ -745,7 +747,7 @@ class GraphReader:
         first = operands[0].provenance.first_source
         if (
             moved.distinct * moved.itemsize > _MAX_COMPARED_BYTES
-            or any([isinstance(each.movement, Pad) for each in moves])
+            or any([isinstance(movement, Pad) for movement, _ in moves])
             or first is None
             or isinstance(held_elements(first), DenseResourceAttr)
         ):
@@ -760,7 +762,7 @@ class GraphReader:
         else:
             bits = [array.view(f"V{array.itemsize}") for array in arrays]
             first_bits = bits[0][0]
-            if all([(each == first_bits).all() for each in bits]):
+            if all([(elements == first_bits).all() for elements in bits]):
                 return Splat(arrays[0][0], moved.shape)
         # The result holds all elements of the operands.
         self._mixed.add(len(self.graph.steps))
@@ -826,7 +828,7 @@ def _runs(
 
 def _check_not_smaller_apart(one: MovedConstant, other: MovedConstant) -> None:
     """Raise Refusal if a splat would be spelled element by element."""
-    splats = [each.splat for each in (one, other) if each.splat is not None]
+    splats = [constant.splat for constant in (one, other) if constant.splat is not None]
     is_large = any([math.prod(splat.shape) > 1 for splat in splats])
     if is_large and (len(splats) < 2 or splats[0].value != splats[1].value):
         raise Refusal(RefusalCode.GROWTH, "separate splats take less memory")
@@ -878,7 +880,7 @@ def _named_after(
     provenance = Provenance.join(movements, parts)
     # The written constant and its casts are like those of the first source.
     source = provenance.first_source
-    of_source = (each for each in constants if each.provenance.first_source is source)
+    of_source = (constant for constant in constants if constant.provenance.first_source is source)
     return provenance, next(of_source, first).casts
 
 

@@ -229,8 +229,8 @@ class Sides(NamedTuple):
             return self._in_blocks(constant)
         along = set[int]()
         if model.aligns:
-            for each in self.constants:
-                along |= {axis for axis, ends in enumerate(each.slots.ends) if len(ends) > 1}
+            for side in self.constants:
+                along |= {axis for axis, ends in enumerate(side.slots.ends) if len(ends) > 1}
         if model.has_axis and not along:
             along |= {min(range(constant.slots.ndim), key=constant.slots.shape.__getitem__)}
         return constant.form(model, along)
@@ -238,12 +238,12 @@ class Sides(NamedTuple):
     def _in_blocks(self, constant: SideConstant) -> SideForm:
         """The form with blocks along the axis with the longest ones; the last of several axes."""
         slots = constant.slots
-        columns = zip(*(each.slots.block_sizes for each in self.constants), strict=True)
+        columns = zip(*(side.slots.block_sizes for side in self.constants), strict=True)
         blocks = [math.gcd(*column) for column in columns]
         longest = max(range(slots.ndim), key=lambda axis: (blocks[axis], axis))
         step = blocks[longest]
         steps = [step if axis == longest else 1 for axis in range(slots.ndim)]
-        slots = slots[tuple(slice(None, None, each) for each in steps)]
+        slots = slots[tuple(slice(None, None, stride) for stride in steps)]
         try:
             for axis in range(slots.ndim):
                 slots = slots.in_single_positions(axis)
@@ -277,7 +277,7 @@ class CarriedRanges:
     op: Operation
     """The op of the module."""
 
-    said: AlongAxis
+    along: AlongAxis
     """The rows of values, one for each position of an axis."""
 
     slots: ElementSlots
@@ -286,14 +286,18 @@ class CarriedRanges:
     @classmethod
     def of(cls, op: Operation, shape: Shape) -> CarriedRanges | None:
         """The rows of an op for a tensor of `shape`; None without an axis. Raises Refusal."""
-        said = numbers_along_axis(op, shape)
-        if said is None or 0 in shape:
+        along = numbers_along_axis(op, shape)
+        if along is None or 0 in shape:
             return None
-        axis = said.axis
+        axis = along.axis
         ends = [np.asarray([length], np.int64) for length in shape]
         ends[axis] = np.arange(1, shape[axis] + 1, dtype=np.int64)
         rows = np.arange(shape[axis], dtype=np.int64)
-        return cls(op, said, ElementSlots(tuple(ends), rows.reshape([len(each) for each in ends])))
+        return cls(
+            op,
+            along,
+            ElementSlots(tuple(ends), rows.reshape([len(axis_ends) for axis_ends in ends])),
+        )
 
     def moved(self, movement: Movement, others: Sequence[Sides] = ()) -> CarriedRanges:
         """`ranges . f`. There are no other operands."""
@@ -301,12 +305,12 @@ class CarriedRanges:
 
     def check(self, op: Operation, policy: FoldPolicy) -> None:
         """Raise Refusal if `op`, the cast, would have more ranges than `policy` allows."""
-        before, after = len(self._held), len(self._rows()[1])
+        before, after = len(self._stored), len(self._rows()[1])
         allowed = before + (policy.max_parameter_growth or 0)
         if after > allowed:
             raise Refusal(
                 RefusalCode.PARAMETER_GROWTH,
-                f"it would have {after} {self.said.are}, its source has {before}, and {allowed} "
+                f"it would have {after} {self.along.are}, its source has {before}, and {allowed} "
                 f"are allowed; it takes max-parameter-growth={after - before} or more",
             )
 
@@ -315,18 +319,18 @@ class CarriedRanges:
         axis, rows = self._rows()
         type = self._attribute.type.element_type
         new = {
-            self.said.attribute: dense_elements(self._held[rows], type),
+            self.along.attribute: dense_elements(self._stored[rows], type),
             AXIS: IntegerAttr(axis, i64),
         }
-        for held in (op.properties, op.attributes):
-            held |= {name: attribute for name, attribute in new.items() if name in held}
+        for attributes in (op.properties, op.attributes):
+            attributes |= {name: attribute for name, attribute in new.items() if name in attributes}
 
     @property
     def _attribute(self) -> DenseElementsAttr:
-        return cast(DenseElementsAttr, attribute_of(self.op, self.said.attribute))
+        return cast(DenseElementsAttr, attribute_of(self.op, self.along.attribute))
 
     @property
-    def _held(self) -> NDArray[Any]:
+    def _stored(self) -> NDArray[Any]:
         return as_view(elements_of(self._attribute)).array()
 
     def _rows(self) -> tuple[int, NDArray[np.int64]]:
@@ -335,11 +339,11 @@ class CarriedRanges:
         axes = [axis for axis, ends in enumerate(slots.ends) if len(ends) > 1]
         if len(axes) > 1:
             reason = (
-                f"its {self.said.are} would vary along the axes {axes}, but one axis is supported"
+                f"its {self.along.are} would vary along the axes {axes}, but one axis is supported"
             )
             raise Refusal(RefusalCode.GRANULARITY, reason)
         if not slots.ndim:
-            reason = f"its {self.said.are} are along an axis, but the result has no axes"
+            reason = f"its {self.along.are} are along an axis, but the result has no axes"
             raise Refusal(RefusalCode.GRANULARITY, reason)
         # If all positions have the same range, any axis will do.
         axis = axes[0] if axes else min(range(slots.ndim), key=slots.shape.__getitem__)

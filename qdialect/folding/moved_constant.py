@@ -182,7 +182,7 @@ def in_blocks(moved: MovedConstant) -> MovedConstant | None:
     slots = [side.slots for layer in moved.layers for side in layer.side_constants]
     shape: list[int] = []
     for axis, length in enumerate(moved.shape):
-        blocks = {each.block_sizes[axis] for each in slots} - {1, length}
+        blocks = {slot_map.block_sizes[axis] for slot_map in slots} - {1, length}
         if len(blocks) > 1:
             return None
         shape += [length // block for block in blocks] + [*(blocks or [length])]
@@ -242,8 +242,8 @@ def move(
     input_bytes, distinct, origins = first.input_bytes, first.distinct, first.scale_origins
     if others:
         each_once = {id(operand): operand for operand in operands}.values()
-        input_bytes = sum([each.input_bytes for each in each_once])
-        distinct = sum([each.distinct for each in each_once])
+        input_bytes = sum([operand.input_bytes for operand in each_once])
+        distinct = sum([operand.distinct for operand in each_once])
         all_origins = zip(*[operand.scale_origins for operand in operands], strict=True)
         origins = tuple(map(joined_origin, all_origins))
     read: QuantizationParameters | None = None
@@ -348,7 +348,7 @@ def _move_layers(movement: Movement, layers: tuple[Layer, ...]) -> Layer:
     parameters = [cast(QuantizationParameters, layer.parameters) for layer in layers]
     moved = movement(*parameters).simplify()
     layer = Layer(first.element_type, moved, is_spelled=False)
-    weight = movement.size + sum(1 + each.size for each in (*parameters, moved))
+    weight = movement.size + sum(1 + slots.size for slots in (*parameters, moved))
     return _KNOWN_MOVED_LAYERS.add(key, layer, weight)
 
 
@@ -428,8 +428,8 @@ def _padding_for(element: Element, layers: Sequence[Layer], casts: Sequence[Oper
         if element.layer.parameters is None or not element.is_stored_directly:
             raise Refusal(RefusalCode.PADDING, "the padding is not quantized")
         same = element.layer.can_join(bottom)
-        of, wanted = element.layer.parameters, cast(QuantizationParameters, bottom.parameters)
-        return padding_of_codes(element.stored, of, wanted, is_same_storage=same)
+        given, wanted = element.layer.parameters, cast(QuantizationParameters, bottom.parameters)
+        return padding_of_codes(element.stored, given, wanted, is_same_storage=same)
     if not element.layer.can_join(top):
         raise Refusal(
             RefusalCode.PADDING,
@@ -497,8 +497,8 @@ class ElementValues:
 
     def of(self, number: int) -> Values:
         """The elements after a step."""
-        pending, found = [number], self._find(number)
-        while found is None:
+        pending, result = [number], self._find(number)
+        while result is None:
             at = pending[-1]
             _, operands, moves = self._steps[at]
             values: list[Values] = []
@@ -518,7 +518,7 @@ class ElementValues:
                 return moved
             while pending and pending[-1] in self._known:
                 pending.pop()
-        return found
+        return result
 
     def _find(self, number: int) -> Values | None:
         if (known := self._known.get(number)) is not None:

@@ -307,11 +307,11 @@ class _Decider:
         # A quantized type is of the dialect of the op that makes it, and of that which reads it.
         ends = zip(limits, (*limits[1:], limits[-1]), strict=True)
         layers = zip(moved.layers, moved.scale_origins, makers, ends, strict=True)
-        for layer, origin, maker, (made, read) in layers:
+        for layer, origin, maker, (makes, read) in layers:
             if maker is last and layer.is_spelled:
                 type = layer.element_type
             else:
-                finest = coarser(self._policy.granularity, coarser(made.finest, read.finest))
+                finest = coarser(self._policy.granularity, coarser(makes.finest, read.finest))
                 tensor = _spelled(layer, shape, finest)
                 type = tensor.element_type
                 if maker is not last:
@@ -380,10 +380,10 @@ class _Decider:
         parts = Counter[int]()
         for op in decision.written:
             moved = graph.moved[op]
-            held = set(self._source_steps(moved)) if moved.is_narrowed else set[int]()
+            held_steps = set(self._source_steps(moved)) if moved.is_narrowed else set[int]()
             if moved.nbytes > SMALL_COPY_BYTES:
-                held |= {self._wholes[moved.step]} - {moved.step}
-            for step in held:
+                held_steps |= {self._wholes[moved.step]} - {moved.step}
+            for step in held_steps:
                 parts[step] += min(moved.nbytes, self._moved_by(step).nbytes)
             if self._serves_refused(op, decision):
                 steps = self._steps_before(moved.step)
@@ -409,13 +409,13 @@ class _Decider:
 
     def _steps_before(self, step: int) -> set[int]:
         """The steps whose elements a step moves, directly or not."""
-        steps, found = self._graph.steps, set[int]()
+        steps, before = self._graph.steps, set[int]()
         pending = list(steps[step].operands)
         while pending:
-            if (step := pending.pop()) not in found:
-                found.add(step)
+            if (step := pending.pop()) not in before:
+                before.add(step)
                 pending += steps[step].operands
-        return found
+        return before
 
     def _source_steps(self, moved: MovedConstant) -> Sequence[int]:
         """The steps of the source constants of a value."""
@@ -479,11 +479,11 @@ class _Decider:
 
 def _wholes(steps: Sequence[ElementStep]) -> Sequence[int]:
     """For each step, the first one that it only reshapes and cuts parts out of."""
-    found: list[int] = []
+    wholes: list[int] = []
     for number, (_, operands, moves) in enumerate(steps):
         is_part = len(operands) == 1 and all([isinstance(f, Reshape | Slice) for f, _ in moves])
-        found.append(found[operands[0]] if is_part else number)
-    return found
+        wholes.append(wholes[operands[0]] if is_part else number)
+    return wholes
 
 
 def _join_left(graph: FoldGraph, decision: Decision) -> None:
@@ -503,10 +503,10 @@ def _join_left(graph: FoldGraph, decision: Decision) -> None:
                 continue
             elif not decision.is_needed(result):
                 decision.fates[op] = Fate.GONE
-            elif (found := compositions.get(op)) is not None:
+            elif (composition := compositions.get(op)) is not None:
                 decision.fates[op] = Fate.JOINED
-                decision.joined[op] = found
-                decision.needed.update(map(graph.final, found.operands))
+                decision.joined[op] = composition
+                decision.needed.update(map(graph.final, composition.operands))
 
 
 def compositions_of(
@@ -516,8 +516,8 @@ def compositions_of(
     compositions: dict[Operation, Composition] = {}
     for op in ops:
         operands = [graph.final(operand) for operand in op.operands]
-        if found := composed(op, operands, compositions, may_pass):
-            compositions[op] = found
+        if composition := composed(op, operands, compositions, may_pass):
+            compositions[op] = composition
     return compositions
 
 
@@ -578,11 +578,13 @@ class _Describer:
             if not operands:
                 sources.append(self._source(op, name))
                 continue
-            of = tuple([named[operand] for operand in operands])
+            operand_names = tuple([named[operand] for operand in operands])
             movements = tuple([planned_movement(move) for move in moves])
             end = ends.get(op)
             into = None if end is None else named[moved[end].step]
-            steps.append(PlannedStep(name, name_of(op), op.results[0].type, of, movements, into))
+            steps.append(
+                PlannedStep(name, name_of(op), op.results[0].type, operand_names, movements, into)
+            )
         removed, refused = self._others(named)
         return FoldPlan(
             tuple(sources),

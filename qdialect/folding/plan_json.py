@@ -134,7 +134,7 @@ class _Writer:
             return {_KIND: _name_of(type(value)), **self._object(values)}
         if (keys := _keys_of(type(value))) is not None:
             values = {key: getattr(value, name) for key, name in keys.items()}
-            return self._object({key: of for key, of in values.items() if of is not None})
+            return self._object({key: field for key, field in values.items() if field is not None})
         if isinstance(value, tuple):
             return list(map(self.write, cast("tuple[object, ...]", value)))
         return value

@@ -150,7 +150,9 @@ def is_unmoved(graph: FoldGraph, constant: MovedConstant) -> bool:
     """Whether elements were only reshaped, and have the shape of their source."""
     number = constant.step
     while operands := graph.steps[number].operands:
-        are_reshapes = all(isinstance(each, Reshape) for each, _ in graph.steps[number].moves)
+        are_reshapes = all(
+            isinstance(movement, Reshape) for movement, _ in graph.steps[number].moves
+        )
         if len(operands) != 1 or not are_reshapes:
             return False
         (number,) = operands
@@ -246,7 +248,7 @@ class _RaisableOps:
             return False
         end = reshaped_back(graph, op)
         ends = [op] if end is None else [op, end]
-        return any(self._quantized(each) is not None for each in ends)
+        return any(self._quantized(last) is not None for last in ends)
 
     def _quantized(self, op: Operation) -> QuantizedProduct | None:
         try:
@@ -309,7 +311,7 @@ class _Raiser:
             except Refusal as error:
                 self._refuse(op, error)
                 continue
-            ops = [new] if operand is None else [*operand.made, new]
+            ops = [new] if operand is None else [*operand.ops, new]
             self._put(op, ops, replaced)
         self._finish(replaced)
 
@@ -342,8 +344,8 @@ class _Raiser:
                 continue
             try:
                 if op in graph.moved and multiplies(graph, op):
-                    end, made = self._raised(graph, op)
-                    raised[end] = made
+                    end, ops = self._raised(graph, op)
+                    raised[end] = ops
             except Refusal as error:
                 self._refuse(op, error)
             except TooManySlotsError as error:
@@ -375,7 +377,7 @@ class _Raiser:
     def _casts_of(self, graph: FoldGraph, op: Operation) -> list[Operation]:
         """The ops that replace a product. Raises Refusal, and TooManySlotsError."""
         scaled = quantized_product(graph, op, self.policy)
-        made: list[Operation] = []
+        ops: list[Operation] = []
         source = scaled.constant.provenance.first_source
         assert source is not None
         stored = tensor_element_type(source.results[0].type)
@@ -387,24 +389,24 @@ class _Raiser:
             values = graph.values_of(scaled.constant)
             new = self._integers(source, values, graph.constants.resources)
             new.results[0].name_hint = source.results[0].name_hint
-            made.append(new)
+            ops.append(new)
             integers = new.results[0]
         result, bridge = _builtin(op.results[0].type)
-        made.append(StorageCastOp(integers, with_element_type(result, scaled.type)))
+        ops.append(StorageCastOp(integers, with_element_type(result, scaled.type)))
         expressed = with_element_type(result, scaled.type.expressed_type)
-        made.append(DequantizeCastOp(made[-1].results[0], expressed))
+        ops.append(DequantizeCastOp(ops[-1].results[0], expressed))
         before = scaled.type.expressed_type
         for type in reversed(scaled.conversions):
             is_wider = cast(AnyFloat, type).bitwidth > before.bitwidth
             converting = arith.ExtFOp if is_wider else arith.TruncFOp
-            made.append(converting(made[-1].results[0], cast(Any, with_element_type(result, type))))
+            ops.append(converting(ops[-1].results[0], cast(Any, with_element_type(result, type))))
             before = cast(AnyFloat, type)
         if bridge is not None:
-            found = self.context.get_optional_op(bridge) or UnregisteredOp.with_name(bridge)
-            made.append(found.create(operands=made[-1].results, result_types=[op.results[0].type]))
-        for each in made:
-            _verify(each)
-        return made
+            op_class = self.context.get_optional_op(bridge) or UnregisteredOp.with_name(bridge)
+            ops.append(op_class.create(operands=ops[-1].results, result_types=[op.results[0].type]))
+        for new_op in ops:
+            _verify(new_op)
+        return ops
 
     def _integers(self, source: Operation, values: Values, resources: ResourceBlobs) -> Operation:
         """A constant of signless integers, like `source` if that is signless."""
@@ -432,15 +434,15 @@ class _Raiser:
 
     # Records and erasure
 
-    def _put(self, op: Operation, made: Sequence[Operation], replaced: Replacements) -> None:
-        for new in made:
+    def _put(self, op: Operation, ops: Sequence[Operation], replaced: Replacements) -> None:
+        for new in ops:
             if elements_attribute_of(new) is None:
                 new.location = op.location
             Rewriter.insert_op(new, InsertPoint.before(op))
-        (result,) = made[-1].results
+        (result,) = ops[-1].results
         result.name_hint = op.results[0].name_hint
         replaced.add(op.results[0], result)
-        reason = f"it became '{made[-1].name}'"
+        reason = f"it became '{ops[-1].name}'"
         name = name_of(op)
         record = PassRecord(Outcome.RAISED, op, name, reason=reason, stands=result)
         self.report.records.append(record)
@@ -470,7 +472,7 @@ def _builtin(type: Attribute) -> tuple[Attribute, str | None]:
 class _Quantized(NamedTuple):
     """A quantized value, and the ops that define it."""
 
-    made: Sequence[Operation]
+    ops: Sequence[Operation]
     result: SSAValue
 
 

@@ -112,9 +112,9 @@ def _constant_of(
     properties = with_type(source.properties, old, type_)
     attributes = with_type(attributes, old, type_)
     names = names_of_elements(source)
-    for held in (properties, attributes):
-        if any(held.pop(each, None) is not None for each in names):
-            held[name] = elements
+    for attribute_map in (properties, attributes):
+        if any(attribute_map.pop(old_name, None) is not None for old_name in names):
+            attribute_map[name] = elements
     return type(source).create(
         result_types=[type_],
         properties=properties,
@@ -150,8 +150,8 @@ def _behind(
             new = model.write(old, [operands[n] for n in sorted(operands)], type)
         ops += new
         chain.append(new[-1])
-        (made,), (replaced,) = new[-1].results, old.results
-        made.name_hint = replaced.name_hint
+        (last,), (replaced,) = new[-1].results, old.results
+        last.name_hint = replaced.name_hint
     if len(types) > len(like.layers):
         assert like.reshape is not None
         write_reshape = op_model(like.reshape).write_reshape
@@ -257,8 +257,10 @@ def check_writable(like: MovedConstant, types: Sequence[Attribute], constants: C
     before: list[Attribute] = [result.type]
     if casts or len(source.properties) + len(source.attributes) > 1:
         before += [cast_op.results[0].type for cast_op in casts]
-        held = [held for op in (source, *casts) for held in (op.properties, op.attributes) if held]
-        others = [item for each in held for item in each.items() if item[0] != name]
+        maps = [
+            names for op in (source, *casts) for names in (op.properties, op.attributes) if names
+        ]
+        others = [item for names in maps for item in names.items() if item[0] != name]
         kinds = [type(cast_op) for cast_op in casts]
         numbers = map(id, (attribute.type, *types, *before))
         key = type(source), *kinds, *numbers, *others

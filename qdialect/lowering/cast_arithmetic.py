@@ -213,7 +213,9 @@ class _Arithmetic:
         if self.type.granularity is Granularity.PER_TENSOR:
             return self._of_one_slot(builder, value)
         shape = cast(TensorType[Attribute], value.type).get_shape()
-        scales, zero_points = (insert_constant(builder, of) for of in builder.slots.of(self.type))
+        scales, zero_points = (
+            insert_constant(builder, elements) for elements in builder.slots.of(self.type)
+        )
         init = builder.empty(builder.lengths(value), self.made)
         slots = AffineMap(len(shape), 0, tuple(self._slot_at(axes, len(shape))))
 
@@ -399,7 +401,10 @@ def slot_bytes(type: UniformQuantizedType) -> int:
     """The bytes of the constants that `SlotConstants` makes for a type."""
     if type.granularity is Granularity.PER_TENSOR:
         return 0
-    sizes = (element_dtype(of).itemsize for of in (type.expressed_type, _storage_type(type)))
+    sizes = (
+        element_dtype(element_type).itemsize
+        for element_type in (type.expressed_type, _storage_type(type))
+    )
     return type.scales.size * sum(sizes)
 
 
@@ -445,21 +450,21 @@ def lower_bias(op: DequantizeBiasOp) -> SSAValue:
     builder = CastBuilder(InsertPoint.before(op), op.location, SlotConstants())
     scales, axis = op.scales_of_elements
     type = cast("TensorType[Attribute]", op.result.type)
-    made = cast(AnyFloat, type.element_type)
+    expressed = cast(AnyFloat, type.element_type)
     if axis is None:
         scale = insert_constant(builder, FloatAttr(float(scales[0]), f64))
         spread = builder.spread_to(op.input)
-        return _computed(builder, op.input, scale, made, spread)
+        return _computed(builder, op.input, scale, expressed, spread)
     bits = FLOAT_FORMATS[f64.name].encode(scales).astype(element_dtype(f64))
     constant = insert_constant(builder, dense_elements(bits, f64))
     rank = type.get_num_dims()
 
     def element(inner: StorageBuilder, elements: Sequence[SSAValue]) -> SSAValue:
         value, scale, _ = elements
-        return _computed(inner, value, scale, made, lambda scalar: scalar)
+        return _computed(inner, value, scale, expressed, lambda scalar: scalar)
 
     return builder.generic(
-        builder.empty(builder.lengths(op.input), made),
+        builder.empty(builder.lengths(op.input), expressed),
         [op.input, constant],
         [AffineMap.identity(rank), AffineMap(rank, 0, (AffineExpr.dimension(axis),))],
         element,
@@ -470,15 +475,15 @@ def _computed(
     builder: StorageBuilder,
     value: SSAValue,
     scale: SSAValue,
-    made: AnyFloat,
+    expressed: AnyFloat,
     spread: Callable[[SSAValue], SSAValue],
 ) -> SSAValue:
     """
     One element, or all elements that share a scale: the product in f64, rounded to the type `made`.
     """
-    of = cast(AnyFloat, with_element_type(value.type, f64))
-    number = builder.insert(SIToFPOp(value, of)).result
+    double_type = cast(AnyFloat, with_element_type(value.type, f64))
+    number = builder.insert(SIToFPOp(value, double_type)).result
     product = builder.insert(arith.MulfOp(number, spread(scale))).result
-    if made == f64:
+    if expressed == f64:
         return product
-    return builder.insert(arith.TruncFOp(product, with_element_type(value.type, made))).result
+    return builder.insert(arith.TruncFOp(product, with_element_type(value.type, expressed))).result

@@ -16,7 +16,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import Rewriter
 
-from qdialect.dialects import func
+from qdialect.dialects.func import models as func
 from qdialect.dialects.quant.casts import CastOp, StorageCastOp, is_rounding
 from qdialect.dialects.quant.constants import ConstantOp, QuantizedTensor
 from qdialect.dialects.quant.types import UniformQuantizedType
@@ -186,17 +186,19 @@ def widen_storage(module: ModuleOp, context: Context) -> None:
 
     A type is kept if ops other than those of quant use it, or if integers are cast to it.
     """
-    found, seen = set[Attribute](), set[Attribute]()
+    all_types, seen = set[Attribute](), set[Attribute]()
     for op in module.walk():
-        arguments = (of for region in op.regions for block in region.blocks for of in block.args)
+        arguments = (
+            argument for region in op.regions for block in region.blocks for argument in block.args
+        )
         values = (*op.operands, *op.results, *arguments)
         types = {element_type_or_self(value.type) for value in values}
-        found |= types
+        all_types |= types
         if not op.name.startswith("quant.") or isinstance(op, StorageCastOp):
             seen |= types
     wide = {
         type: _widened(type)
-        for type in found - seen
+        for type in all_types - seen
         if isinstance(type, UniformQuantizedType) and _is_narrow(type)
     }
     if not wide:
@@ -209,8 +211,10 @@ def widen_storage(module: ModuleOp, context: Context) -> None:
                 continue
             widened = with_element_type(result.type, type)
             if isinstance(op, ConstantOp):
-                held = op.value
-                values = blobs.read(held) if isinstance(held, DenseResourceAttr) else op.values
+                elements = op.value
+                values = (
+                    blobs.read(elements) if isinstance(elements, DenseResourceAttr) else op.values
+                )
                 if values is None:
                     continue
                 new = ConstantOp(values, cast(QuantizedTensor, widened))

@@ -415,8 +415,8 @@ def _unknown_length(builder: StorageBuilder, operand: SSAValue, movement: Reshap
     known, wanted = _known_product(shape), _known_product(movement.shape)
     common = math.gcd(known, wanted)
     length: Length = known // common
-    for axis, each in enumerate(shape):
-        if each == DYNAMIC:
+    for axis, axis_length in enumerate(shape):
+        if axis_length == DYNAMIC:
             length = builder.multiply(builder.length(operand, axis), length)
     return builder.divide(length, wanted // common)
 
@@ -617,6 +617,8 @@ class ContextBuilder(StorageBuilder):
         properties: Mapping[str, Attribute] | None = None,
     ) -> SSAValue:
         """Insert an op, which may be unregistered, and return its result."""
-        found = self._context.get_optional_op(name) or UnregisteredOp.with_name(name)
-        op = found.create(operands=operands, result_types=[type], properties=dict(properties or {}))
+        op_class = self._context.get_optional_op(name) or UnregisteredOp.with_name(name)
+        op = op_class.create(
+            operands=operands, result_types=[type], properties=dict(properties or {})
+        )
         return self.insert(op).results[0]

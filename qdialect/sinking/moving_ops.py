@@ -310,8 +310,8 @@ def _verify_types(
     """
     Raise Refusal if the declared result type is not the one that follows from the operands.
     """
-    *of, declared = (cast(QuantizedTensor, type) for type in (*operands, result))
+    *operand_types, declared = (cast(QuantizedTensor, type) for type in (*operands, result))
     try:
-        verify_movement(Chain.of(movements), of, declared)
+        verify_movement(Chain.of(movements), operand_types, declared)
     except VerifyException as error:
         raise Refusal(RefusalCode.STALE_TYPE, str(error)) from None

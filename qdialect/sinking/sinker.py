@@ -178,11 +178,14 @@ def join_casts(moving: MovingOp, operands: Sequence[SSAValue]) -> tuple[list[Cas
     if len(operands) < 2 or len(casts) < len(operands):
         raise Refusal(RefusalCode.CASTS, "not all operands are results of casts")
     first = casts[0]
-    if any(type(each) is not type(first) or each.properties != first.properties for each in casts):
+    if any(
+        type(cast_op) is not type(first) or cast_op.properties != first.properties
+        for cast_op in casts
+    ):
         raise Refusal(RefusalCode.CASTS, "its operands are results of different casts")
-    if any(each.parent is not moving.op.parent for each in casts):
+    if any(cast_op.parent is not moving.op.parent for cast_op in casts):
         raise Refusal(RefusalCode.CASTS, "an operand is cast in another block")
-    elements = [tensor_element_type(each.input.type) for each in casts]
+    elements = [tensor_element_type(cast_op.input.type) for cast_op in casts]
     joined = _joined(moving, elements)
     return casts, moving.form(elements, [joined])
 
@@ -368,7 +371,7 @@ class _CastJoiner(_Rewriting):
             self._sinking.blocked.update(dict.fromkeys(shared))
             return None
         builder = StorageBuilder(InsertPoint.before(op), op.location)
-        value = moving.make(form, builder, [each.input for each in casts])
+        value = moving.make(form, builder, [cast_op.input for cast_op in casts])
         value.name_hint = op.results[0].name_hint
         joined = list(dict.fromkeys(casts))
         new = self._cast_again(joined, InsertPoint.before(op), value, op.results[0].type)
@@ -380,8 +383,8 @@ class _CastJoiner(_Rewriting):
             PassRecord(Outcome.JOINED, first, name_of(first), reason=one, stands=new.result)
         )
         op.operands = ()
-        for each in joined:
-            each.operands = ()
+        for cast_op in joined:
+            cast_op.operands = ()
         return cast(Operation, value.owner)
 
 
@@ -435,8 +438,8 @@ class _ShapeSinker(_Rewriting):
 
     def _users(self, value: SSAValue) -> Iterator[Operation]:
         """The ops that use `value` or a value that it replaces."""
-        for each in self._merged.get(value, (value,)):
-            for use in each.uses:
+        for result in self._merged.get(value, (value,)):
+            for use in result.uses:
                 yield use.operation
 
     def _has_one_use(self, value: SSAValue) -> bool:
@@ -449,11 +452,11 @@ class _ShapeSinker(_Rewriting):
             return casts[0]
         point = InsertPoint.after(cast(Operation, operand.owner))
         new = self._cast_again(casts, point, operand, casts[0].result.type)
-        self._merged[new.result] = tuple(each.result for each in casts)
-        for each in casts:
-            self._replaced.add(each.result, new.result)
-            self._sinking.tell_vanished(each.result, new.result)
-            self._gone[each] = None
+        self._merged[new.result] = tuple(cast_op.result for cast_op in casts)
+        for cast_op in casts:
+            self._replaced.add(cast_op.result, new.result)
+            self._sinking.tell_vanished(cast_op.result, new.result)
+            self._gone[cast_op] = None
         return new
 
     def _visit(self, op: Operation) -> None:
