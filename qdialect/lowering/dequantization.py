@@ -37,9 +37,9 @@ from xdsl.rewriter import InsertPoint
 
 from qdialect.algebra.movement import DYNAMIC, Shape
 from qdialect.algebra.views import Splat, Values, as_view
+from qdialect.dialects import onnx
 from qdialect.dialects.arith.syntax import SIToFPOp, UIToFPOp
 from qdialect.dialects.iree_linalg_ext import DEQUANTIZE_AFFINE, indexing_maps
-from qdialect.dialects.onnx import models as onnx
 from qdialect.dialects.quant.casts import DequantizeCastOp, StorageCastOp
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.elements import DenseElementsAttr, dense_elements, element_dtype, integer_range

@@ -144,6 +144,14 @@ def unbroadcast(read: ElementwiseReader) -> ElementwiseModel:
     return ElementwiseModel(read, write_like, broadcasts=False)
 
 
+def write_broadcasting(
+    op: Operation, operands: Sequence[SmallOperand], result: Attribute
+) -> list[Operation]:
+    """Write an op that broadcasts operands of the rank of the result; others stay."""
+    values = [operand.value for operand in operands]
+    return [recreated(op, [*values, *op.operands[len(values) :]], result)]
+
+
 def write_like(
     op: Operation, operands: Sequence[SmallOperand], result: Attribute
 ) -> list[Operation]:
@@ -224,6 +232,13 @@ def same_shape(op: Operation, arithmetic: Arithmetic, operands: Sequence[SSAValu
     return Elementwise(tuple(operands), (axes,) * len(operands), term)
 
 
+def broadcasting(op: Operation, arithmetic: Arithmetic) -> Elementwise:
+    """An op of two operands that are broadcast as in numpy. Raises Refusal."""
+    elementwise = same_shape(op, arithmetic, op.operands[:2])
+    shape = static_shape_of(op.results[0])
+    return elementwise._replace(axes=axes_from_last(elementwise.operands, shape))
+
+
 def axes_from_last(values: Sequence[SSAValue], shape: Shape) -> tuple[tuple[int | None, ...], ...]:
     """
     The axes of operands that are broadcast to `shape` as in numpy, for `Elementwise.axes`.
@@ -290,10 +305,8 @@ def substituted(term: Term, inputs: Sequence[Term]) -> Term:
 _MOST: Final = 1 << 53
 """Larger integers are rounded when they are converted to float64."""
 
-
 _LOW_BITS: Final = 11
 """The bits of an int64 that a double may not hold."""
-
 
 _DOUBLE: Final = FLOAT_FORMATS["f64"]
 

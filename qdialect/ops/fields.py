@@ -298,7 +298,6 @@ class SmallOperand(NamedTuple):
 ElementwiseReader: TypeAlias = Callable[[Any, Operands], Elementwise]
 """Reads an op of one name. Raises Refusal."""
 
-
 ElementwiseWriter: TypeAlias = Callable[[Any, Sequence[SmallOperand], Attribute], list[Operation]]
 """
 Writes an op like a given one, of other operands and of another result type.
@@ -329,7 +328,6 @@ class ElementwiseModel(NamedTuple):
 BroadcastWriter: TypeAlias = Callable[[Any, SmallOperand, Attribute], list[Operation]]
 """Writes an op like a given broadcast, of an operand and to a result type; returns the ops."""
 
-
 ReshapeWriter: TypeAlias = Callable[[Any, SSAValue, Attribute], list[Operation]]
 """Writes an op like a given reshape, of an operand and to a result type; returns the ops."""
 
@@ -339,7 +337,6 @@ ReshapeWriter: TypeAlias = Callable[[Any, SSAValue, Attribute], list[Operation]]
 
 Integers: TypeAlias = "NDArray[np.int64]"
 
-
 IntegerFunction: TypeAlias = Callable[[Any, Sequence[Integers]], "NDArray[Any]"]
 """
 Computes the result of an op from its operands, both int64.
@@ -347,10 +344,8 @@ Computes the result of an op from its operands, both int64.
 The result may have any integers: they are wrapped to the type of the result. Raises Refusal.
 """
 
-
 Positions: TypeAlias = Iterator[tuple[SSAValue, int]]
 """Values of positions, and the number that each position must be below."""
-
 
 RunFunction: TypeAlias = Callable[[Any, Any, Sequence[Any]], Sequence[Any]]
 """
@@ -371,7 +366,6 @@ Raises InterpretationError and Refusal.
 
 Labels: TypeAlias = tuple[str, ...]
 """One label per axis: a letter, several letters for a combined axis, or `*` for a window."""
-
 
 WINDOW: Final = "*"
 
@@ -481,7 +475,6 @@ class Window:
 
 ReadProduct = Callable[[Any], Contraction | Lookup | None]
 """Reads an op by its name; None if the op is not a layer. Raises Refusal."""
-
 
 ReadWindows = Callable[[Any, Contraction], Sequence[Window]]
 """Reads the windows of an op that is a contraction. Raises Refusal."""

@@ -88,9 +88,8 @@ def name_of(op: Operation) -> str:
     if op.name != UnregisteredOp.name:
         return op.name
     name = cast(UnregisteredOp, op).op_name.data
-    return (
-        name if (carrier := model_named(name).carrier) is None else _carried(op, name, carrier)[0]
-    )
+    carrier = model_named(name).carrier
+    return name if carrier is None else _carried(op, name, carrier)[0]
 
 
 def _carried(op: Operation, name: str, carrier: Carrier) -> tuple[str, str]:
@@ -304,23 +303,20 @@ def read_movements(op: Operation, model: ShapeOpModel, operands: Operands) -> Mo
     return movements
 
 
-_KEEPING_ATTRIBUTES: Final = frozenset(
-    {
-        # tensor.pad with `nofold` must stay, even if it pads nothing.
-        "nofold",
-        # The op places its result on devices.
-        "mhlo.sharding",
-        "sdy.sharding",
-    }
-)
+_KEEPING_ATTRIBUTES: Final = frozenset({"nofold", "sharding"})
+"""
+The names of attributes, without that of a dialect, of ops that must stay.
+
+A pad with `nofold` does so even if it pads nothing, and `sharding` places results on devices.
+"""
 
 
 def keeping_attribute_of(op: Operation) -> str | None:
     """The name of an attribute that forbids to fold `op`, if it has one."""
-    properties, attributes, keeping = op.properties, op.attributes, _KEEPING_ATTRIBUTES
-    if keeping.isdisjoint(properties) and keeping.isdisjoint(attributes):
-        return None
-    return min(keeping.intersection(properties) or keeping.intersection(attributes))
+    for name in (*op.properties, *op.attributes):
+        if name.rpartition(".")[2] in _KEEPING_ATTRIBUTES:
+            return name
+    return None
 
 
 def check_not_kept(op: Operation) -> None:
@@ -387,22 +383,6 @@ def function_of(name: str) -> str:
         if function.endswith(suffix):
             return function.removesuffix(suffix)
     return function
-
-
-def is_known(name: str) -> bool:
-    """Whether a rule is registered for ops of a name, or a reason to leave them float."""
-    model = model_named(name)
-    return model.rule is not None or model.stays_float is not None
-
-
-def reason_to_leave(op: Operation) -> str | None:
-    """The reason why a known op without a rule stays float; None for any other op."""
-    return model_named(name_of(op)).stays_float
-
-
-def is_layer(name: str) -> bool:
-    """Whether ops of a name may be sums of products, or look-ups."""
-    return model_named(name).product is not None
 
 
 def layer_of(op: Operation) -> Contraction | Lookup | None:

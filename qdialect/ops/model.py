@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum, IntEnum, auto
 from importlib import import_module
 from importlib.util import find_spec
@@ -326,14 +326,6 @@ def _add(models: OpModels) -> None:
         _TRAITS[models.dialect] = models.traits
     for forget in _DEPENDENT:
         forget()
-
-
-def add_to_models(*names: str, **fields: Any) -> None:
-    """Set fields of the models of ops of these names for all contexts."""
-    for name in names:
-        dialect, _, rest = name.partition(".")
-        import_models(dialect)
-        _add(OpModels(dialect, {rest: replace(_FOR_ALL.get(name, NOTHING), **fields)}))
 
 
 def when_registered(forget: Callable[[], None]) -> None:

@@ -49,7 +49,7 @@ from qdialect.ops.interface import (
     shape_of,
     static_shape_of,
 )
-from qdialect.ops.model import OnElements, imported, model_named
+from qdialect.ops.model import OnElements, OnNumbers, imported, model_named
 from qdialect.support.lazy_numpy import np
 
 if TYPE_CHECKING:
@@ -210,7 +210,6 @@ class ConstantOperands:
 
 _MOST_OPS: Final = 64
 
-
 _MOST_ELEMENTS: Final = 1 << 16
 """Positions are few; what takes longer to compute is left to the run."""
 
@@ -241,7 +240,8 @@ def _computed(op: Operation, operands: Sequence[Integers]) -> NDArray[Any]:
     model = model_named(name_of(op))
     function = model.integers
     if function is True:
-        function = cast(OnElements, model.run).integers
+        run = model.run
+        function = run.function if isinstance(run, OnNumbers) else cast(OnElements, run).integers
     if not isinstance(function, str):
         return cast(IntegerFunction, function)(op, operands)
     on_elements = imported(function)

@@ -15,12 +15,7 @@ from qdialect.dialects.quant.storage import element_type_of
 from qdialect.ir.elements import element_dtype, float_elements
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.xdsl_private import NAME_OF_UNREGISTERED
-from qdialect.ops.interface import (
-    Refusal,
-    RefusalCode,
-    elements_attribute_of,
-    find_attribute,
-)
+from qdialect.ops.interface import Refusal, RefusalCode, elements_attribute_of, find_attribute
 from qdialect.ptq.schemes.arrays import quantize_array
 from qdialect.ptq.schemes.schemes import PER_TENSOR, Blocks, Choice, Scheme, WeightGranularity
 from qdialect.support.float_format import FLOAT_FORMATS

@@ -37,13 +37,7 @@ from qdialect.folding.writing import constant_like
 from qdialect.ir.elements import float_elements
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ops.fields import Contraction, Lookup, RuleKind
-from qdialect.ops.interface import (
-    Refusal,
-    RefusalCode,
-    layer_of,
-    models_of,
-    name_of,
-)
+from qdialect.ops.interface import Refusal, RefusalCode, layer_of, models_of, name_of
 from qdialect.ops.unused_ops import erase_unused
 from qdialect.ptq.calibration.keys import keys_of
 from qdialect.ptq.codes import (

@@ -7,8 +7,8 @@ from xdsl.ir import Operation
 from qdialect.check.interpreters.elements import find_run
 from qdialect.ops.along_axis import STATISTICS, is_statistics
 from qdialect.ops.fields import CastReads, Contraction, own
-from qdialect.ops.interface import is_cast, is_known, is_known_dialect, is_layer
-from qdialect.ops.model import OpModel, OpModels, register_models
+from qdialect.ops.interface import is_cast, is_known_dialect
+from qdialect.ops.model import OpModel, OpModels, model_named, register_models
 
 
 def of_one(name: str) -> Operation:
@@ -22,9 +22,9 @@ def known() -> list[bool]:
         is_known_dialect("forgotten"),
         is_cast(of_one("forgotten.cast")),
         is_statistics(of_one("forgotten.stats")),
-        is_layer("forgotten.layer"),
-        is_known("forgotten.rule"),
-        is_known("forgotten.left"),
+        model_named("forgotten.layer").product is not None,
+        model_named("forgotten.rule").rule is not None,
+        model_named("forgotten.left").stays_float is not None,
         find_run("forgotten.run") is not None,
     ]
 
@@ -45,4 +45,4 @@ def test_what_is_registered_is_taken_back() -> None:
     assert not any(known())
     # What comes with the package stays.
     assert is_known_dialect("tosa")
-    assert is_layer("tosa.matmul")
+    assert model_named("tosa.matmul").product

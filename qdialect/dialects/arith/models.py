@@ -19,6 +19,7 @@ from xdsl.dialects.arith import FastMathFlagsAttr
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Operation
 
+from qdialect.dialects import scalar
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.elementwise import same_shape, unbroadcast
 from qdialect.ops.fields import (
@@ -136,39 +137,33 @@ def _run(function: str) -> str:
     return f"qdialect.dialects.arith.runs:{function}"
 
 
-def _scalar(function: str) -> str:
-    return f"qdialect.check.interpreters.scalar_functions:{function}"
-
-
 _bits = partial(OnNumbers, is_unsigned=True)
-_SAME = _scalar("same")
+_SAME = scalar("same")
 
 MODELS = OpModels(
     "arith",
     {
         "constant": _exact(constant="value"),
         # Integers
-        "addi": _exact(term=_term, integers="numpy:add", run=_bits("numpy:add"), identity=0),
-        "subi": _exact(term=_term, integers="numpy:subtract", run=_bits("numpy:subtract")),
-        "muli": _exact(
-            term=_term, integers="numpy:multiply", run=_bits("numpy:multiply"), identity=1
-        ),
-        "andi": _exact(integers="numpy:bitwise_and", run=_bits("numpy:bitwise_and"), identity=-1),
-        "ori": _exact(integers="numpy:bitwise_or", run=_bits("numpy:bitwise_or"), identity=0),
-        "xori": _exact(integers="numpy:bitwise_xor", run=_bits("numpy:bitwise_xor")),
-        "maxsi": _exact(integers="numpy:maximum", run=OnNumbers("numpy:maximum"), identity=-inf),
-        "minsi": _exact(integers="numpy:minimum", run=OnNumbers("numpy:minimum"), identity=inf),
+        "addi": _exact(term=_term, integers=True, run=_bits("numpy:add"), identity=0),
+        "subi": _exact(term=_term, integers=True, run=_bits("numpy:subtract")),
+        "muli": _exact(term=_term, integers=True, run=_bits("numpy:multiply"), identity=1),
+        "andi": _exact(integers=True, run=_bits("numpy:bitwise_and"), identity=-1),
+        "ori": _exact(integers=True, run=_bits("numpy:bitwise_or"), identity=0),
+        "xori": _exact(integers=True, run=_bits("numpy:bitwise_xor")),
+        "maxsi": _exact(integers=True, run=OnNumbers("numpy:maximum"), identity=-inf),
+        "minsi": _exact(integers=True, run=OnNumbers("numpy:minimum"), identity=inf),
         "maxui": _exact(run=_bits("numpy:maximum")),
         "minui": _exact(run=_bits("numpy:minimum")),
         "cmpi": _exact(integers=_compare, run=_run("compare_integers"), is_elementwise=True),
         "addui_extended mulsi_extended mului_extended": _exact(),
-        "divsi": _division(run=OnNumbers(_scalar("quotient"))),
-        "divui": _division(run=_bits(_scalar("quotient"))),
-        "floordivsi": _division(run=OnNumbers(_scalar("floor_quotient"))),
-        "ceildivsi": _division(run=OnNumbers(_scalar("ceiling_quotient"))),
-        "ceildivui": _division(run=_bits(_scalar("ceiling_quotient"))),
-        "remsi": _division(run=OnNumbers(_scalar("remainder"))),
-        "remui": _division(run=_bits(_scalar("remainder"))),
+        "divsi": _division(run=OnNumbers(scalar("quotient"))),
+        "divui": _division(run=_bits(scalar("quotient"))),
+        "floordivsi": _division(run=OnNumbers(scalar("floor_quotient"))),
+        "ceildivsi": _division(run=OnNumbers(scalar("ceiling_quotient"))),
+        "ceildivui": _division(run=_bits(scalar("ceiling_quotient"))),
+        "remsi": _division(run=OnNumbers(scalar("remainder"))),
+        "remui": _division(run=_bits(scalar("remainder"))),
         "shli shrsi shrui": _undefined(run=_run("shift"), is_elementwise=True),
         # Floats
         "addf": _exact(term=_term, rule=own(), run=OnNumbers("numpy:add"), identity=-0.0),
@@ -177,10 +172,10 @@ MODELS = OpModels(
         "divf": _exact(rule=own(), run=OnNumbers("numpy:divide")),
         "remf": _exact(rule=own(), run=OnElements("numpy:fmod", arity=2)),
         "negf": _exact(rule=own(), run=OnNumbers("numpy:negative")),
-        "maximumf": _exact(rule=own(), run=OnNumbers(_scalar("larger")), identity=-inf),
-        "minimumf": _exact(rule=own(), run=OnNumbers(_scalar("smaller")), identity=inf),
-        "maxnumf": _exact(rule=own(), run=OnNumbers(_scalar("larger_number")), identity=nan),
-        "minnumf": _exact(rule=own(), run=OnNumbers(_scalar("smaller_number")), identity=nan),
+        "maximumf": _exact(rule=own(), run=OnNumbers(scalar("larger")), identity=-inf),
+        "minimumf": _exact(rule=own(), run=OnNumbers(scalar("smaller")), identity=inf),
+        "maxnumf": _exact(rule=own(), run=OnNumbers(scalar("larger_number")), identity=nan),
+        "minnumf": _exact(rule=own(), run=OnNumbers(scalar("smaller_number")), identity=nan),
         "cmpf": _exact(rule=own(), run=_run("compare_floats"), is_elementwise=True),
         # Conversions
         "extsi": _exact(term=_term, integers=_signed, run=OnNumbers(_SAME)),

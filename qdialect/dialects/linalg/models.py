@@ -17,6 +17,7 @@ from xdsl.ir import Attribute, Operation
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
 from qdialect.algebra.movement import Shape
+from qdialect.dialects import scalar
 from qdialect.dialects.linalg import generic
 from qdialect.ops.fields import (
     Contraction,
@@ -196,10 +197,6 @@ def _run(function: str) -> str:
     return f"qdialect.dialects.linalg.runs:{function}"
 
 
-def _scalar(function: str) -> str:
-    return f"qdialect.check.interpreters.scalar_functions:{function}"
-
-
 MODELS = OpModels(
     "linalg",
     {
@@ -252,7 +249,7 @@ MODELS = OpModels(
         "pack unpack": _pure(rule=shared(0)),
         "copy": _exact(
             rule=QuantizationRule(RuleKind.SHARED, (0,), is_homogeneous=True, keeps_places=True),
-            run=OnElements(_scalar("same"), _scalar("same")),
+            run=OnElements(scalar("same"), scalar("same")),
         ),
         "fill": _exact(
             repeats=True,
@@ -276,19 +273,19 @@ MODELS = OpModels(
         "round": _exact(
             rule=whole_number(0), run=OnElements("qdialect.support.float_format:rounded_half_away")
         ),
-        "erf": _rounded(rule=own(0), run=OnElements(_scalar("erf"))),
+        "erf": _rounded(rule=own(0), run=OnElements(scalar("erf"))),
         "exp": _rounded(rule=own(0), run=OnElements("numpy:exp")),
         "log": _rounded(rule=own(0), run=OnElements("numpy:log")),
-        "reciprocal": _rounded(rule=own(0), run=OnElements(_scalar("reciprocal"))),
-        "rsqrt": _rounded(rule=own(0), run=OnElements(_scalar("reciprocal_root"))),
+        "reciprocal": _rounded(rule=own(0), run=OnElements(scalar("reciprocal"))),
+        "rsqrt": _rounded(rule=own(0), run=OnElements(scalar("reciprocal_root"))),
         "tanh": _rounded(rule=fixed("tanh", 0), run=OnElements("numpy:tanh")),
         "softmax": _pure(rule=fixed("softmax", 0)),
         "add": _exact(rule=own(0, 1), run=_pair("numpy:add", "numpy:add")),
         "sub": _exact(rule=own(0, 1), run=_pair("numpy:subtract", "numpy:subtract")),
         "mul": _exact(rule=own(0, 1), run=_pair("numpy:multiply", "numpy:multiply")),
-        "div": _exact(rule=own(0, 1), run=_pair("numpy:divide", _scalar("quotient"))),
-        "max": _exact(rule=own(0, 1), run=_pair(_scalar("larger"), _scalar("larger"))),
-        "min": _exact(rule=own(0, 1), run=_pair(_scalar("smaller"), _scalar("smaller"))),
+        "div": _exact(rule=own(0, 1), run=_pair("numpy:divide", scalar("quotient"))),
+        "max": _exact(rule=own(0, 1), run=_pair(scalar("larger"), scalar("larger"))),
+        "min": _exact(rule=own(0, 1), run=_pair(scalar("smaller"), scalar("smaller"))),
         "div_unsigned": _pure(rule=own(0, 1, function="div")),
         "powf": _rounded(rule=own(0, 1, function="pow"), run=_pair("numpy:power")),
         "select": _exact(

@@ -55,7 +55,7 @@ from qdialect.check.interpreters.values import (
     value_of,
     width_of,
 )
-from qdialect.dialects.stablehlo.models import list_in
+from qdialect.dialects.stablehlo.reading import GATHERED_AXES, dimension_numbers
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.ops.interface import attribute_of, find_attribute, integer_of, integers_of, name_of
 from qdialect.ops.readers import per_window, positive
@@ -291,26 +291,14 @@ def reduce_window(
 
 
 def _window_numbers(op: Operation, name: str, fields: Sequence[str]) -> WindowNumbers:
-    text = str(attribute_of(op, name))
-    vector = re.search(r"\bindex_vector_dim = ([0-9]+)", text)
-    windows, dropped, batching, indices_batching, starts = (list_in(text, of) for of in fields)
-    return WindowNumbers(
-        windows,
-        dropped,
-        batching,
-        indices_batching,
-        starts,
-        0 if vector is None else int(vector[1]),
-    )
+    numbers = dimension_numbers(op, name)
+    (vector_axis,) = numbers.get("index_vector_dim", (0,))
+    return WindowNumbers(*(numbers.get(field, ()) for field in fields), vector=vector_axis)
 
 
 def gather(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
     value, indices = operands
-    fields = (
-        *("offset_dims", "collapsed_slice_dims", "operand_batching_dims"),
-        *("start_indices_batching_dims", "start_index_map"),
-    )
-    numbers = _window_numbers(op, "dimension_numbers", fields)
+    numbers = _window_numbers(op, "dimension_numbers", GATHERED_AXES)
     found = gathered(value.elements, indices_of(indices), numbers, integers_of(op, "slice_sizes"))
     return [TypedArray.of(found, op.results[0].type)]
 

@@ -22,8 +22,15 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.joins import Concat
 from qdialect.algebra.movement import Movement, Reshape, Reverse, Slice, Take, Transpose
+from qdialect.dialects import scalar
 from qdialect.dialects.tosa.arithmetic import TosaArithmetic
-from qdialect.ops.elementwise import converted, recreated, same_shape, shape_of_type
+from qdialect.ops.elementwise import (
+    broadcasting,
+    converted,
+    recreated,
+    shape_of_type,
+    write_broadcasting,
+)
 from qdialect.ops.fields import (
     Arithmetic,
     CastReads,
@@ -38,7 +45,6 @@ from qdialect.ops.fields import (
     QuantizationRule,
     RuleKind,
     RunTimeOperands,
-    SmallOperand,
     Window,
     fixed,
     homogeneous,
@@ -137,34 +143,13 @@ def _gather(op: Operation, operands: Operands) -> Movements:
 # Terms, and integers that are computed from constants
 
 
-def _write_again(
-    op: Operation, operands: Sequence[SmallOperand], type: Attribute
-) -> list[Operation]:
-    """Operands of the rank of the result are broadcast by the op; a shift is given again."""
-    values = [operand.value for operand in operands]
-    return [recreated(op, [*values, *op.operands[len(values) :]], type)]
-
-
 def _arithmetic(arithmetic: Arithmetic) -> ElementwiseModel:
     def read(op: Operation, operands: Operands) -> Elementwise:
         if len(op.operands) > 2 and operands.integers(op.operands[2]).any():
             raise Refusal(RefusalCode.ARITHMETIC, "its shift is not 0")
-        return _broadcasting(op, arithmetic)
+        return broadcasting(op, arithmetic)
 
-    return ElementwiseModel(read, _write_again, keeps_rank=True)
-
-
-def _broadcasting(op: Operation, arithmetic: Arithmetic) -> Elementwise:
-    shape = shape_of(op.results[0])
-    read = same_shape(op, arithmetic, op.operands[:2])
-    axes = tuple(
-        tuple(
-            axis if length == shape[axis] else None
-            for axis, length in enumerate(static_shape_of(operand))
-        )
-        for operand in read.operands
-    )
-    return read._replace(axes=axes)
+    return ElementwiseModel(read, write_broadcasting, keeps_rank=True)
 
 
 def _reshape_again(op: Operation, operand: SSAValue, type: Attribute) -> list[Operation]:
@@ -270,10 +255,6 @@ def _run(function: str) -> str:
     return f"qdialect.dialects.tosa.runs:{function}"
 
 
-def _scalar(function: str) -> str:
-    return f"qdialect.check.interpreters.scalar_functions:{function}"
-
-
 _convolution = partial(_rounded, windows=_windows, zero_points={3: 0, 4: 1}, run=_LAYER)
 _product = partial(_rounded, zero_points={2: 0, 3: 1}, run=_LAYER)
 _pool = partial(homogeneous, RuleKind.SHARED, 1, 2)
@@ -287,7 +268,7 @@ MODELS = OpModels(
         "const const_shape": _exact(constant="values"),
         "cast": _exact(
             cast=_numbers,
-            term=ElementwiseModel(_cast, _write_again, keeps_rank=True),
+            term=ElementwiseModel(_cast, write_broadcasting, keeps_rank=True),
             integers=_cast_integers,
             rule=conversion_rule,
             run=_run("conversion"),
@@ -331,13 +312,13 @@ MODELS = OpModels(
         "bitwise_not": _exact(run=_each("", "numpy:invert")),
         "logical_not": _exact(run=_each("", "", "numpy:logical_not")),
         "cos": _rounded(rule=own(0), run=_each("numpy:cos")),
-        "erf": _rounded(rule=own(0), run=_each(_scalar("erf"))),
+        "erf": _rounded(rule=own(0), run=_each(scalar("erf"))),
         "exp": _rounded(rule=own(0), run=_each("numpy:exp")),
         "log": _rounded(rule=own(0), run=_each("numpy:log")),
-        "reciprocal": _rounded(rule=own(0), run=_each(_scalar("reciprocal"))),
-        "rsqrt": _rounded(rule=own(0), run=_each(_scalar("reciprocal_root"))),
+        "reciprocal": _rounded(rule=own(0), run=_each(scalar("reciprocal"))),
+        "rsqrt": _rounded(rule=own(0), run=_each(scalar("reciprocal_root"))),
         "sin": _rounded(rule=own(0), run=_each("numpy:sin")),
-        "sigmoid": _rounded(rule=fixed("logistic", 0), run=_each(_scalar("logistic"))),
+        "sigmoid": _rounded(rule=fixed("logistic", 0), run=_each(scalar("logistic"))),
         "tanh": _rounded(rule=fixed("tanh", 0), run=_each("numpy:tanh")),
         # Functions of two elements, or of three
         "add": _exact(
@@ -396,7 +377,7 @@ MODELS = OpModels(
         "bitwise_and": _exact(run=_pair("", "numpy:bitwise_and")),
         "bitwise_or": _exact(run=_pair("", "numpy:bitwise_or")),
         "bitwise_xor": _exact(run=_pair("", "numpy:bitwise_xor")),
-        "intdiv": OpModel(bits=Bits.UNDEFINED, run=_pair("", _scalar("quotient"))),
+        "intdiv": OpModel(bits=Bits.UNDEFINED, run=_pair("", scalar("quotient"))),
         "arithmetic_right_shift logical_left_shift": OpModel(bits=Bits.UNDEFINED),
         "logical_right_shift": OpModel(bits=Bits.UNDEFINED),
         # Sums of products

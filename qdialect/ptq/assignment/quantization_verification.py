@@ -30,7 +30,7 @@ from qdialect.dialects.quant import (
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.ops.along_axis import is_statistics
 from qdialect.ops.fields import RuleKind
-from qdialect.ops.interface import is_cast, name_of, reason_to_leave
+from qdialect.ops.interface import is_cast, name_of, op_model
 from qdialect.ops.model import models_of
 from qdialect.ops.refusals import Refusal
 from qdialect.ptq.assignment.assignment_steps import scales_of_sums
@@ -475,7 +475,7 @@ class _Verifier:
             for operand in op.operands
         )
         if reads and any(self._types_of(result) for result in op.results if is_quantizable(result)):
-            reason = reason_to_leave(op)
+            reason = op_model(op).stays_float
             self._float(
                 op,
                 "is between quantized values, and no quantization rule for it is known: it "

@@ -16,7 +16,7 @@ from qdialect.folding.policy import FoldPolicy
 from qdialect.folding.raising import raise_dequantization
 from qdialect.folding.report import Outcome, PassRecord, PassReport
 from qdialect.ops.fields import RuleKind
-from qdialect.ops.interface import is_cast, name_of, reason_to_leave
+from qdialect.ops.interface import is_cast, name_of, op_model
 from qdialect.ops.model import models_of
 from qdialect.ops.refusals import RefusalCode
 from qdialect.ptq.assignment.assignment_steps import SEQUENCE, STEPS
@@ -206,7 +206,7 @@ class ValueReporter:
                 return None, self._flow.float_biases.get(layer.op, reason)
             if owner in unknown:
                 unknown_op = f"no quantization rule for '{name_of(owner)}' is known"
-                return RefusalCode.UNKNOWN_OP, reason_to_leave(owner) or unknown_op
+                return RefusalCode.UNKNOWN_OP, op_model(owner).stays_float or unknown_op
         reads = [use for use in self._readers[value] if use in written.uses]
         if not reads:
             return None, "no quantized op makes or reads it"
@@ -426,7 +426,7 @@ def _report(
     for op in unknown:
         if op in told:
             continue
-        reason = reason_to_leave(op) or _NO_RULE
+        reason = op_model(op).stays_float or _NO_RULE
         report.records.append(
             PassRecord(Outcome.REFUSED, op, name_of(op), code=RefusalCode.UNKNOWN_OP, reason=reason)
         )

@@ -3,16 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from xdsl.dialects.builtin import TensorType, UnregisteredOp, f32
 
-from qdialect.ops.interface import (
-    elements_attribute_of,
-    is_cast,
-    is_known,
-    is_layer,
-    model_of,
-    reason_to_leave,
-)
+from qdialect.ops.model import NOTHING, model_named
 
 FLOAT_OPS = {
     # MLIR 22.
@@ -86,16 +78,13 @@ FLOAT_OPS = {
     [f"{dialect}.{name}" for dialect, names in FLOAT_OPS.items() for name in names.split()],
 )
 def test_every_float_op_is_known(name: str):
-    made = UnregisteredOp.with_name("test.make").create(result_types=[TensorType(f32, [2])])
-    op = UnregisteredOp.with_name(name).create(
-        operands=made.results, result_types=[TensorType(f32, [2])]
-    )
-    has_elements = is_cast(op) or elements_attribute_of(op) is not None
-    assert is_known(name) or is_layer(name) or model_of(op) is not None or has_elements, name
+    model = model_named(name)
+    is_read = model.reads_elements or model.product is not None
+    assert is_read or model.rule is not None or model.stays_float is not None, name
 
 
 def test_what_stays_in_floats_has_a_reason():
     for name in ("tosa.custom", "tosa.cond_if", "stablehlo.custom_call", "linalg.fill_rng_2d"):
-        assert reason_to_leave(UnregisteredOp.with_name(name).create())
-    assert reason_to_leave(UnregisteredOp.with_name("tosa.add").create()) is None
-    assert not is_known("tosa.unheard_of")
+        assert model_named(name).stays_float
+    assert model_named("tosa.add").stays_float is None
+    assert model_named("tosa.unheard_of") is NOTHING

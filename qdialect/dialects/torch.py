@@ -45,7 +45,13 @@ from qdialect.algebra.movement import (
 )
 from qdialect.ir.elements import has_signedness
 from qdialect.ir.value_types import TensorParts, register_tensor_type, tensor_element_type
-from qdialect.ops.elementwise import axes_from_last, conversion, recreated, shape_of_type
+from qdialect.ops.elementwise import (
+    axes_from_last,
+    conversion,
+    recreated,
+    shape_of_type,
+    write_broadcasting,
+)
 from qdialect.ops.fields import (
     Apply,
     Arithmetic,
@@ -354,14 +360,6 @@ def _scalar(value: SSAValue) -> Scalar:
     return Scalar(number)
 
 
-def _write_arithmetic(
-    op: Operation, small: Sequence[SmallOperand], type: Attribute
-) -> list[Operation]:
-    """Write arithmetic again; the op broadcasts operands of the rank of the result."""
-    values = [operand.value for operand in small]
-    return [recreated(op, [*values, *op.operands[len(values) :]], type)]
-
-
 def _arithmetic(
     arithmetic: Arithmetic, read: Callable[[Operation, Arithmetic], Elementwise]
 ) -> ElementwiseModel:
@@ -372,7 +370,7 @@ def _arithmetic(
             raise Refusal(RefusalCode.ARITHMETIC, "its subtrahend is multiplied by 'alpha'")
         return read(op, arithmetic)
 
-    return ElementwiseModel(checked, _write_arithmetic, keeps_rank=True)
+    return ElementwiseModel(checked, write_broadcasting, keeps_rank=True)
 
 
 def _convert(op: Operation, operands: Operands) -> Elementwise:
@@ -602,7 +600,7 @@ MODELS = OpModels(
             integers=lambda op, values: integers_from(op, *map(int, values[:3]))
         ),
         "aten.to.dtype aten._to_copy prims.convert_element_type": OpModel(
-            term=ElementwiseModel(_convert, _write_arithmetic, keeps_rank=True)
+            term=ElementwiseModel(_convert, write_broadcasting, keeps_rank=True)
         ),
         # Of these is known only that they are pure
         "constant.device constant.str": _pure(),

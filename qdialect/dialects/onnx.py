@@ -35,13 +35,13 @@ from qdialect.algebra.movement import (
 )
 from qdialect.ir.value_types import element_type_or_self, tensor_element_type, tensor_parts
 from qdialect.ops.elementwise import (
-    axes_from_last,
+    broadcasting,
     conversion,
     converted,
     recreated,
-    same_shape,
     shape_of_type,
     with_shape,
+    write_broadcasting,
 )
 from qdialect.ops.fields import (
     Apply,
@@ -324,19 +324,11 @@ def _dequantized(types: Sequence[Attribute], expressed: Attribute) -> Term:
 # Other ops
 
 
-def _write_again(
-    op: Operation, operands: Sequence[SmallOperand], type: Attribute
-) -> list[Operation]:
-    """Operands of the rank of the result are broadcast by the op."""
-    return [recreated(op, [operand.value for operand in operands], type)]
-
-
 def _of_two(arithmetic: Arithmetic) -> ElementwiseModel:
     def read(op: Operation, operands: Operands) -> Elementwise:
-        term = same_shape(op, arithmetic, op.operands)
-        return term._replace(axes=axes_from_last(term.operands, static_shape_of(op.results[0])))
+        return broadcasting(op, arithmetic)
 
-    return ElementwiseModel(read, _write_again, keeps_rank=True)
+    return ElementwiseModel(read, write_broadcasting, keeps_rank=True)
 
 
 def _reshape_again(op: Operation, operand: SSAValue, type: Attribute) -> list[Operation]:
@@ -378,7 +370,7 @@ MODELS = OpModels(
         "DequantizeLinear": OpModel(term=_per_block(_dequantized)),
         "QuantizeLinear": OpModel(term=_per_block(_quantized)),
         "Cast": OpModel(
-            term=ElementwiseModel(converted, _write_again, keeps_rank=True),
+            term=ElementwiseModel(converted, write_broadcasting, keeps_rank=True),
             integers=lambda op, values: nonzero_as_true(op, values[0]),
         ),
         "Add": OpModel(integers="numpy:add"),
