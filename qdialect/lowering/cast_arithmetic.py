@@ -7,9 +7,9 @@ https://mlir.llvm.org/docs/Dialects/QuantDialect/#-lower-quant-ops.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 from typing_extensions import override
 from xdsl.dialects import arith, math, tensor
@@ -156,6 +156,17 @@ class CastBuilder(StorageBuilder):
         )
 
 
+class _Slot(NamedTuple):
+    """The slot of one element, or of all elements, and what inserts ops on them."""
+
+    builder: StorageBuilder
+    scale: SSAValue
+    zero_point: SSAValue | None
+    """None means 0."""
+
+    spread: Spread = lambda scalar: scalar
+
+
 @dataclass(frozen=True)
 class _Arithmetic:
     """The arithmetic of a cast, on scalars or tensors."""
@@ -163,19 +174,12 @@ class _Arithmetic:
     type: UniformQuantizedType
 
     @property
-    def made(self) -> Attribute:
+    def result_element(self) -> Attribute:
         """The element type of the result."""
         raise NotImplementedError
 
-    def element(
-        self,
-        builder: StorageBuilder,
-        value: SSAValue,
-        scale: SSAValue,
-        zero_point: SSAValue | None,
-        spread: Spread,
-    ) -> SSAValue:
-        """Compute one element, or all elements that share a slot. A zero point of None means 0."""
+    def element(self, slot: _Slot, value: SSAValue) -> SSAValue:
+        """Compute one element, or all elements that share a slot."""
         raise NotImplementedError
 
     def of(self, builder: CastBuilder, value: SSAValue) -> SSAValue:
@@ -189,7 +193,9 @@ class _Arithmetic:
             lengths, axes = list(self._around_axis(builder, shape)), (1,)
         flat = self._reshape(builder, value, lengths)
         computed = self._of_ranked(builder, flat, axes)
-        return builder.insert(ReshapeOp(computed, shape, UnrankedTensorType(self.made))).result
+        return builder.insert(
+            ReshapeOp(computed, shape, UnrankedTensorType(self.result_element))
+        ).result
 
     def _around_axis(self, builder: CastBuilder, shape: SSAValue) -> Sequence[SSAValue]:
         """The numbers of elements before, on and after the quantized axis."""
@@ -216,12 +222,12 @@ class _Arithmetic:
         scales, zero_points = (
             insert_constant(builder, elements) for elements in builder.slots.of(self.type)
         )
-        init = builder.empty(builder.lengths(value), self.made)
+        init = builder.empty(builder.lengths(value), self.result_element)
         slots = AffineMap(len(shape), 0, tuple(self._slot_at(axes, len(shape))))
 
         def element(inner: StorageBuilder, elements: Sequence[SSAValue]) -> SSAValue:
             value, scale, zero_point, _ = elements
-            return self.element(inner, value, scale, zero_point, lambda scalar: scalar)
+            return self.element(_Slot(inner, scale, zero_point), value)
 
         return builder.generic(
             init,
@@ -245,8 +251,8 @@ class _Arithmetic:
         slot, expressed = self.type.single_slot, self.type.expressed_type
         scale = insert_constant(builder, FloatAttr(slot.scale, expressed))
         zero_point = insert_constant(builder, self._integer(slot.zero_point))
-        spread = builder.spread_to(value)
-        return self.element(builder, value, scale, zero_point if slot.zero_point else None, spread)
+        used = zero_point if slot.zero_point else None
+        return self.element(_Slot(builder, scale, used, builder.spread_to(value)), value)
 
     def _integer(self, value: int) -> IntegerAttr:
         """The storage integer `value` as a signless attribute with the same bits."""
@@ -260,18 +266,13 @@ class _Arithmetic:
         return builder.insert(op(value, cast(AnyFloat, type))).result
 
     def _with_zero_point(
-        self,
-        op: type[arith.AddfOp | arith.SubfOp],
-        builder: StorageBuilder,
-        value: SSAValue,
-        zero_point: SSAValue | None,
-        spread: Spread,
+        self, op: type[arith.AddfOp | arith.SubfOp], slot: _Slot, value: SSAValue
     ) -> SSAValue:
         """`op` applied to a float and a zero point; the float itself if that is None."""
-        if zero_point is None:
+        if slot.zero_point is None:
             return value
-        zero_point = self._as_float(builder, spread(zero_point))
-        return builder.insert(op(value, zero_point)).result
+        zero_point = self._as_float(slot.builder, slot.spread(slot.zero_point))
+        return slot.builder.insert(op(value, zero_point)).result
 
 
 @dataclass(frozen=True)
@@ -280,22 +281,14 @@ class _Dequantization(_Arithmetic):
 
     @property
     @override
-    def made(self) -> Attribute:
+    def result_element(self) -> Attribute:
         return self.type.expressed_type
 
     @override
-    def element(
-        self,
-        builder: StorageBuilder,
-        value: SSAValue,
-        scale: SSAValue,
-        zero_point: SSAValue | None,
-        spread: Spread,
-    ) -> SSAValue:
-        scale = spread(scale)
-        value = self._as_float(builder, value)
-        value = self._with_zero_point(arith.SubfOp, builder, value, zero_point, spread)
-        return builder.insert(arith.MulfOp(value, scale)).result
+    def element(self, slot: _Slot, value: SSAValue) -> SSAValue:
+        scale = slot.spread(slot.scale)
+        value = self._with_zero_point(arith.SubfOp, slot, self._as_float(slot.builder, value))
+        return slot.builder.insert(arith.MulfOp(value, scale)).result
 
 
 @dataclass(frozen=True)
@@ -309,60 +302,57 @@ class _Quantization(_Arithmetic):
 
     @property
     @override
-    def made(self) -> Attribute:
+    def result_element(self) -> Attribute:
         return _storage_type(self.type)
 
     @override
-    def element(
-        self,
-        builder: StorageBuilder,
-        value: SSAValue,
-        scale: SSAValue,
-        zero_point: SSAValue | None,
-        spread: Spread,
-    ) -> SSAValue:
-        value = builder.insert(arith.DivfOp(value, spread(scale))).result
-        value = self._with_zero_point(arith.AddfOp, builder, value, zero_point, spread)
-        if self.is_undefined:
-            return self._truncated(builder, value, spread)
-        return self._rounded(builder, value, spread)
+    def element(self, slot: _Slot, value: SSAValue) -> SSAValue:
+        value = slot.builder.insert(arith.DivfOp(value, slot.spread(slot.scale))).result
+        value = self._with_zero_point(arith.AddfOp, slot, value)
+        return (self._truncated if self.is_undefined else self._rounded)(slot, value)
 
     @property
     def _range(self) -> tuple[int, int]:
         return self.type.storage_type_min, self.type.storage_type_max
 
-    def _truncated(self, builder: StorageBuilder, value: SSAValue, spread: Spread) -> SSAValue:
-        value = self._as_integer(builder, value)
+    def _truncated(self, slot: _Slot, value: SSAValue) -> SSAValue:
+        value = self._as_integer(slot.builder, value)
         if self._range == integer_range(self.type.storage_type.bitwidth, self.type.is_signed):
             return value
-        constants = [insert_constant(builder, self._integer(bound)) for bound in self._range]
-        least, greatest = map(spread, constants)
-        maximum, minimum = (
-            (arith.MaxSIOp, arith.MinSIOp)
-            if self.type.is_signed
-            else (arith.MaxUIOp, arith.MinUIOp)
-        )
-        value = builder.insert(maximum(value, least)).result
-        return builder.insert(minimum(value, greatest)).result
+        ops = (arith.MaxUIOp, arith.MinUIOp)
+        if self.type.is_signed:
+            ops = (arith.MaxSIOp, arith.MinSIOp)
+        return _clamped(slot, value, map(self._integer, self._range), ops)
 
-    def _rounded(self, builder: StorageBuilder, value: SSAValue, spread: Spread) -> SSAValue:
+    def _rounded(self, slot: _Slot, value: SSAValue) -> SSAValue:
+        builder, expressed = slot.builder, self.type.expressed_type
         value = builder.insert(_ROUNDING_OPS[self.rounding](value)).result
-        expressed = self.type.expressed_type
         if not _holds(self.type.expressed_format, self._range):
             # Doubles represent every storage integer and every number of a narrower format.
             expressed = f64
             value = builder.insert(arith.ExtFOp(value, with_element_type(value.type, f64))).result
-        constants = [insert_constant(builder, FloatAttr(bound, expressed)) for bound in self._range]
-        least, greatest = map(spread, constants)
+        bounds = (FloatAttr(bound, expressed) for bound in self._range)
         # Given NaN and a number, these ops return the number.
-        value = builder.insert(arith.MaxnumfOp(value, least)).result
-        value = builder.insert(arith.MinnumfOp(value, greatest)).result
+        value = _clamped(slot, value, bounds, (arith.MaxnumfOp, arith.MinnumfOp))
         return self._as_integer(builder, value)
 
     def _as_integer(self, builder: StorageBuilder, value: SSAValue) -> SSAValue:
         op = FPToSIOp if self.type.is_signed else FPToUIOp
         type = with_element_type(value.type, _storage_type(self.type))
         return builder.insert(op(value, cast(IntegerType, type))).result
+
+
+def _clamped(
+    slot: _Slot,
+    value: SSAValue,
+    bounds: Iterable[IntegerAttr | FloatAttr],
+    ops: Sequence[Callable[[SSAValue, SSAValue], Any]],
+) -> SSAValue:
+    """The maximum of a value and the first bound, and the minimum of that and the second."""
+    constants = [insert_constant(slot.builder, bound) for bound in bounds]
+    for op, bound in zip(ops, [slot.spread(constant) for constant in constants], strict=True):
+        value = slot.builder.insert(op(value, bound)).result
+    return value
 
 
 _ROUNDING_OPS: Final = {
@@ -457,18 +447,13 @@ def lower_bias(op: DequantizeBiasOp) -> SSAValue:
         return _computed(builder, op.input, scale, expressed, spread)
     bits = FLOAT_FORMATS[f64.name].encode(scales).astype(element_dtype(f64))
     constant = insert_constant(builder, dense_elements(bits, f64))
-    rank = type.get_num_dims()
 
     def element(inner: StorageBuilder, elements: Sequence[SSAValue]) -> SSAValue:
         value, scale, _ = elements
         return _computed(inner, value, scale, expressed, lambda scalar: scalar)
 
-    return builder.generic(
-        builder.empty(builder.lengths(op.input), expressed),
-        [op.input, constant],
-        [AffineMap.identity(rank), AffineMap(rank, 0, (AffineExpr.dimension(axis),))],
-        element,
-    )
+    init = builder.empty(builder.lengths(op.input), expressed)
+    return builder.along_axes(init, [op.input, constant], [axis], element)
 
 
 def _computed(
@@ -479,7 +464,7 @@ def _computed(
     spread: Callable[[SSAValue], SSAValue],
 ) -> SSAValue:
     """
-    One element, or all elements that share a scale: the product in f64, rounded to the type `made`.
+    One element, or all elements that share a scale: the product in f64, rounded to `expressed`.
     """
     double_type = cast(AnyFloat, with_element_type(value.type, f64))
     number = builder.insert(SIToFPOp(value, double_type)).result

@@ -32,7 +32,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.linalg.ops import BroadcastOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
-from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint
 
 from qdialect.algebra.movement import DYNAMIC, Shape
@@ -359,27 +358,12 @@ class _Linalg(_OfMLIR):
 
     @override
     def computed(self, stored: SSAValue, source: _Dequantized) -> SSAValue:
-        return _along_axes(
-            self.builder,
+        return self.builder.along_axes(
             self.builder.empty(source.grid, source.expressed),
             [stored, *self.smalls(source)],
             source.axes,
             lambda inner, elements: _combined(inner, elements[0], elements[1:-1], source),
         )
-
-
-def _along_axes(
-    builder: StorageBuilder,
-    init: SSAValue,
-    inputs: Sequence[SSAValue],
-    axes: Sequence[int],
-    element: Callable[[StorageBuilder, Sequence[SSAValue]], SSAValue],
-) -> SSAValue:
-    """A `linalg.generic` of a tensor, and constants that have only these axes."""
-    rank = len(cast("TensorType[Attribute]", init.type).get_shape())
-    along = AffineMap(rank, 0, tuple(AffineExpr.dimension(axis) for axis in axes))
-    maps = [AffineMap.identity(rank), *([along] * (len(inputs) - 1))]
-    return builder.generic(init, inputs, maps, element)
 
 
 class _LinalgExt(_OfMLIR):
@@ -555,7 +539,7 @@ def multiplied(
     constant = arith.ConstantOp(elements([factors.shape[axis] for axis in axes]))
     small = builder.insert(constant).result
     init = builder.empty(builder.lengths(value), type)
-    product = _along_axes(builder, init, [value, small], axes, _product)
+    product = builder.along_axes(init, [value, small], axes, _product)
     return cast(Operation, product.owner)
 
 

@@ -227,6 +227,19 @@ class StorageBuilder:
         )
         return self.insert(op).results[0]
 
+    def along_axes(
+        self,
+        init: SSAValue,
+        inputs: Sequence[SSAValue],
+        axes: Sequence[int],
+        element: Callable[[StorageBuilder, Sequence[SSAValue]], SSAValue],
+    ) -> SSAValue:
+        """As `generic`, of one tensor, and of others that have only these axes of it."""
+        rank = _type_of(init).get_num_dims()
+        along = AffineMap(rank, 0, tuple(AffineExpr.dimension(axis) for axis in axes))
+        maps = [AffineMap.identity(rank), *([along] * (len(inputs) - 1))]
+        return self.generic(init, inputs, maps, element)
+
     def read(self, init: SSAValue, value: SSAValue, positions: Sequence[AffineExpr]) -> SSAValue:
         """A tensor of the type of `init`, whose elements are those of `value` at `positions`."""
         map = AffineMap(_type_of(init).get_num_dims(), 0, tuple(positions))
