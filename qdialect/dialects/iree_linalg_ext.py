@@ -44,7 +44,7 @@ DEQUANTIZE_AFFINE = "iree_linalg_ext.dequantize_affine"
 def indexing_maps(rank: int, axes: Sequence[Sequence[int]]) -> Attribute:
     """The indexing maps of operands, each along some axes of the result, and of the result."""
     loops = [AffineExpr.dimension(axis) for axis in range(rank)]
-    maps = [AffineMap(rank, 0, tuple(loops[axis] for axis in each)) for each in axes]
+    maps = [AffineMap(rank, 0, tuple(loops[axis] for axis in along)) for along in axes]
     return ArrayAttr([AffineMapAttr(map) for map in (*maps, AffineMap.identity(rank))])
 
 
@@ -87,17 +87,17 @@ def _dequantize(op: Operation, operands: Operands) -> Elementwise:
 
 def _loops_of(map: Attribute) -> list[int]:
     expressions = cast(AffineMapAttr, map).data.results
-    if not all(isinstance(each, AffineDimExpr) for each in expressions):
+    if not all(isinstance(expression, AffineDimExpr) for expression in expressions):
         raise Refusal(RefusalCode.ARITHMETIC, "its indexing maps do more than name axes")
-    return [cast(AffineDimExpr, each).position for each in expressions]
+    return [cast(AffineDimExpr, expression).position for expression in expressions]
 
 
 def _scalar(value: SSAValue) -> Scalar:
     owner = value.owner
-    held = find_attribute(owner, "value") if isinstance(owner, ConstantOp) else None
-    if not isinstance(held, IntegerAttr | FloatAttr):
+    number = find_attribute(owner, "value") if isinstance(owner, ConstantOp) else None
+    if not isinstance(number, IntegerAttr | FloatAttr):
         raise Refusal(RefusalCode.ARITHMETIC, "its scale or zero point is not a constant")
-    return Scalar(cast("FloatAttr[Any]", held))
+    return Scalar(cast("FloatAttr[Any]", number))
 
 
 def _term(terms: Sequence[Term], result: Attribute, *, is_unsigned: bool) -> Term:

@@ -199,8 +199,8 @@ def with_type(
 ) -> dict[str, Attribute]:
     """Attributes of an op whose result was of type `old`: one that is this type becomes `new`."""
     return {
-        name: new if type(held) is type(old) and held == old else held
-        for name, held in attributes.items()
+        name: new if type(attribute) is type(old) and attribute == old else attribute
+        for name, attribute in attributes.items()
     }
 
 
@@ -319,8 +319,8 @@ def values_of(term: Term, inputs: Sequence[NDArray[Any]]) -> NDArray[Any]:
     float64 cannot represent them.
     """
     if isinstance(term, Input | Scalar):
-        found = inputs[term.number] if isinstance(term, Input) else _scalar(term)
-        return _wrapped(found, term.type, signed=True) if _is_integer(term.type) else found
+        elements = inputs[term.number] if isinstance(term, Input) else _scalar(term)
+        return _wrapped(elements, term.type, signed=True) if _is_integer(term.type) else elements
     operands = [values_of(operand, inputs) for operand in term.operands]
     first, type, before = operands[0], term.type, term.operands[0].type
     match term.arithmetic:
@@ -349,10 +349,10 @@ def _computed(term: Apply, one: NDArray[Any], other: NDArray[Any]) -> NDArray[An
         Arithmetic.ADD: np.add,
     }[term.arithmetic]
     with np.errstate(all="ignore"):
-        found = np.asarray(compute(one, other))
+        numbers = np.asarray(compute(one, other))
     if _is_integer(term.type):
-        return _wrapped(found, term.type, signed=True)
-    return _format(term.type).round(found)
+        return _wrapped(numbers, term.type, signed=True)
+    return _format(term.type).round(numbers)
 
 
 def _scalar(term: Scalar) -> NDArray[Any]:
@@ -387,7 +387,7 @@ def _rounded(integers: NDArray[Any], type: Attribute) -> NDArray[np.float64]:
 
 
 def _format(type: Attribute) -> FloatFormat:
-    found = FLOAT_FORMATS.get(type.name)
-    if found is None:
+    format = FLOAT_FORMATS.get(type.name)
+    if format is None:
         raise Refusal(RefusalCode.ARITHMETIC, f"elements of type '{type}' are not supported")
-    return found
+    return format

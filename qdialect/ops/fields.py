@@ -422,17 +422,17 @@ class Side:
     @cached_property
     def channel_axes(self) -> tuple[int, ...]:
         """The axes whose positions contribute to different parts of the result."""
-        made = "".join(self.result_labels)
-        return tuple(axis for axis, label in enumerate(self.labels) if _is_in(label, made))
+        result = "".join(self.result_labels)
+        return tuple(axis for axis, label in enumerate(self.labels) if _is_in(label, result))
 
     @cached_property
     def contracted_axes(self) -> tuple[int, ...]:
         """The axes that are summed over jointly with one of the other operand."""
-        made, other = "".join(self.result_labels), "".join(self.other_labels)
+        result, other = "".join(self.result_labels), "".join(self.other_labels)
         return tuple(
             axis
             for axis, label in enumerate(self.labels)
-            if _is_in(label, other) and not _is_in(label, made)
+            if _is_in(label, other) and not _is_in(label, result)
         )
 
 

@@ -94,11 +94,11 @@ def name_of(op: Operation) -> str:
 
 def _carried(op: Operation, name: str, carrier: Carrier) -> tuple[str, str]:
     """The name that an op of `name` is read by, and the prefix of those of its attributes."""
-    held = op.properties.get(carrier.attribute, op.attributes.get(carrier.attribute))
-    if isinstance(held, StringAttr):
-        prefix = carrier.prefixes.get(held.data.partition(".")[0])
+    attribute = op.properties.get(carrier.attribute, op.attributes.get(carrier.attribute))
+    if isinstance(attribute, StringAttr):
+        prefix = carrier.prefixes.get(attribute.data.partition(".")[0])
         if prefix is not None:
-            return held.data, prefix
+            return attribute.data, prefix
     return name, ""
 
 
@@ -180,7 +180,7 @@ def lists_of(op: Operation, names: Sequence[str], operands: Operands) -> list[tu
         raise Refusal(RefusalCode.UNKNOWN_OP, "there are not enough operands for its lists")
     last = iter(op.operands[len(op.operands) - count :])
     return [
-        tuple(int(operands.integers(next(last))) if each == DYNAMIC else each for each in values)
+        tuple(int(operands.integers(next(last))) if value == DYNAMIC else value for value in values)
         for values in lists
     ]
 
@@ -424,15 +424,15 @@ def items_of(value: SSAValue) -> Sequence[SSAValue]:
 
 def integers_in_list(op: Operation, operands: Operands) -> NDArray[np.int64]:
     """The integers in the list that `op` makes. Raises Refusal."""
-    found: list[int] = []
+    integers: list[int] = []
     for item in op.operands:
         if isinstance(item.owner, Operation) and is_list(item.owner):
             raise Refusal(RefusalCode.UNKNOWN_OP, "a list holds lists")
         numbers = operands.integers(item)
         if numbers.shape:
             raise Refusal(RefusalCode.UNKNOWN_OP, "a list does not hold integers")
-        found.append(int(numbers))
-    return np.array(found, dtype=np.int64)
+        integers.append(int(numbers))
+    return np.array(integers, dtype=np.int64)
 
 
 _LISTED: Final = ("float", "floats", "int", "ints")
@@ -456,10 +456,11 @@ def held_elements(op: Operation) -> Attribute | None:
     parts = tensor_parts(op.results[0].type)
     if attribute is not None or parts is None:
         return attribute
-    found = next((held for key in listed if (held := find_attribute(op, key)) is not None), None)
-    one_by_one: tuple[Attribute | None, ...] = (found,)
-    if isinstance(found, ArrayAttr):
-        one_by_one = cast("ArrayAttr[Attribute]", found).data
+    candidates = (find_attribute(op, key) for key in listed)
+    value = next((candidate for candidate in candidates if candidate is not None), None)
+    one_by_one: tuple[Attribute | None, ...] = (value,)
+    if isinstance(value, ArrayAttr):
+        one_by_one = cast("ArrayAttr[Attribute]", value).data
     type = parts.element_type
     # ONNX has them of these types only.
     if isinstance(type, IntegerType) and type.bitwidth == 64:
@@ -468,10 +469,10 @@ def held_elements(op: Operation) -> Attribute | None:
         kind, dtype = FloatAttr, np.float32
     else:
         return None
-    if not all(isinstance(each, kind) for each in one_by_one):
+    if not all(isinstance(number, kind) for number in one_by_one):
         return None
-    numbers = [cast(Any, each).value.data for each in one_by_one]
-    values = np.array(numbers if isinstance(found, ArrayAttr) else numbers[0], dtype=dtype)
+    numbers = [cast(Any, number).value.data for number in one_by_one]
+    values = np.array(numbers if isinstance(value, ArrayAttr) else numbers[0], dtype=dtype)
     known = cast(Any, type)
     return dense_elements(values.view(element_dtype(known)), known)
 

@@ -197,7 +197,7 @@ def sliding_axes(contraction: Contraction) -> list[tuple[int, int, int]]:
         [axis for axis, label in enumerate(contraction.rhs) if label not in others],
         [axis for axis, label in enumerate(contraction.result) if label == WINDOW],
     )
-    if len({len(of) for of in axes}) != 1:
+    if len({len(numbers) for numbers in axes}) != 1:
         reason = "its windows and its result differ in their number of axes"
         raise Refusal(RefusalCode.UNKNOWN_OP, reason)
     return list(zip(*axes, strict=True))

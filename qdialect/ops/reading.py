@@ -84,19 +84,19 @@ class Constants:
 
         Raises Refusal if the elements are not known, or do not have that shape.
         """
-        found = self._read.get(op)
-        if found is None:
+        elements = self._read.get(op)
+        if elements is None:
             name = elements_attribute_of(op)
             if name is None:
                 return None
             try:
-                found = self._tensor(op, name)
+                elements = self._tensor(op, name)
             except Refusal as error:
-                found = error
-            self._read[op] = found
-        if isinstance(found, Refusal):
-            raise found
-        return found
+                elements = error
+            self._read[op] = elements
+        if isinstance(elements, Refusal):
+            raise elements
+        return elements
 
     def _tensor(self, op: Operation, name: str) -> Elements:
         results = op.results
@@ -152,9 +152,9 @@ class Constants:
             type = cast(Any, attribute.type)
             return as_integers(np.asarray(attribute.value.data), type)
         # The type of a tosa shape is not a tensor type.
-        held = tensor_element_type(cast(Any, attribute).type)
-        found = self._shapes[op] = integers_in(self.elements(op, name), held)
-        return found
+        type = tensor_element_type(cast(Any, attribute).type)
+        integers = self._shapes[op] = integers_in(self.elements(op, name), type)
+        return integers
 
     def element(self, value: SSAValue) -> StoredElement:
         """A scalar constant, through the casts that it is read with. Raises Refusal."""
@@ -266,26 +266,26 @@ def computed_integers(value: SSAValue, operands: Operands) -> Integers:
     if len(order) > _MOST_OPS:
         raise Refusal(RefusalCode.DYNAMIC_SHAPE, "an operand that must be constant takes many ops")
     known: dict[SSAValue, Integers] = {}
-    for each in order:
-        op = each.owner
-        if not _is_computed(each) or not isinstance(op, Operation):
-            known[each] = _constant(each, operands)
+    for source in order:
+        op = source.owner
+        if not _is_computed(source) or not isinstance(op, Operation):
+            known[source] = _constant(source, operands)
             continue
-        if np.prod(static_shape_of(each), dtype=object) > _MOST_ELEMENTS:
+        if np.prod(static_shape_of(source), dtype=object) > _MOST_ELEMENTS:
             raise Refusal(RefusalCode.DYNAMIC_SHAPE, "an operand that must be constant is large")
         try:
             if computes_integers(op):
-                found = _computed(op, [known[operand] for operand in op.operands])
+                numbers = _computed(op, [known[operand] for operand in op.operands])
             else:
-                found = _moved(op, known, operands)
-            if found.shape != static_shape_of(each):
+                numbers = _moved(op, known, operands)
+            if numbers.shape != static_shape_of(source):
                 raise Refusal(
                     RefusalCode.UNKNOWN_OP, "its result does not have the shape of its type"
                 )
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             # Nothing verifies the ops of unregistered dialects.
             raise Refusal(RefusalCode.UNKNOWN_OP, f"it is malformed: {message_of(error)}") from None
-        known[each] = _wrapped(found, element_type_or_self(each.type))
+        known[source] = _wrapped(numbers, element_type_or_self(source.type))
     return known[value]
 
 
@@ -318,7 +318,7 @@ def _moved(op: Operation, known: dict[SSAValue, Integers], operands: Operands) -
         raise Refusal(RefusalCode.DYNAMIC_SHAPE, "an operand that must be constant is padded")
     moved: Sequence[NDArray[Any]] = [known[operand] for operand in read.operands]
     for movement in read.movements:
-        movement.result_shape(*[each.shape for each in moved])
+        movement.result_shape(*[part.shape for part in moved])
         moved = [cast("Callable[..., NDArray[Any]]", movement)(*moved)]
     return moved[0]
 

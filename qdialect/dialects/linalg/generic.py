@@ -222,8 +222,8 @@ def integers(op: Operation, values: Sequence[Integers]) -> NDArray[Any]:
         if name_of(inner) == "linalg.index":
             axis = read.results.index(integer_of(inner, "dim"))
             known[result] = _along((axis,), np.arange(shape[axis]), len(shape))
-        elif isinstance(held := find_attribute(inner, "value"), IntegerAttr):
-            number = cast("IntegerAttr[Any]", held).value.data
+        elif isinstance(constant := find_attribute(inner, "value"), IntegerAttr):
+            number = cast("IntegerAttr[Any]", constant).value.data
             known[result] = np.asarray(number & 1 if result.type == i1 else number)
         else:
             known[result] = integers_of_op(inner, [known[value] for value in inner.operands])
@@ -335,10 +335,10 @@ def gathering_op(op: Operation) -> Operation | None:
     if name_of(op) != "linalg.generic" or len(op.results) != 1 or _has_reduction(op):
         return None
     body = op.regions[0].block
-    found = [inner for inner in body.ops if name_of(inner) == "tensor.extract"]
-    if len(found) != 1 or (end := body.last_op) is None:
+    extracts = [inner for inner in body.ops if name_of(inner) == "tensor.extract"]
+    if len(extracts) != 1 or (end := body.last_op) is None:
         return None
-    (gather,) = found
+    (gather,) = extracts
     if list(end.operands) != list(gather.results) or not _is_of_floats(gather.operands[0]):
         return None
     others = [inner for inner in body.ops if inner not in (gather, end)]
@@ -367,14 +367,14 @@ def _extreme(ops: list[Operation]) -> str | None:
     if [name_of(op) for op in ops] != ["arith.cmpf", "arith.select"]:
         return None
     compare, select = ops
-    found = re.search("[0-9]+", str(attribute_of(compare, "predicate")))
+    number = re.search("[0-9]+", str(attribute_of(compare, "predicate")))
     if (
-        found is None
-        or int(found[0]) not in _ORDERS
+        number is None
+        or int(number[0]) not in _ORDERS
         or select.operands[0] is not compare.results[0]
     ):
         return None
-    order, ends = _ORDERS[int(found[0])], list(compare.operands)
+    order, ends = _ORDERS[int(number[0])], list(compare.operands)
     if ends == [select.operands[1], select.operands[2]]:
         return order
     if ends == [select.operands[2], select.operands[1]]:
@@ -427,7 +427,7 @@ def _has_reduction(op: Operation) -> bool:
 def _is_logistic(ops: list[Operation]) -> bool:
     """Whether ops are the chain of `_LOGISTIC`, with constants of one."""
     for before, after in pairwise(ops):
-        others = [each for each in after.operands if each is not before.results[0]]
+        others = [operand for operand in after.operands if operand is not before.results[0]]
         if len(others) == len(after.operands) or not all(map(_is_one, others)):
             return False
     return ops[-1].operands[1] is ops[-2].results[0]
@@ -437,5 +437,5 @@ def _is_one(value: SSAValue) -> bool:
     owner = value.owner
     if not isinstance(owner, Operation) or name_of(owner) != _CONSTANT:
         return False
-    held = attribute_of(owner, "value")
-    return isinstance(held, FloatAttr) and held.value.data == 1
+    number = attribute_of(owner, "value")
+    return isinstance(number, FloatAttr) and number.value.data == 1

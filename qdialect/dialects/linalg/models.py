@@ -122,7 +122,8 @@ def _of_maps(maps: Attribute) -> Contraction:
     if len(three) != 3:
         raise Refusal(RefusalCode.UNKNOWN_OP, "it does not have three indexing maps")
     lhs, rhs, result = (
-        _labels(each.data if isinstance(each, AffineMapAttr) else None) for each in three
+        _labels(affine_map.data if isinstance(affine_map, AffineMapAttr) else None)
+        for affine_map in three
     )
     if "*" in result or ("*" in lhs and "*" in rhs):
         raise Refusal(
@@ -141,8 +142,8 @@ def _labels(map: AffineMap | None) -> tuple[str, ...]:
     if map is None or map.num_dims > len(ascii_letters):
         raise Refusal(RefusalCode.UNKNOWN_OP, "its indexing maps are not supported")
     return tuple(
-        ascii_letters[each.position] if isinstance(each, AffineDimExpr) else "*"
-        for each in map.results
+        ascii_letters[expression.position] if isinstance(expression, AffineDimExpr) else "*"
+        for expression in map.results
     )
 
 
@@ -151,8 +152,8 @@ def _windows(op: Operation, contraction: Contraction) -> Sequence[Window]:
     strides = positive(op, "strides", len(axes), default=1)
     dilations = positive(op, "dilations", len(axes), default=1)
     return [
-        Window(of, stride, dilation)
-        for of, stride, dilation in zip(axes, strides, dilations, strict=True)
+        Window(window_axes, stride, dilation)
+        for window_axes, stride, dilation in zip(axes, strides, dilations, strict=True)
     ]
 
 

@@ -110,24 +110,24 @@ def dynamic_update_slice(op: Operation, operands: Operands) -> Movements:
 
 
 def _clamped(
-    starts: Sequence[SSAValue], sizes: Shape, of: SSAValue, operands: Operands
+    starts: Sequence[SSAValue], sizes: Shape, value: SSAValue, operands: Operands
 ) -> tuple[int, ...]:
     """Where a slice of `sizes` starts: so that it is inside the tensor."""
-    lengths = static_shape_of(of)
-    found = [int(operands.integers(start)) for start in starts]
+    lengths = static_shape_of(value)
+    offsets = [int(operands.integers(start)) for start in starts]
     return tuple(
         max(0, min(start, length - size))
-        for start, length, size in zip(found, lengths, sizes, strict=True)
+        for start, length, size in zip(offsets, lengths, sizes, strict=True)
     )
 
 
 def real_dynamic_slice(op: Operation, operands: Operands) -> Movements:
-    starts, limits, strides = (_listed(each, operands) for each in op.operands[1:])
+    starts, limits, strides = (_listed(operand, operands) for operand in op.operands[1:])
     return Movements(op.operands[:1], [Slice.between(starts, limits, strides)])
 
 
 def dynamic_pad(op: Operation, operands: Operands) -> Movements:
-    low, high, interior = (_listed(each, operands) for each in op.operands[2:])
+    low, high, interior = (_listed(operand, operands) for operand in op.operands[2:])
     movements = padded(shape_of(op.operands[0]), low, high, interior)
     return Movements(op.operands[:1], movements, op.operands[1])
 
@@ -225,7 +225,9 @@ class _GatherNumbers(NamedTuple):
         count = len(indices) - 1 + len(shape) - len(self.dropped)
         axes = (*self.collapsed, *self.batching), (*self.starts, *self.batching)
         fits = (
-            all(len(set(of)) == len(of) and all(at < len(shape) for at in of) for of in axes)
+            all(
+                len(set(part)) == len(part) and all(at < len(shape) for at in part) for part in axes
+            )
             and all(sizes[axis] == 1 for axis in self.dropped)
             and len(self.offsets) == len(shape) - len(self.dropped)
             and list(self.offsets) == sorted(set(self.offsets))
@@ -311,11 +313,11 @@ def iota(op: Operation, values: Sequence[Integers]) -> NDArray[Any]:
 
 
 def compare(op: Operation, values: Sequence[Integers]) -> NDArray[Any]:
-    found = _ORDER.search(str(attribute_of(op, "comparison_direction")))
-    if found is None:
+    order = _ORDER.search(str(attribute_of(op, "comparison_direction")))
+    if order is None:
         raise Refusal(RefusalCode.UNKNOWN_OP, "its order is not understood")
     one, other = values
-    return _ORDERS[found[0]](one, other)
+    return _ORDERS[order[0]](one, other)
 
 
 _ORDERS: Final[dict[str, Callable[..., Any]]] = {
@@ -378,10 +380,10 @@ def convolution(op: Operation) -> Contraction:
     if counts[0] < 1:
         raise Refusal(RefusalCode.UNKNOWN_OP, f"its 'feature_group_count' is {counts[0]}")
     data = {"b": "n", "f": "i"}
-    lhs = tuple(data.get(each, "*") for each in lists[0])
+    lhs = tuple(data.get(role, "*") for role in lists[0])
     letters = iter("hwdxyz")
-    rhs = tuple(each if each in "io" else next(letters) for each in lists[1])
-    result = tuple({"b": "n", "f": "o"}.get(each, "*") for each in lists[2])
+    rhs = tuple(role if role in "io" else next(letters) for role in lists[1])
+    result = tuple({"b": "n", "f": "o"}.get(role, "*") for role in lists[2])
     return Contraction(lhs, rhs, result, groups=counts[0])
 
 
@@ -390,10 +392,10 @@ def _axes_of_convolution(op: Operation) -> list[list[str]]:
     The role of each axis of the operands and of the result: a letter, or the number of a window.
     """
     text = str(attribute_of(op, "dimension_numbers"))
-    found = _CONVOLUTION.fullmatch(text)
-    if found is None:
+    parts = _CONVOLUTION.fullmatch(text)
+    if parts is None:
         raise Refusal(RefusalCode.UNKNOWN_OP, "its dimension numbers cannot be parsed")
-    lists = [part.replace(" ", "").split(",") for part in found.groups()]
+    lists = [part.replace(" ", "").split(",") for part in parts.groups()]
     spatial = list(map(str, range(len(lists[0]) - 2)))
     for axes, letters in zip(lists, ("bf", "io", "bf"), strict=True):
         if sorted(axes) != sorted([*spatial, *letters]) or len(spatial) > _MAX_WINDOWS:
@@ -475,7 +477,7 @@ def optimization_barrier(op: Operation) -> QuantizationRule | None:
 def map_of_body(op: Operation) -> QuantizationRule | None:
     """An elementwise function, from the body."""
     inner = list(op.regions[0].block.ops)[:-1]
-    if any(rule_of(each) is None or each.regions for each in inner):
+    if any(rule_of(body_op) is None or body_op.regions for body_op in inner):
         return None
     return QuantizationRule(RuleKind.OWN, functions=frozenset({"map"}))
 
@@ -484,7 +486,7 @@ def scatter(op: Operation) -> QuantizationRule | None:
     """Updates that replace elements, or are combined with them."""
     if len(op.operands) != 3 or len(op.results) != 1:
         return None
-    inner = [name_of(each) for each in op.regions[0].block.ops]
+    inner = [name_of(body_op) for body_op in op.regions[0].block.ops]
     is_set = len(inner) == 1
     is_known = is_set or (len(inner) == 2 and inner[0] in _COMBINERS)
     return (

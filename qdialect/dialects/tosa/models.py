@@ -158,9 +158,9 @@ def _reshape_again(op: Operation, operand: SSAValue, type: Attribute) -> list[Op
         raise Refusal(RefusalCode.UNKNOWN_OP, "its shape is not a constant")
     shape_type = cast(Any, shape.type).new([IntAttr(len(lengths))])
     constant = recreated(shape.owner, [], shape_type)
-    held = constant.properties if "values" in constant.properties else constant.attributes
+    attributes = constant.properties if "values" in constant.properties else constant.attributes
     index = TensorType(IndexType(), [len(lengths)])
-    held["values"] = DenseIntOrFPElementsAttr.from_list(index, list(lengths))
+    attributes["values"] = DenseIntOrFPElementsAttr.from_list(index, list(lengths))
     return [constant, recreated(op, [operand, constant.results[0]], type)]
 
 
