@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, cast
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self, cast
 
 from typing_extensions import override
 from xdsl.dialects.builtin import (
@@ -80,6 +81,7 @@ from qdialect.ir.value_types import (
 )
 from qdialect.ops.reading import unmoved_operand
 from qdialect.support.lazy_numpy import np
+from qdialect.text.op_formats import parse_arrow_types, parse_assignment
 from qdialect.text.syntax import DialectSyntax, KnowsItsForms, ReadsItsLine
 
 if TYPE_CHECKING:
@@ -330,23 +332,30 @@ _IMPURE: Final = frozenset({"assert_equal_shape", "custom", "row_gather_block_sc
 
 
 def _define(
-    name: str, operands: str, properties: str = "", results: str = "output"
+    name: str,
+    operands: str,
+    properties: str = "",
+    results: str = "output",
+    *,
+    base: type[TosaSyntax] = TosaSyntax,
+    constraints: Mapping[str, Any] = MappingProxyType({}),
 ) -> type[TosaSyntax]:
-    """The class of an op, from a row of the table."""
-    fields: dict[str, object] = {
+    """The class of an op, from a row of a table."""
+    parts: dict[str, object] = {
         "name": f"tosa.{name}",
         "__doc__": f"`tosa.{name}`: https://mlir.llvm.org/docs/Dialects/TOSA/#tosa{name}.",
         "__module__": __name__,
         "traits": traits_def(*(() if name in _IMPURE else (Pure(),))),
     }
     for operand in operands.split():
-        fields[operand.rstrip("*")] = var_operand_def() if operand[-1] == "*" else operand_def()
-    for field in properties.split():
-        fields[field.rstrip("?")] = opt_prop_def() if field[-1] == "?" else prop_def()
+        parts[operand.rstrip("*")] = var_operand_def() if operand[-1] == "*" else operand_def()
+    for property in properties.split():
+        define = opt_prop_def if property[-1] == "?" else prop_def
+        parts[property.rstrip("?")] = define(constraints.get(property.rstrip("?"), Attribute))
     for result in results.split():
-        fields[result.rstrip("*")] = var_result_def() if result[-1] == "*" else result_def()
+        parts[result.rstrip("*")] = var_result_def() if result[-1] == "*" else result_def()
     class_name = "".join(part.capitalize() for part in name.split("_")) + "Op"
-    return irdl_op_definition(cast(type[TosaSyntax], type(class_name, (TosaSyntax,), fields)))
+    return irdl_op_definition(cast(type[TosaSyntax], type(class_name, (base,), parts)))
 
 
 @irdl_op_definition
@@ -399,12 +408,7 @@ class CondIfOp(IRDLOperation):
         types = [parser.parse_type()]
         if operands:
             types += parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
-        parser.parse_punctuation("->")
-        results = parser.parse_optional_comma_separated_list(
-            parser.Delimiter.PAREN, parser.parse_type
-        )
-        if results is None:
-            results = [parser.parse_type()]
+        results = parse_arrow_types(parser)
         regions = [parser.parse_region()]
         parser.parse_keyword("else")
         regions.append(parser.parse_region())
@@ -459,13 +463,8 @@ def _parse_assignments(
 ) -> tuple[list[Parser.UnresolvedArgument], list[UnresolvedOperand]]:
     """Parse the optional `(%argument = %operand, ...)`. Raises ParseError."""
 
-    def parse_assignment() -> tuple[Parser.UnresolvedArgument, UnresolvedOperand]:
-        argument = parser.parse_argument(expect_type=False)
-        parser.parse_punctuation("=")
-        return argument, parser.parse_unresolved_operand()
-
     assignments = parser.parse_optional_comma_separated_list(
-        parser.Delimiter.PAREN, parse_assignment
+        parser.Delimiter.PAREN, lambda: parse_assignment(parser)
     )
     pairs = assignments or []
     return [argument for argument, _ in pairs], [operand for _, operand in pairs]
@@ -666,34 +665,32 @@ _PAD_CONST: Final = ValueKind(
 )
 
 
-# The base class of the ops, and shared checks
+# The ops whose types are verified
 
 
 class TosaOp(TosaSyntax, ABC):
-    """Base class of the ops, with their syntax and the checks that they share."""
+    """Base class of the ops whose types are verified."""
 
     KINDS: ClassVar[Sequence[ValueKind]]
     """The constraints on the operands, then the result."""
 
     traits = traits_def(Pure())
 
+    @staticmethod
+    def verify_meaning(op: Operation) -> None:
+        """Raise VerifyException, without the name of the op, for errors specific to the op."""
+
     @override
     def verify_(self) -> None:
         with errors_of(self):
             self._verify_types()
-            self._verify_shapes_are_known()
-            self._verify_meaning()
+            for operand in self.operands:
+                if isinstance(operand.type, ShapeType) and not _is_made_by_tosa(operand):
+                    raise VerifyException("shape operand is not compile time resolvable")
+            self.verify_meaning(self)
 
     def _verify_types(self) -> None:
         verify_value_types(self, self.KINDS)
-
-    def _verify_shapes_are_known(self) -> None:
-        for operand in self.operands:
-            if isinstance(operand.type, ShapeType) and not _is_made_by_tosa(operand):
-                raise VerifyException("shape operand is not compile time resolvable")
-
-    def _verify_meaning(self) -> None:
-        """Raise VerifyException, without the name of the op, for errors specific to the op."""
 
 
 def _is_made_by_tosa(value: SSAValue) -> bool:
@@ -705,33 +702,14 @@ def _is_made_by_tosa(value: SSAValue) -> bool:
     return name.startswith("tosa.")
 
 
-def _verify_same_element_type(operand: SSAValue, result: SSAValue) -> None:
-    """Raise VerifyException if the element types differ and upstream compares them."""
-    types = tensor_element_type(operand.type), tensor_element_type(result.type)
-    if types[0] != types[1] and all(map(_is_compared, types)):
-        raise VerifyException(
-            f"expect input and output to have same element type, got '{types[0]}' and '{types[1]}'"
-        )
+class MovementOp(TosaOp, HasFolderInterface, ABC):
+    """Base class of the ops that fold if they move nothing."""
 
-
-def _is_compared(type: Attribute) -> bool:
-    if isinstance(type, UniformQuantizedType):
-        return type.granularity is Granularity.PER_TENSOR
-    return _is_plain_number(type)
-
-
-def _rank_of(shape: SSAValue) -> int:
-    return cast(ShapeType, shape.type).rank.data
-
-
-def _values_of(shape: SSAValue) -> NDArray[np.int64] | None:
-    """The integers of a shape; None if it is not a constant."""
-    if not isinstance(constant := shape.owner, ConstShapeOp):
-        return None
-    return np.broadcast_to(constant.integers, _rank_of(shape))
-
-
-# Ops
+    @override
+    def fold(self) -> Sequence[SSAValue | Attribute] | None:
+        """`f(x) = x` and `g(f(x)) = x`, if no element moves and the type is the same."""
+        operand = unmoved_operand(self)
+        return None if operand is None else (operand,)
 
 
 @irdl_op_definition
@@ -773,17 +751,17 @@ class ConstOp(TosaSyntax, HasFolderInterface):
             raise VerifyException(
                 "attribute 'values' failed to satisfy constraint: constant vector/tensor attribute"
             )
-        held = cast(Attribute, cast(DenseResourceAttr, values).type)
+        type = cast(Attribute, cast(DenseResourceAttr, values).type)
         if not _NUMBERS.accepts(output):
             raise VerifyException(f"result #0 must be {_NUMBERS.description}, but got '{output}'")
-        if cast(ShapedType, held).get_shape() != shape_of(output):
+        if cast(ShapedType, type).get_shape() != shape_of(output):
             raise VerifyException("failed to verify that all of {values, output} have same shape")
-        if not isinstance(held, TensorType):
+        if not isinstance(type, TensorType):
             raise VerifyException("expected tensors for attr/result type")
         element_type = tensor_element_type(output)
         if isinstance(element_type, StoredType):
             element_type = element_type_of(element_type)
-        if tensor_element_type(cast(Attribute, held)) != element_type:
+        if tensor_element_type(cast(Attribute, type)) != element_type:
             raise VerifyException("expected same attr/result element types")
 
 
@@ -824,9 +802,6 @@ class ConstShapeOp(TosaOp, HasFolderInterface):
                 "attribute 'values' failed to satisfy constraint: index elements attribute"
             )
         super()._verify_types()
-
-    @override
-    def _verify_meaning(self) -> None:
         shape = cast(DenseIntOrFPElementsAttr[IndexType], self.values).get_shape()
         if len(shape) != 1:
             raise VerifyException("expect elements in attribute values with rank 1")
@@ -837,138 +812,111 @@ class ConstShapeOp(TosaOp, HasFolderInterface):
             )
 
 
-class MovementOp(TosaOp, HasFolderInterface, ABC):
-    """Base class of the ops that fold if they move nothing."""
-
-    @override
-    def fold(self) -> Sequence[SSAValue | Attribute] | None:
-        """`f(x) = x` and `g(f(x)) = x`, if no element moves and the type is the same."""
-        operand = unmoved_operand(self)
-        return None if operand is None else (operand,)
+# What the rows verify besides the kinds of types. Operands and results are positional here.
 
 
-@irdl_op_definition
-class TransposeOp(MovementOp):
-    """
-    Permute axes: axis `k` of the result is axis `perms[k]` of the operand.
+def _verify_same_element_type(operand: SSAValue, result: SSAValue) -> None:
+    """Raise VerifyException if the element types differ and upstream compares them."""
+    types = tensor_element_type(operand.type), tensor_element_type(result.type)
+    if types[0] != types[1] and all(map(_is_compared, types)):
+        raise VerifyException(
+            f"expect input and output to have same element type, got '{types[0]}' and '{types[1]}'"
+        )
 
-    `tosa.transpose %x {perms = array<i32: 1, 0>} : (tensor<2x3x!q>) -> tensor<3x2x!q>`.
-    https://mlir.llvm.org/docs/Dialects/TOSA/#tosatranspose-mlirtosatransposeop.
-    """
 
-    name = "tosa.transpose"
-    KINDS: ClassVar = (_AXES, _AXES)
+def _is_compared(type: Attribute) -> bool:
+    if isinstance(type, UniformQuantizedType):
+        return type.granularity is Granularity.PER_TENSOR
+    return _is_plain_number(type)
 
-    input1 = operand_def()
-    perms = prop_def(DenseArrayBase[I32])
-    output = result_def()
 
-    @override
-    def _verify_meaning(self) -> None:
-        input, output = self.input1.type, self.output.type
-        if tensor_element_type(input) != tensor_element_type(output):
+def _rank_of(shape: SSAValue) -> int:
+    return cast(ShapeType, shape.type).rank.data
+
+
+def _values_of(shape: SSAValue) -> NDArray[np.int64] | None:
+    """The integers of a shape; None if it is not a constant."""
+    if not isinstance(constant := shape.owner, ConstShapeOp):
+        return None
+    return np.broadcast_to(constant.integers, _rank_of(shape))
+
+
+def _shapes_of(op: Operation) -> tuple[Shape | None, Shape | None]:
+    """The shapes of the first operand and of the result."""
+    return shape_of(op.operands[0].type), shape_of(op.results[0].type)
+
+
+def _verify_transpose(op: Operation) -> None:
+    if len({tensor_element_type(value.type) for value in (*op.operands, *op.results)}) > 1:
+        raise VerifyException(
+            "failed to verify that all of {input1, output} have same element type"
+        )
+    permutation = cast("DenseArrayBase[I32]", op.properties["perms"]).get_values()
+    shape, output_shape = _shapes_of(op)
+    if shape is not None and len(shape) != len(permutation):
+        raise VerifyException(
+            f"expected perms attribute to have size {len(shape)} (input rank) "
+            f"but got size {len(permutation)}"
+        )
+    if output_shape is not None and len(output_shape) != len(permutation):
+        raise VerifyException(
+            f"expected perms attribute to have size {len(output_shape)} (output rank) "
+            f"but got size {len(permutation)}"
+            if shape is None
+            else "expected input tensor rank to equal result tensor rank"
+        )
+    if sorted(permutation) != list(range(len(permutation))):
+        raise VerifyException("expected valid permutation indices")
+    if shape is None or output_shape is None:
+        return
+    counts = math.prod(shape), math.prod(output_shape)
+    if is_static(shape) and is_static(output_shape) and counts[0] != counts[1]:
+        raise VerifyException(
+            "expected input1 and output to have same numbers of elements, "
+            f"got {counts[0]} and {counts[1]}"
+        )
+    for axis, (moved, declared) in enumerate(zip(permutation, output_shape, strict=True)):
+        if DYNAMIC_INDEX not in (shape[moved], declared) and shape[moved] != declared:
             raise VerifyException(
-                "failed to verify that all of {input1, output} have same element type"
-            )
-        permutation = self.perms.get_values()
-        shape, output_shape = shape_of(input), shape_of(output)
-        if shape is not None and len(shape) != len(permutation):
-            raise VerifyException(
-                f"expected perms attribute to have size {len(shape)} (input rank) "
-                f"but got size {len(permutation)}"
-            )
-        if output_shape is not None and len(output_shape) != len(permutation):
-            raise VerifyException(
-                f"expected perms attribute to have size {len(output_shape)} (output rank) "
-                f"but got size {len(permutation)}"
-                if shape is None
-                else "expected input tensor rank to equal result tensor rank"
-            )
-        if sorted(permutation) != list(range(len(permutation))):
-            raise VerifyException("expected valid permutation indices")
-        if shape is not None and output_shape is not None:
-            self._verify_lengths(shape, output_shape)
-
-    def _verify_lengths(self, input: Shape, output: Shape) -> None:
-        counts = math.prod(input), math.prod(output)
-        if is_static(input) and is_static(output) and counts[0] != counts[1]:
-            raise VerifyException(
-                "expected input1 and output to have same numbers of elements, "
-                f"got {counts[0]} and {counts[1]}"
-            )
-        for axis, (moved, declared) in enumerate(zip(self.perms.get_values(), output, strict=True)):
-            length = input[moved]
-            if DYNAMIC_INDEX not in (length, declared) and length != declared:
-                raise VerifyException(
-                    f"expected output tensor dim {axis} to match input dim {moved} with value of "
-                    f"{length}"
-                )
-
-
-@irdl_op_definition
-class ReshapeOp(MovementOp):
-    """
-    The same elements in row-major order, with another shape; -1 stands for the inferred length.
-
-    `tosa.reshape %x, %shape : (tensor<2x3x!q>, !tosa.shape<1>) -> tensor<6x!q>`.
-    https://mlir.llvm.org/docs/Dialects/TOSA/#tosareshape-mlirtosareshapeop.
-    """
-
-    name = "tosa.reshape"
-    KINDS: ClassVar = (_NUMBERS, _SHAPE, _NUMBERS)
-
-    input1 = operand_def()
-    shape = operand_def()
-    output = result_def()
-
-    @override
-    def _verify_meaning(self) -> None:
-        _verify_same_element_type(self.input1, self.output)
-        values = _values_of(self.shape)
-        if values is not None:
-            self._verify_new_shape(values)
-        inferred = tensor_element_type(self.input1.type)
-        if inferred != tensor_element_type(self.output.type):
-            type = TensorType(inferred, self._inferred_shape(values))
-            raise VerifyException(
-                f"inferred type(s) '{type}' are incompatible with return type(s) of operation "
-                f"'{self.output.type}'"
+                f"expected output tensor dim {axis} to match input dim {moved} with value of "
+                f"{shape[moved]}"
             )
 
-    def _verify_new_shape(self, values: NDArray[np.int64]) -> None:
-        if np.count_nonzero(values == -1) > 1:
-            raise VerifyException("expected at most one target dimension to be -1")
-        output = shape_of(self.output.type)
-        if output is None:
-            return
-        if len(values) != len(output):
-            raise VerifyException("new shape does not match result rank")
-        lengths = cast(list[int], values.tolist())
-        for new, declared in zip(lengths, output, strict=True):
-            if new not in (-1, DYNAMIC_INDEX, declared) and declared != DYNAMIC_INDEX:
-                raise VerifyException("new shape is inconsistent with result shape")
-            if new < -1 and new != DYNAMIC_INDEX:
-                raise VerifyException(f"new shape has invalid tensor dimension size {new}")
-        input = shape_of(self.input1.type)
-        if input is not None and is_static(input):
-            _verify_element_count(math.prod(input), lengths, output)
 
-    def _inferred_shape(self, values: NDArray[np.int64] | None) -> list[int]:
-        if values is None:
-            return [DYNAMIC_INDEX] * _rank_of(self.shape)
-        lengths = [
-            DYNAMIC_INDEX if value == -1 else value for value in cast(list[int], values.tolist())
-        ]
-        known = math.prod(length for length in lengths if length != DYNAMIC_INDEX)
-        input = shape_of(self.input1.type)
-        if input is None or not is_static(input) or not known:
-            return lengths
-        left = math.prod(input) // known
-        return [left if length == DYNAMIC_INDEX else length for length in lengths]
+def _verify_reshape(op: Operation) -> None:
+    (operand, shape), output = op.operands, op.results[0]
+    _verify_same_element_type(operand, output)
+    values = _values_of(shape)
+    lengths = None if values is None else cast(list[int], values.tolist())
+    if lengths is not None:
+        _verify_new_shape(lengths, *_shapes_of(op))
+    inferred = tensor_element_type(operand.type)
+    if inferred != tensor_element_type(output.type):
+        unknown = [DYNAMIC_INDEX] * _rank_of(shape)
+        known = unknown if lengths is None else _inferred_shape(lengths, shape_of(operand.type))
+        type = TensorType(inferred, known)
+        raise VerifyException(
+            f"inferred type(s) '{type}' are incompatible with return type(s) of operation "
+            f"'{output.type}'"
+        )
 
 
-def _verify_element_count(count: int, lengths: Sequence[int], output: Shape) -> None:
-    """Raise VerifyException unless `count` elements fit both the new shape and the result's."""
+def _verify_new_shape(lengths: list[int], input: Shape | None, output: Shape | None) -> None:
+    if lengths.count(-1) > 1:
+        raise VerifyException("expected at most one target dimension to be -1")
+    if output is None:
+        return
+    if len(lengths) != len(output):
+        raise VerifyException("new shape does not match result rank")
+    for new, declared in zip(lengths, output, strict=True):
+        if new not in (-1, DYNAMIC_INDEX, declared) and declared != DYNAMIC_INDEX:
+            raise VerifyException("new shape is inconsistent with result shape")
+        if new < -1 and new != DYNAMIC_INDEX:
+            raise VerifyException(f"new shape has invalid tensor dimension size {new}")
+    if input is None or not is_static(input):
+        return
+    # The elements fit both the new shape and the result's.
+    count = math.prod(input)
     known = [length for length in lengths if length > 0]
     new_count = math.prod(known)
     is_wrong = new_count != count if len(known) == len(lengths) else new_count > count
@@ -978,263 +926,197 @@ def _verify_element_count(count: int, lengths: Sequence[int], output: Shape) -> 
         raise VerifyException(f"cannot reshape {count} elements into {new_count}")
 
 
-@irdl_op_definition
-class SliceOp(MovementOp):
-    """
-    `size[k]` positions of axis `k`, from `start[k]` on.
-
-    `tosa.slice %x, %start, %size : (tensor<4x5x!q>, !tosa.shape<2>, !tosa.shape<2>) ->
-    tensor<2x3x!q>`. https://mlir.llvm.org/docs/Dialects/TOSA/#tosaslice-mlirtosasliceop.
-    """
-
-    name = "tosa.slice"
-    KINDS: ClassVar = (_AXES, _SHAPE, _SHAPE, _AXES)
-
-    input1 = operand_def()
-    start = operand_def()
-    size = operand_def()
-    output = result_def()
-
-    @override
-    def _verify_meaning(self) -> None:
-        _verify_same_element_type(self.input1, self.output)
-        input, output = shape_of(self.input1.type), shape_of(self.output.type)
-        if input is None:
-            return
-        if output is not None and len(input) != len(output):
-            raise VerifyException(
-                "expect input1 and output to have the same ranks, got "
-                f"{len(input)} and {len(output)}"
-            )
-        for end, shape in (("start", self.start), ("size", self.size)):
-            if _rank_of(shape) != len(input):
-                raise VerifyException(f"length of {end} is not equal to rank of input shape")
+def _inferred_shape(lengths: list[int], input: Shape | None) -> list[int]:
+    lengths = [DYNAMIC_INDEX if length == -1 else length for length in lengths]
+    known = math.prod(length for length in lengths if length != DYNAMIC_INDEX)
+    if input is None or not is_static(input) or not known:
+        return lengths
+    left = math.prod(input) // known
+    return [left if length == DYNAMIC_INDEX else length for length in lengths]
 
 
-@irdl_op_definition
-class PadOp(MovementOp):
-    """
-    Pad with `pad_const`: `padding` holds the widths before and after each axis.
-
-    `tosa.pad %x, %padding, %zero : (tensor<2x3x!q>, !tosa.shape<4>, tensor<1x!q>) ->
-    tensor<2x5x!q>`. https://mlir.llvm.org/docs/Dialects/TOSA/#tosapad-mlirtosapadop.
-    """
-
-    name = "tosa.pad"
-    KINDS: ClassVar = (_AXES, _SHAPE, _PAD_CONST, _AXES)
-
-    input1 = operand_def()
-    padding = operand_def()
-    pad_const = operand_def()
-    output = result_def()
-
-    @override
-    def _verify_meaning(self) -> None:
-        _verify_same_element_type(self.input1, self.output)
-        _verify_same_element_type(self.pad_const, self.output)
-        input, output = shape_of(self.input1.type), shape_of(self.output.type)
-        if input is None or output is None:
-            return
-        if len(input) != len(output):
-            raise VerifyException(
-                "expect same input and output tensor rank, but got "
-                f"inputRank: {len(input)}, outputRank: {len(output)}"
-            )
-        widths = _values_of(self.padding)
-        if widths is None:
-            return
-        if len(widths) != 2 * len(input):
-            raise VerifyException(
-                f"padding tensor must have {len(input)} * 2 = {2 * len(input)} elements, "
-                f"but got {len(widths)}"
-            )
-        pairs = zip(widths[0::2].tolist(), widths[1::2].tolist(), strict=True)
-        for axis, (low, high) in enumerate(pairs):
-            _verify_padding(axis, low, high, input[axis], output[axis])
-
-
-def _verify_padding(axis: int, low: int, high: int, length: int, declared: int) -> None:
-    if min(low, high) < -1:
+def _verify_slice(op: Operation) -> None:
+    _verify_same_element_type(op.operands[0], op.results[0])
+    input, output = _shapes_of(op)
+    if input is None:
+        return
+    if output is not None and len(input) != len(output):
         raise VerifyException(
-            f"invalid padding values at dimension {axis}: values must be non-negative or "
-            f"-1 for dynamic padding, got [{low}, {high}]"
+            f"expect input1 and output to have the same ranks, got {len(input)} and {len(output)}"
         )
-    if DYNAMIC_INDEX not in (length, declared) and declared != length + low + high:
+    for end, shape in zip(("start", "size"), op.operands[1:], strict=True):
+        if _rank_of(shape) != len(input):
+            raise VerifyException(f"length of {end} is not equal to rank of input shape")
+
+
+def _verify_pad(op: Operation) -> None:
+    operand, padding, pad_const = op.operands
+    _verify_same_element_type(operand, op.results[0])
+    _verify_same_element_type(pad_const, op.results[0])
+    input, output = _shapes_of(op)
+    if input is None or output is None:
+        return
+    if len(input) != len(output):
         raise VerifyException(
-            f"mismatch in output shape at dimension {axis}: expected {length} + {low} + "
-            f"{high} = {length + low + high}, but got {declared}"
+            "expect same input and output tensor rank, but got "
+            f"inputRank: {len(input)}, outputRank: {len(output)}"
         )
-
-
-@irdl_op_definition
-class ReverseOp(MovementOp):
-    """
-    The axis `axis` from back to front.
-
-    `tosa.reverse %x {axis = 0 : i32} : (tensor<2x3x!q>) -> tensor<2x3x!q>`.
-    https://mlir.llvm.org/docs/Dialects/TOSA/#tosareverse-mlirtosareverseop.
-    """
-
-    name = "tosa.reverse"
-    KINDS: ClassVar = (_AXES, _AXES)
-
-    input1 = operand_def()
-    axis = prop_def(IntegerAttr[I32])
-    output = result_def()
-
-    @override
-    def _verify_meaning(self) -> None:
-        _verify_same_element_type(self.input1, self.output)
-        axis = self.axis.value.data
-        if axis < 0:
-            raise VerifyException("expected non-negative reverse axis")
-        input, output = shape_of(self.input1.type), shape_of(self.output.type)
-        for end, shape in (("input", input), ("output", output)):
-            if shape is None:
-                continue
-            if input is not None and len(shape) != len(input):
-                raise VerifyException("expect output tensor rank to be equal to input tensor rank")
-            if axis >= len(shape):
-                raise VerifyException(
-                    f"expect {end} tensor rank ({len(shape)}) to be larger than reverse "
-                    f"axis ({axis})"
-                )
-
-
-@irdl_op_definition
-class TileOp(MovementOp):
-    """
-    Repeat the operand `multiples[k]` times along axis `k`.
-
-    `tosa.tile %x, %multiples : (tensor<2x3x!q>, !tosa.shape<2>) -> tensor<4x9x!q>`.
-    https://mlir.llvm.org/docs/Dialects/TOSA/#tosatile-mlirtosatileop.
-    """
-
-    name = "tosa.tile"
-    KINDS: ClassVar = (_AXES, _SHAPE, _AXES)
-
-    input1 = operand_def()
-    multiples = operand_def()
-    output = result_def()
-
-    @override
-    def _verify_meaning(self) -> None:
-        _verify_same_element_type(self.input1, self.output)
-        input, output = shape_of(self.input1.type), shape_of(self.output.type)
-        rank = _rank_of(self.multiples)
-        if input is not None and len(input) != rank:
-            raise VerifyException(f"expect 'multiples' to have rank {len(input)} but got {rank}.")
-        if output is not None and len(output) != rank:
+    widths = _values_of(padding)
+    if widths is None:
+        return
+    if len(widths) != 2 * len(input):
+        raise VerifyException(
+            f"padding tensor must have {len(input)} * 2 = {2 * len(input)} elements, "
+            f"but got {len(widths)}"
+        )
+    pairs = zip(widths[0::2].tolist(), widths[1::2].tolist(), strict=True)
+    for axis, (low, high) in enumerate(pairs):
+        length, declared = input[axis], output[axis]
+        if min(low, high) < -1:
             raise VerifyException(
-                f"expect 'multiples' array to have length {len(output)} but got {rank}."
-                if input is None
-                else "expect same input and output tensor rank."
+                f"invalid padding values at dimension {axis}: values must be non-negative or "
+                f"-1 for dynamic padding, got [{low}, {high}]"
             )
-        multiples = _values_of(self.multiples)
-        if multiples is not None and ((multiples <= 0) & (multiples != -1)).any():
-            raise VerifyException("expect element of 'multiples' to be positive integer or -1.")
+        if DYNAMIC_INDEX not in (length, declared) and declared != length + low + high:
+            raise VerifyException(
+                f"mismatch in output shape at dimension {axis}: expected {length} + {low} + "
+                f"{high} = {length + low + high}, but got {declared}"
+            )
 
 
-@irdl_op_definition
-class GatherOp(TosaOp):
-    """
-    `output[n, w, c] = values[n, indices[n, w], c]`.
-
-    `tosa.gather %x, %i : (tensor<1x4x5x!q>, tensor<1x7xi32>) -> tensor<1x7x5x!q>`.
-    https://mlir.llvm.org/docs/Dialects/TOSA/#tosagather-mlirtosagatherop.
-    """
-
-    name = "tosa.gather"
-    KINDS: ClassVar = (_THREE_AXES, _INDICES, _THREE_AXES)
-
-    values = operand_def()
-    indices = operand_def()
-    output = result_def()
-
-    @override
-    def _verify_meaning(self) -> None:
-        _verify_same_element_type(self.values, self.output)
-        batches, _, channels = shape_of(self.values.type) or (DYNAMIC_INDEX,) * 3
-        index_batches, positions = shape_of(self.indices.type) or (DYNAMIC_INDEX,) * 2
-        _verify_length("indices", 0, batches, index_batches)
-        batches = index_batches if batches == DYNAMIC_INDEX else batches
-        output = shape_of(self.output.type) or (DYNAMIC_INDEX,) * 3
-        for axis, length in enumerate((batches, positions, channels)):
-            _verify_length("output", axis, length, output[axis])
+def _verify_reverse(op: Operation) -> None:
+    _verify_same_element_type(op.operands[0], op.results[0])
+    axis = cast("IntegerAttr[I32]", op.properties["axis"]).value.data
+    if axis < 0:
+        raise VerifyException("expected non-negative reverse axis")
+    input, output = _shapes_of(op)
+    for end, shape in (("input", input), ("output", output)):
+        if shape is None:
+            continue
+        if input is not None and len(shape) != len(input):
+            raise VerifyException("expect output tensor rank to be equal to input tensor rank")
+        if axis >= len(shape):
+            raise VerifyException(
+                f"expect {end} tensor rank ({len(shape)}) to be larger than reverse axis ({axis})"
+            )
 
 
-def _verify_length(end: str, axis: int, length: int, declared: int) -> None:
-    if DYNAMIC_INDEX not in (length, declared) and length != declared:
+def _verify_tile(op: Operation) -> None:
+    _verify_same_element_type(op.operands[0], op.results[0])
+    input, output = _shapes_of(op)
+    rank = _rank_of(op.operands[1])
+    if input is not None and len(input) != rank:
+        raise VerifyException(f"expect 'multiples' to have rank {len(input)} but got {rank}.")
+    if output is not None and len(output) != rank:
         raise VerifyException(
-            f"requires {end} dimension {axis} to have size {length}, got {declared}"
+            f"expect 'multiples' array to have length {len(output)} but got {rank}."
+            if input is None
+            else "expect same input and output tensor rank."
         )
+    multiples = _values_of(op.operands[1])
+    if multiples is not None and ((multiples <= 0) & (multiples != -1)).any():
+        raise VerifyException("expect element of 'multiples' to be positive integer or -1.")
 
 
-@irdl_op_definition
-class CastOp(TosaOp, HasFolderInterface):
-    """
-    Cast each element to another type.
+def _verify_gather(op: Operation) -> None:
+    values, indices = op.operands
+    _verify_same_element_type(values, op.results[0])
+    batches, _, channels = shape_of(values.type) or (DYNAMIC_INDEX,) * 3
+    index_batches, positions = shape_of(indices.type) or (DYNAMIC_INDEX,) * 2
+    output = shape_of(op.results[0].type) or (DYNAMIC_INDEX,) * 3
+    ends = [("indices", 0, batches, index_batches)]
+    batches = index_batches if batches == DYNAMIC_INDEX else batches
+    for axis, length in enumerate((batches, positions, channels)):
+        ends.append(("output", axis, length, output[axis]))
+    for end, axis, length, declared in ends:
+        if DYNAMIC_INDEX not in (length, declared) and length != declared:
+            raise VerifyException(
+                f"requires {end} dimension {axis} to have size {length}, got {declared}"
+            )
 
-    `tosa.cast %x : (tensor<2x3xf32>) -> tensor<2x3xi8>`.
-    https://mlir.llvm.org/docs/Dialects/TOSA/#tosacast-mlirtosacastop.
-    """
 
-    name = "tosa.cast"
-    KINDS: ClassVar = (_NUMBERS, _NUMBERS)
+def _verify_cast(op: Operation) -> None:
+    input, output = _shapes_of(op)
+    if input is None or output is None:
+        return
+    if len(input) != len(output) or any(
+        length != declared and DYNAMIC_INDEX not in (length, declared)
+        for length, declared in zip(input, output, strict=True)
+    ):
+        raise VerifyException("requires the same shape for all operands and results")
 
-    input = operand_def()
-    input_unsigned = opt_prop_def(IntegerAttr[I1])
-    output = result_def()
+
+class CastingOp(TosaOp, HasFolderInterface, ABC):
+    """Base class of the cast."""
 
     @override
     def fold(self) -> Sequence[SSAValue | Attribute] | None:
         """`cast(x) = x`, if the type is the same."""
-        return (self.input,) if self.input.type == self.output.type else None
-
-    @override
-    def _verify_meaning(self) -> None:
-        input, output = shape_of(self.input.type), shape_of(self.output.type)
-        if input is None or output is None:
-            return
-        if len(input) != len(output) or any(
-            length != declared and DYNAMIC_INDEX not in (length, declared)
-            for length, declared in zip(input, output, strict=True)
-        ):
-            raise VerifyException("requires the same shape for all operands and results")
+        same = self.operands[0].type == self.results[0].type
+        return (self.operands[0],) if same else None
 
 
-@irdl_op_definition
-class IdentityOp(TosaOp):
-    """
-    The operand itself; as upstream, operand and result may differ in type.
+class _Verified(NamedTuple):
+    """A row of an op whose types are verified."""
 
-    `tosa.identity %x : (tensor<2x3x!q>) -> tensor<2x3x!q>`.
-    https://mlir.llvm.org/docs/Dialects/TOSA/#tosaidentity-mlirtosaidentityop.
-    """
+    parts: tuple[str, ...]
+    """As in the table of other ops."""
 
-    name = "tosa.identity"
-    KINDS: ClassVar = (_NUMBERS, _NUMBERS)
+    kinds: Sequence[ValueKind]
+    """The constraints on the operands, then the result."""
 
-    input1 = operand_def()
-    output = result_def()
+    verify: Callable[[Operation], None] = TosaOp.verify_meaning
+    base: type[TosaOp] = MovementOp
+    constraints: Mapping[str, Any] = MappingProxyType({})
+    """The types of properties."""
+
+
+_INTEGER_AXIS: Final = {"axis": IntegerAttr[I32]}
+
+_VERIFIED: Final = (
+    # Axis `k` of the result is axis `perms[k]` of the operand.
+    _Verified(
+        ("transpose", "input1", "perms"),
+        (_AXES, _AXES),
+        _verify_transpose,
+        constraints={"perms": DenseArrayBase[I32]},
+    ),
+    # The same elements in row-major order; -1 stands for the inferred length.
+    _Verified(("reshape", "input1 shape"), (_NUMBERS, _SHAPE, _NUMBERS), _verify_reshape),
+    _Verified(("slice", "input1 start size"), (_AXES, _SHAPE, _SHAPE, _AXES), _verify_slice),
+    # `padding` holds the widths before and after each axis.
+    _Verified(("pad", "input1 padding pad_const"), (_AXES, _SHAPE, _PAD_CONST, _AXES), _verify_pad),
+    _Verified(
+        ("reverse", "input1", "axis"), (_AXES, _AXES), _verify_reverse, constraints=_INTEGER_AXIS
+    ),
+    _Verified(("tile", "input1 multiples"), (_AXES, _SHAPE, _AXES), _verify_tile),
+    # `output[n, w, c] = values[n, indices[n, w], c]`.
+    _Verified(
+        ("gather", "values indices"), (_THREE_AXES, _INDICES, _THREE_AXES), _verify_gather, TosaOp
+    ),
+    _Verified(
+        ("cast", "input", "input_unsigned?"),
+        (_NUMBERS, _NUMBERS),
+        _verify_cast,
+        CastingOp,
+        {"input_unsigned": IntegerAttr[I1]},
+    ),
+    # As upstream, operand and result may differ in type.
+    _Verified(("identity", "input1"), (_NUMBERS, _NUMBERS), base=TosaOp),
+)
+"""The ops that move elements or cast: https://mlir.llvm.org/docs/Dialects/TOSA/."""
+
+
+def _define_verified(row: _Verified) -> type[TosaSyntax]:
+    op_type: Any = _define(*row.parts, base=row.base, constraints=row.constraints)
+    # Set after the definition, which takes no other fields.
+    op_type.KINDS, op_type.verify_meaning = row.kinds, staticmethod(row.verify)
+    return op_type
 
 
 SYNTAX = DialectSyntax(
     dialect="tosa",
-    ops=(
-        *TABLED_OPS,
-        ConstOp,
-        ConstShapeOp,
-        TransposeOp,
-        ReshapeOp,
-        SliceOp,
-        PadOp,
-        ReverseOp,
-        TileOp,
-        GatherOp,
-        CastOp,
-        IdentityOp,
-    ),
+    ops=(*TABLED_OPS, ConstOp, ConstShapeOp, *map(_define_verified, _VERIFIED)),
     attributes=(*KEYWORD_ATTRIBUTES, ShapeType),
 )
 """They replace xDSL's, which reject some widths and dynamic lengths, and lose attributes."""

@@ -17,6 +17,8 @@ from qdialect.dialects.tosa import syntax as tosa
 from qdialect.dialects.tosa.syntax import TABLED_OPS
 from qdialect.opt.registry import ToolContext
 
+OTHER_OPS = [op for op in tosa.SYNTAX.ops if op not in TABLED_OPS]
+
 
 @irdl_op_definition
 class FutureOp(IRDLOperation):
@@ -46,13 +48,13 @@ def test_what_xdsl_may_have_one_day_is_its_own():
     extended = tosa.SYNTAX.added_to(future)
     operations = operations_of(extended)
     assert operations["tosa.no_such_op"] is FutureOp
-    assert operations["tosa.pad"] is tosa.PadOp
+    assert operations["tosa.pad"] in tosa.SYNTAX.ops
     assert FutureType in list(extended.attributes)
 
 
 def test_tools_know_the_ops_of_both():
     context = ToolContext()
-    assert context.get_op("tosa.pad") is tosa.PadOp
+    assert context.get_op("tosa.pad") in OTHER_OPS
     assert context.get_op("tosa.add") in TABLED_OPS
     assert context.get_type("tosa.shape") is tosa.ShapeType
 
@@ -71,9 +73,7 @@ def test_nothing_is_imported_before_a_name_is_met():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.parametrize(
-    "op", [op for op in tosa.SYNTAX.ops if op not in TABLED_OPS], ids=lambda op: op.name
-)
+@pytest.mark.parametrize("op", OTHER_OPS, ids=lambda op: op.name)
 def test_traits(op: type[IRDLOperation]):
     assert op.has_trait(Pure())
     is_constant = op in (tosa.ConstOp, tosa.ConstShapeOp)
