@@ -10,9 +10,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from types import UnionType
-from typing import ClassVar, Final, cast
+from typing import Any, ClassVar, Final, cast
 
-from typing_extensions import override
+from typing_extensions import TypeVar, override
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -39,7 +39,7 @@ from xdsl.irdl import (
 from xdsl.parser import Parser
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.printer import Printer
-from xdsl.traits import ConstantLike, HasCanonicalizationPatternsTrait, Pure
+from xdsl.traits import ConstantLike, HasCanonicalizationPatternsTrait, OpTrait, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.ir.value_types import element_type_or_self, with_element_type
@@ -48,13 +48,29 @@ from qdialect.support.lazy_numpy import np
 from qdialect.text.syntax import DialectSyntax, Form
 
 
-class ConversionOp(IRDLOperation, HasFolderInterface, ABC):
-    """Base class of the conversions of a scalar, or of each element of a tensor or vector."""
+def _is_element(type: Attribute, kind: type[Attribute] | UnionType) -> bool:
+    return isinstance(type, kind) and (
+        not isinstance(type, IntegerType)
+        or cast(IntegerType, type).signedness.data is Signedness.SIGNLESS
+    )
 
-    FROM: ClassVar[type[IntegerType] | UnionType]
-    TO: ClassVar[type[IntegerType] | UnionType]
-    IS_SIGNED: ClassVar[bool]
-    """Whether the integers are signed."""
+
+def _element_type(type: Attribute) -> Attribute:
+    """The element type of a tensor or a vector; a scalar type itself."""
+    if isinstance(type, VectorType):
+        return cast(VectorType[Attribute], type).element_type
+    return element_type_or_self(type)
+
+
+def _like(type: Attribute, element_type: Attribute) -> Attribute:
+    if not isinstance(type, VectorType):
+        return with_element_type(type, element_type)
+    vector = cast(VectorType[Attribute], type)
+    return VectorType(element_type, vector.shape, vector.scalable_dims)
+
+
+class ConversionOp(IRDLOperation, ABC):
+    """Base class of the conversions of a scalar, or of each element of a tensor or vector."""
 
     input = operand_def()
     result = result_def()
@@ -62,15 +78,24 @@ class ConversionOp(IRDLOperation, HasFolderInterface, ABC):
     @override
     def verify_(self) -> None:
         input, result = self.input.type, self.result.type
-        if (
-            not _is_element(_element_type(input), self.FROM)
-            or not _is_element(_element_type(result), self.TO)
-            or _container(input) != _container(result)
+        # Operand and result have the same shape.
+        if not self._converts(*map(_element_type, (input, result))) or (
+            _like(input, i1) != _like(result, i1)
         ):
             raise VerifyException(
                 f"'{self.name}' op operand type '{input}' and result type '{result}' are "
                 "cast incompatible"
             )
+
+    @staticmethod
+    @abstractmethod
+    def _converts(input: Attribute, result: Attribute) -> bool:
+        """Whether the op converts elements of type `input` to elements of type `result`."""
+
+
+class _FoldedConversionOp(ConversionOp, HasFolderInterface, ABC):
+    IS_SIGNED: ClassVar[bool]
+    """Whether the integers are signed."""
 
     @override
     def fold(self) -> Sequence[SSAValue | Attribute] | None:
@@ -83,11 +108,13 @@ class ConversionOp(IRDLOperation, HasFolderInterface, ABC):
         """The result of converting `constant`; None if undefined, or if xDSL cannot hold it."""
 
 
-class _FloatToIntegerOp(ConversionOp, ABC):
+class _FloatToIntegerOp(_FoldedConversionOp, ABC):
     """Base class of the conversions from floats, which truncate toward zero."""
 
-    FROM: ClassVar = AnyFloat
-    TO: ClassVar = IntegerType
+    @staticmethod
+    @override
+    def _converts(input: Attribute, result: Attribute) -> bool:
+        return _is_element(input, AnyFloat) and _is_element(result, IntegerType)
 
     @override
     def _converted(self, constant: Attribute) -> Sequence[Attribute] | None:
@@ -105,11 +132,13 @@ class _FloatToIntegerOp(ConversionOp, ABC):
         return (IntegerAttr(int(value), type, truncate_bits=True),)
 
 
-class _IntegerToFloatOp(ConversionOp, ABC):
+class _IntegerToFloatOp(_FoldedConversionOp, ABC):
     """Base class of the conversions from integers, which round to the nearest float."""
 
-    FROM: ClassVar = IntegerType
-    TO: ClassVar = AnyFloat
+    @staticmethod
+    @override
+    def _converts(input: Attribute, result: Attribute) -> bool:
+        return _is_element(input, IntegerType) and _is_element(result, AnyFloat)
 
     @override
     def _converted(self, constant: Attribute) -> Sequence[Attribute] | None:
@@ -132,145 +161,66 @@ class _IntegerToFloatOp(ConversionOp, ABC):
         return (FloatAttr(rounded.item(), type),)
 
 
-def _is_element(type: Attribute, kind: type[IntegerType] | UnionType) -> bool:
-    return isinstance(type, kind) and (
-        not isinstance(type, IntegerType)
-        or cast(IntegerType, type).signedness.data is Signedness.SIGNLESS
-    )
-
-
-def _element_type(type: Attribute) -> Attribute:
-    """The element type of a tensor or a vector; a scalar type itself."""
-    if isinstance(type, VectorType):
-        return cast(VectorType[Attribute], type).element_type
-    return element_type_or_self(type)
-
-
-def _container(type: Attribute) -> Attribute:
-    """The type with i1 elements: operand and result of a conversion have the same shape."""
-    return _like(type, i1)
-
-
-# Subclasses of xDSL's ops, since passes check for xDSL's classes. They inherit the syntax.
-
-
-@irdl_op_definition
-class FPToSIOp(_FloatToIntegerOp, arith.FPToSIOp):
-    """Convert floats to signed integers, truncating toward zero."""
-
-    name = "arith.fptosi"
-    assembly_format = None
-    IS_SIGNED: ClassVar = True
-
-
-@irdl_op_definition
-class FPToUIOp(_FloatToIntegerOp, arith.FPToUIOp):
-    """Convert floats to unsigned integers, truncating toward zero."""
-
-    name = "arith.fptoui"
-    assembly_format = None
-    IS_SIGNED: ClassVar = False
-
-
-@irdl_op_definition
-class SIToFPOp(_IntegerToFloatOp, arith.SIToFPOp):
-    """Convert signed integers to the nearest floats."""
-
-    name = "arith.sitofp"
-    assembly_format = None
-    IS_SIGNED: ClassVar = True
-
-
-@irdl_op_definition
-class UIToFPOp(_IntegerToFloatOp, arith.UIToFPOp):
-    """Convert unsigned integers to the nearest floats."""
-
-    name = "arith.uitofp"
-    assembly_format = None
-    IS_SIGNED: ClassVar = False
-
-
-class IntegerConversionOp(IRDLOperation, ABC):
-    """Base class of the conversions from integers to integers."""
-
-    input = operand_def()
-    result = result_def()
-
-    @override
-    def verify_(self) -> None:
-        input, result = self.input.type, self.result.type
-        types = _element_type(input), _element_type(result)
-        if (
-            not all(_is_element(type, IntegerType | IndexType) for type in types)
-            or not self._converts(*types)
-            or _container(input) != _container(result)
-        ):
-            raise VerifyException(
-                f"'{self.name}' op operand type '{input}' and result type '{result}' are "
-                "cast incompatible"
-            )
-
-    @abstractmethod
-    def _converts(self, input: Attribute, result: Attribute) -> bool:
-        """Whether the op converts elements of type `input` to elements of type `result`."""
-
-
 def _is_wider(type: Attribute, other: Attribute) -> bool:
     return (
-        isinstance(type, IntegerType)
-        and isinstance(other, IntegerType)
+        _is_element(type, IntegerType)
+        and _is_element(other, IntegerType)
         and cast(IntegerType, type).bitwidth > cast(IntegerType, other).bitwidth
     )
 
 
-@irdl_op_definition
-class ExtSIOp(IntegerConversionOp, arith.ExtSIOp):
-    """Sign-extend integers."""
-
-    name = "arith.extsi"
-    assembly_format = None
-
-    traits = traits_def(Pure())
-
+class _ExtensionOp(ConversionOp, ABC):
+    @staticmethod
     @override
-    def _converts(self, input: Attribute, result: Attribute) -> bool:
+    def _converts(input: Attribute, result: Attribute) -> bool:
         return _is_wider(result, input)
 
 
-@irdl_op_definition
-class ExtUIOp(IntegerConversionOp, arith.ExtUIOp):
-    """Zero-extend integers."""
-
-    name = "arith.extui"
-    assembly_format = None
-
+class _TruncationOp(ConversionOp, ABC):
+    @staticmethod
     @override
-    def _converts(self, input: Attribute, result: Attribute) -> bool:
-        return _is_wider(result, input)
-
-
-@irdl_op_definition
-class TruncIOp(IntegerConversionOp, arith.TruncIOp):
-    """Truncate integers to their lower bits."""
-
-    name = "arith.trunci"
-    assembly_format = None
-
-    @override
-    def _converts(self, input: Attribute, result: Attribute) -> bool:
+    def _converts(input: Attribute, result: Attribute) -> bool:
         return _is_wider(input, result)
 
 
-@irdl_op_definition
-class IndexCastOp(IntegerConversionOp, arith.IndexCastOp):
-    """Convert between integers and index."""
-
-    name = "arith.index_cast"
-    assembly_format = None
-
+class _IndexCastOp(ConversionOp, ABC):
+    @staticmethod
     @override
-    def _converts(self, input: Attribute, result: Attribute) -> bool:
-        return isinstance(input, IndexType) != isinstance(result, IndexType)
+    def _converts(input: Attribute, result: Attribute) -> bool:
+        types = (input, result)
+        are_integers = all(_is_element(type, IntegerType | IndexType) for type in types)
+        return are_integers and isinstance(input, IndexType) != isinstance(result, IndexType)
+
+
+OpT = TypeVar("OpT", bound=IRDLOperation)
+
+
+def _conversion(
+    base: type[ConversionOp], own: type[OpT], *traits: OpTrait, is_signed: bool = False
+) -> type[OpT]:
+    """
+    The conversion of xDSL, `own`, with the types and the fold of `base`.
+
+    A subclass of xDSL's op, since passes check for xDSL's classes. It inherits the syntax.
+    """
+    fields: dict[str, object] = {
+        "name": own.name,
+        "__doc__": own.__doc__,
+        "__module__": __name__,
+        "assembly_format": None,
+    }
+    if traits:
+        fields["traits"] = traits_def(*traits)
+    op_type: Any = irdl_op_definition(cast("type[OpT]", type(own.__name__, (base, own), fields)))
+    # Set after the definition, which takes no other fields.
+    op_type.IS_SIGNED = is_signed
+    return op_type
+
+
+FPToSIOp = _conversion(_FloatToIntegerOp, arith.FPToSIOp, is_signed=True)
+FPToUIOp = _conversion(_FloatToIntegerOp, arith.FPToUIOp)
+SIToFPOp = _conversion(_IntegerToFloatOp, arith.SIToFPOp, is_signed=True)
+UIToFPOp = _conversion(_IntegerToFloatOp, arith.UIToFPOp)
 
 
 @irdl_op_definition
@@ -323,7 +273,7 @@ class SelectOp(arith.SelectOp):
                 "'arith.select' op failed to verify that all of {true_value, false_value, result} "
                 "have same type"
             )
-        if condition not in (i1, _container(type)):
+        if condition not in (i1, _like(type, i1)):
             raise VerifyException(
                 f"'arith.select' op expected condition type to have the same shape as the result "
                 f"type '{type}', but got '{condition}'"
@@ -358,13 +308,6 @@ class ComparisonOp(IRDLOperation, ABC):
     @abstractmethod
     def _compares(self, type: Attribute) -> bool:
         """Whether the op compares elements of `type`."""
-
-
-def _like(type: Attribute, element_type: Attribute) -> Attribute:
-    if not isinstance(type, VectorType):
-        return with_element_type(type, element_type)
-    vector = cast(VectorType[Attribute], type)
-    return VectorType(element_type, vector.shape, vector.scalable_dims)
 
 
 class _CanonicalizesScalars(HasCanonicalizationPatternsTrait):
@@ -444,14 +387,14 @@ class CmpfOp(ComparisonOp, arith.CmpfOp):
 OPS = (
     CmpfOp,
     CmpiOp,
-    ExtSIOp,
-    ExtUIOp,
+    _conversion(_ExtensionOp, arith.ExtSIOp, Pure()),
+    _conversion(_ExtensionOp, arith.ExtUIOp),
     FPToSIOp,
     FPToUIOp,
-    IndexCastOp,
+    _conversion(_IndexCastOp, arith.IndexCastOp),
     SIToFPOp,
     SelectOp,
-    TruncIOp,
+    _conversion(_TruncationOp, arith.TruncIOp),
     UIToFPOp,
 )
 """The ops that replace xDSL's of the same names."""
