@@ -9,11 +9,11 @@ operands, and may name the only op of their body: `linalg.reduce { arith.addf } 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Final, Self, TypeAlias, cast
+from typing import ClassVar, Final, Self, TypeAlias, cast
 
 from typing_extensions import override
 from xdsl.dialects import arith, complex, linalg, math
@@ -202,9 +202,9 @@ def _maps(*axes: str) -> ArrayAttr[AffineMapAttr]:
     loops = len(set("".join(axes)))
     return ArrayAttr(
         AffineMapAttr(
-            AffineMap(loops, 0, tuple(AffineExpr.dimension(int(loop)) for loop in of_operand))
+            AffineMap(loops, 0, tuple(AffineExpr.dimension(int(loop)) for loop in operand))
         )
-        for of_operand in axes
+        for operand in axes
     )
 
 
@@ -317,8 +317,8 @@ class NamedStructuredOp(KnowsItsForms, IRDLOperation, ABC):
         if maps is not None and maps != _DEFAULT_MAPS.get(self.name):
             printer.print_string(" indexing_maps = ")
             printer.print_attribute(maps)
-        held = {**self.properties, **self.attributes}
-        shown = {name: held[name] for name in held if name not in _NOT_PRINTED}
+        both = {**self.properties, **self.attributes}
+        shown = {name: both[name] for name in both if name not in _NOT_PRINTED}
         if shown:
             printer.print_op_attributes(shown)
         sizes = cast(
@@ -487,8 +487,8 @@ def _terms(block: Block, numbers: dict[Hashable, int]) -> Hashable:
         operands = [terms.get(operand, -1 - id(operand)) for operand in op.operands]
         if op.name in _COMMUTATIVE:
             operands.sort()
-        held = {**op.attributes, **op.properties}
-        settings = frozenset(item for item in held.items() if item[0] not in _PERMISSIONS)
+        both = {**op.attributes, **op.properties}
+        settings = frozenset(item for item in both.items() if item[0] not in _PERMISSIONS)
         own = id(op) if op.regions else 0
         key = op.name, tuple(operands), tuple(op.result_types), settings, own
         number = numbers.setdefault(key, len(numbers))
@@ -636,24 +636,15 @@ _INDEX_DEFINITION: Final = replace(IndexOp.get_irdl_definition(), traits=IndexIn
 class BodySyntax(KnowsItsForms, IRDLOperation, ABC):
     """Base class of the ops, which parse both forms."""
 
-    @classmethod
-    @abstractmethod
-    def _parse_properties(cls, parser: Parser) -> dict[str, Attribute]:
-        """Parse what comes after the operands. Raises ParseError."""
-
-    @classmethod
-    @abstractmethod
-    def _operands_of_one(
-        cls, inputs: Sequence[SSAValue], inits: Sequence[SSAValue]
-    ) -> Sequence[SSAValue]:
-        """The operands of the only op of a body."""
+    IS_REDUCTION: ClassVar[bool]
+    """Whether the dimensions follow, and the body combines an element with the output's."""
 
     @classmethod
     @override
     def parse(cls, parser: Parser) -> Self:
         one = _parse_one(parser)
         inputs, inits = (parse_operands(parser, keyword) for keyword in ("ins", "outs"))
-        properties = cls._parse_properties(parser)
+        properties = {"dimensions": _parse_axes(parser, "dimensions")} if cls.IS_REDUCTION else {}
         attributes = parser.parse_optional_attr_dict()
         if one is None:
             arguments = parser.parse_comma_separated_list(
@@ -664,9 +655,10 @@ class BodySyntax(KnowsItsForms, IRDLOperation, ABC):
                 if location is not None:
                     value.location = location
         else:
-            block = Block(arg_types=[_element_type(each.type) for each in (*inputs, *inits)])
+            block = Block(arg_types=[_element_type(value.type) for value in (*inputs, *inits)])
             count = len(inputs)
-            values = cls._operands_of_one(block.args[:count], block.args[count:])
+            outputs = block.args[count:][-1:] if cls.IS_REDUCTION else ()
+            values = [*outputs, *block.args[:count]]
             if not values:
                 parser.raise_error("expected an operand")
             body = _create(*one, values)
@@ -674,7 +666,7 @@ class BodySyntax(KnowsItsForms, IRDLOperation, ABC):
             region = Region(block)
         return cls.create(
             operands=[*inputs, *inits],
-            result_types=[each.type for each in inits if not isinstance(each.type, MemRefType)],
+            result_types=[init.type for init in inits if not isinstance(init.type, MemRefType)],
             properties=properties,
             attributes=attributes,
             regions=[region],
@@ -718,26 +710,13 @@ def _create(
 class ReduceOp(BodySyntax, ops.ReduceOp):
     """Reduce tensors along axes; the body combines the elements of all tensors jointly."""
 
+    IS_REDUCTION: ClassVar = True
+
     @property
     @override
     def has_custom_form(self) -> bool:
         """Whether xDSL can print the custom form."""
         return len(self.operands) == 2 and not self.attributes
-
-    @classmethod
-    @override
-    def _parse_properties(cls, parser: Parser) -> dict[str, Attribute]:
-        parser.parse_keyword("dimensions")
-        parser.parse_punctuation("=")
-        axes = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
-        return {"dimensions": DenseArrayBase.from_list(i64, axes)}
-
-    @classmethod
-    @override
-    def _operands_of_one(
-        cls, inputs: Sequence[SSAValue], inits: Sequence[SSAValue]
-    ) -> Sequence[SSAValue]:
-        return *inits[-1:], *inputs
 
     @override
     def verify_(self) -> None:
@@ -771,6 +750,7 @@ class MapOp(BodySyntax):
     """Apply a body to the elements of tensors: `linalg.map { math.exp } ins(..) outs(..)`."""
 
     name = "linalg.map"
+    IS_REDUCTION: ClassVar = False
 
     inputs = var_operand_def()
     # The last operand is the output: MLIR has no segment sizes for it.
@@ -784,18 +764,6 @@ class MapOp(BodySyntax):
     def has_custom_form(self) -> bool:
         """Never: only in LLVM 22 does the body have the output as an argument."""
         return False
-
-    @classmethod
-    @override
-    def _parse_properties(cls, parser: Parser) -> dict[str, Attribute]:
-        return {}
-
-    @classmethod
-    @override
-    def _operands_of_one(
-        cls, inputs: Sequence[SSAValue], inits: Sequence[SSAValue]
-    ) -> Sequence[SSAValue]:
-        return inputs
 
 
 # Custom forms that xDSL reads only in part
@@ -813,9 +781,7 @@ def _parse_moved(parser: Parser, op_type: type[Operation], numbers: str) -> Oper
     if [*map(len, groups)] != [1, 1]:
         parser.raise_error("expected one input and one output", position)
     operands = [value for group in groups for value in group]
-    parser.parse_keyword(numbers)
-    parser.parse_punctuation("=")
-    values = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+    axes = _parse_axes(parser, numbers)
     attributes = parser.parse_optional_attr_dict()
     types = [operand.type for operand in operands]
     block = Block(arg_types=[getattr(type, "element_type", type) for type in types])
@@ -823,23 +789,32 @@ def _parse_moved(parser: Parser, op_type: type[Operation], numbers: str) -> Oper
     return op_type.create(
         operands=operands,
         result_types=types[1:] if isinstance(types[1], TensorType) else [],
-        properties={numbers: DenseArrayBase.from_list(i64, values)},
+        properties={numbers: axes},
         attributes=attributes,
         regions=[Region(block)],
     )
 
 
+def _parse_axes(parser: Parser, keyword: str) -> Attribute:
+    """Parse `keyword = [0, 1]`."""
+    parser.parse_keyword(keyword)
+    parser.parse_punctuation("=")
+    axes = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+    return DenseArrayBase.from_list(i64, axes)
+
+
 class GenericSyntax(Operation):
+    """
+    `linalg.generic {...} ins(...) outs(...) attrs = {...} {...} -> types`.
+
+    xDSL's own parser accepts only one type after the arrow.
+    """
+
     name = "linalg.generic"
 
     @classmethod
     @override
     def parse(cls, parser: Parser) -> Operation:
-        """
-        Read `linalg.generic {...} ins(...) outs(...) attrs = {...} {...} -> types`.
-
-        xDSL's own parser accepts only one type after the arrow. Raises ParseError.
-        """
         position = parser.pos
         attributes = parser.parse_optional_attr_dict()
         operands = [parse_operands(parser, keyword) for keyword in ("ins", "outs")]
