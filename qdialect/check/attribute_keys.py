@@ -105,7 +105,7 @@ class AttributeKeys:
             ) if self._types.ignores_numbers:
                 parts = attribute.parameters
                 return attribute.name, tuple(
-                    self.of(of) for of in parts if isinstance(of, TypeAttribute)
+                    self.of(part) for part in parts if isinstance(part, TypeAttribute)
                 )
             case FloatData():
                 return "float", struct.pack("<d", attribute.data)
@@ -140,7 +140,7 @@ class AttributeKeys:
                 # Each context creates its own class for each name.
                 return "unregistered", attribute.parameters
             case ParametrizedAttribute():
-                parts = tuple(self.of(each) for each in attribute.parameters)
+                parts = tuple(self.of(part) for part in attribute.parameters)
         # Use a number, so that comparing enclosing keys does not compare the parts again.
         return "parts", self._types.number((type(attribute), parts))
 
@@ -399,12 +399,12 @@ def first_other_attribute(
     A discardable attribute counts only if both functions have one of that name, since passes may
     add and drop their own.
     """
-    found = [_found_in(of, each) for of, each in zip(keys, ops, strict=True)]
-    names = [{name for name, _ in each} for each in found]
+    attributes = [_found_in(own, side) for own, side in zip(keys, ops, strict=True)]
+    names = [{name for name, _ in keyed} for keyed in attributes]
     for at in (1, 0):
-        for key, op in found[at].items():
+        for key, op in attributes[at].items():
             name = key[0]
-            if key not in found[1 - at] and (name in _UNREAD or name in names[1 - at]):
+            if key not in attributes[1 - at] and (name in _UNREAD or name in names[1 - at]):
                 return UnreadAttribute(op, name, is_before=not at)
     return None
 
@@ -413,7 +413,7 @@ _Found = Mapping[tuple[str, Hashable], Operation]
 
 
 def _found_in(keys: AttributeKeys, ops: Iterable[Operation]) -> _Found:
-    found = dict[tuple[str, Hashable], Operation]()
+    attributed = dict[tuple[str, Hashable], Operation]()
     for op in ops:
         attributes = {**op.attributes, **op.properties}
         unread = [name for name in attributes if name in _UNREAD or "." in name]
@@ -424,8 +424,8 @@ def _found_in(keys: AttributeKeys, ops: Iterable[Operation]) -> _Found:
             value = attributes[name]
             # The key is empty if the name is ignored.
             if not _says_nothing(value) and (key := keys.of_names({name: value})):
-                found.setdefault((name, key), op)
-    return found
+                attributed.setdefault((name, key), op)
+    return attributed
 
 
 def _says_nothing(value: Attribute) -> bool:

@@ -145,10 +145,10 @@ class CallEffects:
         return known
 
     def _of_regions(self, op: Operation) -> Effects:
-        found = [self.of_ops(_ops_of_blocks(op))] if op.regions else []
+        effects = [self.of_ops(_ops_of_blocks(op))] if op.regions else []
         if any(len(region.blocks) > 1 for region in op.regions):
-            found.append(Effects.UNDEFINED)
-        return max(found, default=Effects.NONE)
+            effects.append(Effects.UNDEFINED)
+        return max(effects, default=Effects.NONE)
 
     def _of_function(self, function: FuncOp) -> Effects:
         return Effects.ANY if function.is_declaration else self._of_regions(function)

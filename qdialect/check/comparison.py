@@ -298,16 +298,16 @@ def _run_by(engine: Engine, pair: Pair, functions: tuple[FuncOp, FuncOp]) -> Ver
 
 def _called_from(pair: Pair, function: FuncOp) -> set[str]:
     """The functions that a function calls, directly or through others."""
-    found, pending = set[str](), [function]
+    callees, pending = set[str](), [function]
     side = pair.sides[0] if function.parent_op() is pair.sides[0].module else pair.sides[1]
     while pending:
         for op in pending.pop().walk():
             pair.run_steps.spend(_STEPS_PER_OP)
             callee = side.effects.callee_of(op)
-            if callee is not None and callee.sym_name.data not in found:
-                found.add(callee.sym_name.data)
+            if callee is not None and callee.sym_name.data not in callees:
+                callees.add(callee.sym_name.data)
                 pending.append(callee)
-    return found
+    return callees
 
 
 def _require_same_signature(pair: Pair, old: FuncOp, new: FuncOp) -> None:
@@ -334,7 +334,7 @@ def _require_same_signature(pair: Pair, old: FuncOp, new: FuncOp) -> None:
 
 def _own_attributes(function: FuncOp) -> dict[str, Attribute]:
     attributes = {**function.attributes, **function.properties}
-    return {name: of for name, of in attributes.items() if name not in _SIGNATURE}
+    return {name: attribute for name, attribute in attributes.items() if name not in _SIGNATURE}
 
 
 def _dictionaries(function: FuncOp, name: str) -> list[Mapping[str, Attribute]]:
@@ -352,9 +352,14 @@ def require_same_attributes(
 ) -> None:
     """Raise DifferenceError for the first attribute that differs."""
     for name in sorted({*before, *after}):
-        olds, news = ({name: of[name]} if name in of else {} for of in (before, after))
+        olds, news = (
+            {name: attributes[name]} if name in attributes else {} for attributes in (before, after)
+        )
         if keys[0].of_names(olds) != keys[1].of_names(news):
-            was, now = (f"is {of[name]}" if of else "is missing" for of in (olds, news))
+            was, now = (
+                f"is {attributes[name]}" if attributes else "is missing"
+                for attributes in (olds, news)
+            )
             was = was.replace("is", "was", 1)
             raise DifferenceError(f" attribute '{name}' {now}, but {was} before")
 
@@ -786,7 +791,9 @@ def _as_good_as_callees(verdicts: Sequence[Verdict]) -> list[Verdict]:
         for name in verdict.callees:
             proofs_with[name].append(verdict.name)
     weakest = dict[str, Verdict]()
-    for verdict in sorted(verdicts, key=lambda of: (of.grounds, -of.runs), reverse=True):
+    for verdict in sorted(
+        verdicts, key=lambda verdict: (verdict.grounds, -verdict.runs), reverse=True
+    ):
         pending = [verdict.name]
         while pending:
             if (name := pending.pop()) not in weakest:
@@ -844,11 +851,11 @@ def _names_reached(side: ComparedModule) -> frozenset[str]:
     """The symbols that are public, or reachable from anything but private functions."""
     roots = [op for op in side.module.ops if not isinstance(op, FuncOp)]
     roots += [op for op in side.functions.values() if visibility_of(op) != "private"]
-    found = {op.sym_name.data for op in roots if isinstance(op, FuncOp)}
+    names = {op.sym_name.data for op in roots if isinstance(op, FuncOp)}
     pending: list[Operation] = roots
     while pending:
-        for name in set(symbols_used_by(pending.pop())) - found:
-            found.add(name)
+        for name in set(symbols_used_by(pending.pop())) - names:
+            names.add(name)
             if name in side.functions:
                 pending.append(side.functions[name])
-    return frozenset(found)
+    return frozenset(names)

@@ -223,7 +223,9 @@ def _read(numbers: NDArray[Any], layer: LayerAt) -> NDArray[Any]:
 def keeps_bits(below: LayerAt, above: LayerAt) -> bool:
     """Whether the cast between two layers only reinterprets the bits of its operand."""
     type, wanted = below.element_type, above.element_type
-    kinds = [(isinstance(of, StoredType), isinstance(of, IntegerType)) for of in (type, wanted)]
+    kinds = [
+        (isinstance(kind, StoredType), isinstance(kind, IntegerType)) for kind in (type, wanted)
+    ]
     is_renamed = kinds in ([(True, False), (False, True)], [(False, True), (True, False)])
     return is_renamed and width_of(type) == width_of(wanted)
 
@@ -313,10 +315,10 @@ def _side_at(node: Node, positions: Positions) -> SideAt:
 
     Raises NotCertifiableError.
     """
-    found = elements_at(node, positions)
-    if found.layers[0].scales is not None or found.unread is not None:
+    elements = elements_at(node, positions)
+    if elements.layers[0].scales is not None or elements.unread is not None:
         raise NotCertifiableError("an operand of the arithmetic is not a plain constant")
-    return SideAt(node.element_type, found.numbers_at(0))
+    return SideAt(node.element_type, elements.numbers_at(0))
 
 
 def groups_at(root: Node, positions: Positions, steps: StepBudget) -> list[Group]:
@@ -357,8 +359,8 @@ class _Following:
                 match node:
                     case ConstantNode() | ZerosNode() | SymbolNode():
                         stack = self._add_layer(node, request)
-                        found = (request.where, node, request.positions)
-                        self._leaves.setdefault(stack, []).append(found)
+                        leaf = (request.where, node, request.positions)
+                        self._leaves.setdefault(stack, []).append(leaf)
                     case CastNode():
                         stack = self._add_layer(node, request)
                         self._ask(node.operand, _Request(stack, request.where, request.positions))
@@ -384,39 +386,39 @@ class _Following:
 
     def _move(self, node: MovedNode, request: _Request) -> None:
         shapes = [operand.shape for operand in node.operands]
-        found = origins(node.movement, shapes, request.positions)
-        if found.is_new is not None and found.is_new.any():
+        sources = origins(node.movement, shapes, request.positions)
+        if sources.is_new is not None and sources.is_new.any():
             source = None if self._steps is None else _padding_source(node)
             if source is not None:
-                new = np.flatnonzero(found.is_new)
+                new = np.flatnonzero(sources.is_new)
                 at = (
                     request.positions
                     if source is not node.padding
-                    else np.zeros_like(found.positions)
+                    else np.zeros_like(sources.positions)
                 )
                 self._ask(source, request.part(new, at))
-                kept = np.flatnonzero(~found.is_new)
+                kept = np.flatnonzero(~sources.is_new)
                 if len(kept):
-                    self._ask(node.operands[0], request.part(kept, found.positions))
+                    self._ask(node.operands[0], request.part(kept, sources.positions))
                 return
-            self._pad(node, request, found.is_new)
-        if found.operands is None:
+            self._pad(node, request, sources.is_new)
+        if sources.operands is None:
             (operand,) = node.operands
-            lower = _Request(request.stack, request.where, found.positions)
-            if operand.size == 0 and len(found.positions):
+            lower = _Request(request.stack, request.where, sources.positions)
+            if operand.size == 0 and len(sources.positions):
                 self._leave_unread(request)
-                lower = request.part(np.zeros(0, dtype=np.int64), found.positions)
+                lower = request.part(np.zeros(0, dtype=np.int64), sources.positions)
             self._ask(operand, lower)
             return
-        order = np.argsort(found.operands, kind="stable")
-        numbers = found.operands[order]
+        order = np.argsort(sources.operands, kind="stable")
+        numbers = sources.operands[order]
         starts = np.flatnonzero(np.diff(numbers, prepend=-1)).tolist()
         if not starts:
             # Without elements, the first operand determines the path.
-            self._ask(node.operands[0], request.part(order, found.positions))
+            self._ask(node.operands[0], request.part(order, sources.positions))
         for start, end in pairwise([*starts, len(order)]):
             chosen = order[start:end]
-            self._ask(node.operands[int(numbers[start])], request.part(chosen, found.positions))
+            self._ask(node.operands[int(numbers[start])], request.part(chosen, sources.positions))
 
     def _pad(self, node: MovedNode, request: _Request, is_new: NDArray[np.bool_]) -> None:
         if self._padding is None:
@@ -552,10 +554,10 @@ def pads_with_quantized(node: MovedNode) -> bool:
     """Whether the op of `node` pads with an element that must be requantized to the slots there."""
     if not isinstance(node.element_type, UniformQuantizedType):
         return False
-    each: Node = node
+    moved: Node = node
     # Of the movements of an op, only the last node has slots: those of the declared type.
-    while isinstance(each, MovedNode) and (each is node or each.slots is None):
-        if isinstance(each.movement, PadWith) and each.padding is not None:
-            return _padding_source(each) is None
-        each = each.operands[0]
+    while isinstance(moved, MovedNode) and (moved is node or moved.slots is None):
+        if isinstance(moved.movement, PadWith) and moved.padding is not None:
+            return _padding_source(moved) is None
+        moved = moved.operands[0]
     return False

@@ -91,12 +91,12 @@ def steps_of(movements: Sequence[Movement]) -> Iterator[Movement]:
 
 def coordinates(positions: Positions, shape: Shape) -> list[Positions]:
     """For each axis, the indices of the elements at row-major positions."""
-    found: list[Positions] = []
+    indices: list[Positions] = []
     for length in reversed(shape):
         # Every position is less than the stride above the first axis.
         positions, index = np.divmod(positions, max(length, 1))
-        found.append(index)
-    return found[::-1]
+        indices.append(index)
+    return indices[::-1]
 
 
 def positions_of(indices: Sequence[Positions], shape: Shape, count: int) -> Positions:
@@ -159,13 +159,13 @@ def _(movement: Concat, operands: Sequence[Shape], positions: Positions) -> Orig
     along = indices[movement.dim]
     numbers = np.searchsorted(ends, along, side="right")
     lengths = np.diff(ends, prepend=0)[numbers]
-    found = np.zeros(len(positions), dtype=np.int64)
+    sources = np.zeros(len(positions), dtype=np.int64)
     for axis, index in enumerate(indices):
         if axis == movement.dim:
-            found = found * lengths + along - (ends[numbers] - lengths)
+            sources = sources * lengths + along - (ends[numbers] - lengths)
         else:
-            found = found * operands[0][axis] + index
-    return Origins(found, numbers)
+            sources = sources * operands[0][axis] + index
+    return Origins(sources, numbers)
 
 
 @moved_shape.register(Concat)

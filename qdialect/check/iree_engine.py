@@ -70,7 +70,7 @@ class PositionArguments:
         return self._known[name]
 
     def _found(self, function: FuncOp) -> Bounds:
-        found: dict[int, int] = {}
+        bounds: dict[int, int] = {}
         visited = set[SSAValue]()
         # From the lowest bound up, each value needs only one visit.
         read = [pair for op in function.walk() for pair in self._read_by(op)]
@@ -84,10 +84,10 @@ class PositionArguments:
                 visited.add(value)
                 owner = value.owner
                 if isinstance(value, BlockArgument) and owner is function.body.blocks.first:
-                    found[value.index] = bound
+                    bounds[value.index] = bound
                 else:
                     pending += _sources(owner)
-        return found
+        return bounds
 
     def _read_by(self, op: Operation) -> Positions:
         if isinstance(op, CallOp):
@@ -262,12 +262,12 @@ class IreeEngine(Engine):
 
         try:
             # IREE's runtime may crash, such as at positions out of bounds.
-            (found,) = computed_in_copy(compared)
+            (outcome,) = computed_in_copy(compared)
         except ChildEndedError as error:
             raise RunFailure(f"IREE's runtime {error}", functions[0], is_before=True) from None
-        if isinstance(found, Runs):
-            return found
-        reason, is_before = found
+        if isinstance(outcome, Runs):
+            return outcome
+        reason, is_before = outcome
         raise RunFailure(reason, functions[0 if is_before else 1], is_before)
 
     def _compare(self, functions: tuple[FuncOp, FuncOp], max_sets: int) -> Runs:
@@ -279,7 +279,9 @@ class IreeEngine(Engine):
             for op in _ops_run_by(side.functions[name], side.module)
         )
         olds, news = (side.positions.of(name) for side in (self._before, self._after))
-        bounds = {at: min(of[at] for of in (olds, news) if at in of) for at in {*olds, *news}}
+        bounds = {
+            at: min(bounds[at] for bounds in (olds, news) if at in bounds) for at in {*olds, *news}
+        }
         is_tame = known.unordered is not None or known.undefined is not None
         try:
             sets = dealt_arguments(

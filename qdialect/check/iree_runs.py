@@ -80,13 +80,13 @@ def compile_module(side: Side, *, is_before: bool = True) -> tuple[ModuleOp, byt
     try:
         widen_storage(module, side.context)
         drop_ranges(module)
-        for each in (
+        for step in (
             LowerQuantShapesPass(),
             # The rounding by which casts are defined, and which the interpreter uses.
             LowerQuantOpsPass(rounding=Rounding.NEAREST_EVEN.value, keep_round_trips=True),
             StripFuncQuantTypesPass(),
         ):
-            each.apply(side.context, module)
+            step.apply(side.context, module)
     except OpErrors as error:
         raise failure(f"it cannot be lowered for IREE: {error}") from None
     # IREE may refuse unused ops.
@@ -159,7 +159,7 @@ class LoadedModule:
         return int(number) if isinstance(number, bool) else number
 
     def _returned(self, value: Any, type: Attribute, function: FuncOp) -> TypedArray:
-        held = dtype_of(element_type_or_self(type))
+        storage = dtype_of(element_type_or_self(type))
         dtype = self._dtype_of(element_type_or_self(type), function)
         if _is_scalar(type):
             # A Python number can hold all values of its type.
@@ -169,22 +169,22 @@ class LoadedModule:
             if (array.dtype == np.bool_, array.itemsize) != (dtype == np.bool_, dtype.itemsize):
                 reason = f"IREE returns elements of dtype {array.dtype} as '{type}'"
                 raise self._failure(reason, function)
-        elements = array.astype(held) if dtype == np.bool_ else np.array(array).view(held)
+        elements = array.astype(storage) if dtype == np.bool_ else np.array(array).view(storage)
         return TypedArray.of(elements, type)
 
     def _dtype_of(self, type: Attribute, function: FuncOp) -> Any:
-        held = held_type(type)
-        if isinstance(held, AnyFloat) and _FLOATS.get(held.__class__):
-            name = _FLOATS[held.__class__]
+        plain = held_type(type)
+        if isinstance(plain, AnyFloat) and _FLOATS.get(plain.__class__):
+            name = _FLOATS[plain.__class__]
             return np.dtype(getattr(np, name, None) or getattr(library("ml_dtypes", "iree"), name))
-        if isinstance(held, IndexType):
+        if isinstance(plain, IndexType):
             return np.dtype(np.int64)
-        if isinstance(held, IntegerType) and held.bitwidth in (1, 8, 16, 32, 64):
-            if held.bitwidth == 1:
+        if isinstance(plain, IntegerType) and plain.bitwidth in (1, 8, 16, 32, 64):
+            if plain.bitwidth == 1:
                 return np.dtype(np.bool_)
-            kind = "u" if held.signedness.data is Signedness.UNSIGNED else "i"
-            return np.dtype(f"{kind}{held.bitwidth // 8}")
-        raise self._failure(f"IREE does not accept values of type '{held}'", function)
+            kind = "u" if plain.signedness.data is Signedness.UNSIGNED else "i"
+            return np.dtype(f"{kind}{plain.bitwidth // 8}")
+        raise self._failure(f"IREE does not accept values of type '{plain}'", function)
 
     def _failure(self, reason: str, op: Operation) -> RunFailure:
         return RunFailure(reason, op, self._is_before)

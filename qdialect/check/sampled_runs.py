@@ -68,8 +68,8 @@ class Numbers:
     @classmethod
     def of_array(cls, array: TypedArray) -> Numbers:
         """All elements of an array."""
-        held = held_type(array.element_type)
-        bits = bits_of(array.elements.reshape(-1), held)
+        plain = held_type(array.element_type)
+        bits = bits_of(array.elements.reshape(-1), plain)
         positions = np.arange(array.elements.size, dtype=np.int64)
         return cls(numbers_in(bits, array.element_type), positions, array.type, array.shape)
 
@@ -129,7 +129,7 @@ def steps_for(side: ComparedModule, function: FuncOp, sets: int) -> int | None:
     It is possible if each op of the function and its callees is elementwise: elements at a
     position depend only on the operands' elements at that position.
     """
-    found = {function}
+    functions = {function}
     pending = [function]
     steps = 0
     while pending:
@@ -143,8 +143,8 @@ def steps_for(side: ComparedModule, function: FuncOp, sets: int) -> int | None:
                 callee = side.effects.callee_of(op)
                 if callee is None or callee.is_declaration:
                     return None
-                if callee not in found:
-                    found.add(callee)
+                if callee not in functions:
+                    functions.add(callee)
                     pending.append(callee)
     return steps
 
@@ -211,7 +211,7 @@ def run_batches(sets: DealtArguments, runs: tuple[Run, Run]) -> BatchedRuns | No
 
     The result is unknown for sets that are neither alike nor undefined. Raises StepLimitError.
     """
-    found = BatchedRuns(np.zeros(len(sets), dtype=np.bool_))
+    outcome = BatchedRuns(np.zeros(len(sets), dtype=np.bool_))
     pending = [np.arange(len(sets))]
     failures = 0
     while pending:
@@ -226,15 +226,15 @@ def run_batches(sets: DealtArguments, runs: tuple[Run, Run]) -> BatchedRuns | No
                 pending += _parted(numbers, error.__cause__.numbers)
                 continue
             failures += 1
-            if failures > _MAX_FAILURES and not found.alike.any():
+            if failures > _MAX_FAILURES and not outcome.alike.any():
                 return None
             if len(numbers) > 1:
                 pending += np.array_split(numbers, 2)
             elif not results:
-                found.undefined[numbers] = True
+                outcome.undefined[numbers] = True
         else:
-            found.alike[numbers] = _are_alike(len(numbers), results[0], results[1])
-    return found
+            outcome.alike[numbers] = _are_alike(len(numbers), results[0], results[1])
+    return outcome
 
 
 def _parted(numbers: NDArray[np.int64], values: NDArray[np.generic]) -> Iterator[NDArray[np.int64]]:
@@ -319,7 +319,9 @@ def compare_runs(
     else:
         numbers, count = batches.unknown, batches.count
     elements = sum(math.prod(assumed_shape(type)) for type in old.function_type.inputs)
-    runners = [_Runner(side, of, steps) for side, of in zip(sides, functions, strict=True)]
+    runners = [
+        _Runner(side, function, steps) for side, function in zip(sides, functions, strict=True)
+    ]
     failure: RunFailure | None = None
     for number in numbers:
         try:
@@ -377,10 +379,12 @@ def _batches(
     """
     if not sets.is_exhaustive:
         return None
-    needed = [steps_for(*of, len(sets)) for of in zip(sides, functions, strict=True)]
+    needed = [steps_for(*pair, len(sets)) for pair in zip(sides, functions, strict=True)]
     if None in needed or sum(filter(None, needed)) > steps.left:
         return None
-    old, new = (_Runner(side, of, steps) for side, of in zip(sides, functions, strict=True))
+    old, new = (
+        _Runner(side, function, steps) for side, function in zip(sides, functions, strict=True)
+    )
     try:
         return run_batches(sets, (old.run_batch, new.run_batch))
     except StepLimitError:

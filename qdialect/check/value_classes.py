@@ -95,26 +95,26 @@ _STEPS_PER_ELEMENT: Final = 1 << 8
 def _check_steps(before: Node, after: Node) -> None:
     """Raise NotCertifiableError if the comparison takes more steps than allowed for `before`."""
     old, new = nodes_of(before), nodes_of(after)
-    held = sum(len(node.elements) for node in old if isinstance(node, ConstantNode))
+    elements = sum(len(node.elements) for node in old if isinstance(node, ConstantNode))
     steps = before.size * (len(old) + len(new))
-    allowed = _FREE_STEPS + _STEPS_PER_ELEMENT * held
+    allowed = _FREE_STEPS + _STEPS_PER_ELEMENT * elements
     if steps > allowed:
         raise NotCertifiableError(f"it would take {steps} steps, and {allowed} are allowed")
 
 
 def nodes_of(root: Node) -> Collection[Node]:
     """All nodes of the graph of a value, including the value's own."""
-    found, pending = dict[int, Node](), [root]
+    nodes, pending = dict[int, Node](), [root]
     while pending:
         node = pending.pop()
-        if node.number not in found:
-            found[node.number] = node
+        if node.number not in nodes:
+            nodes[node.number] = node
             if isinstance(node, MovedNode):
                 pending += node.operands
             elif isinstance(node, CastNode):
                 pending.append(node.operand)
                 pending += node.sides if isinstance(node, ComputedNode) else ()
-    return found.values()
+    return nodes.values()
 
 
 def _wrong(before: Elements, after: Elements, *, with_data: bool) -> NDArray[np.bool_]:
@@ -187,8 +187,8 @@ def elements_anywhere(root: Node) -> list[Elements]:
 def _other_layers(before: Elements, after: Elements) -> Difference | None:
     """The difference of casts or element types through which elements are read; None if equal."""
     casts = [
-        [f"'{name_of(layer.node.cast)}'" for layer in of.layers if layer.node.cast is not None]
-        for of in (before, after)
+        [f"'{name_of(layer.node.cast)}'" for layer in side.layers if layer.node.cast is not None]
+        for side in (before, after)
     ]
     if casts[0] != casts[1]:
         texts = [" of ".join(names) or "no cast" for names in casts]
@@ -327,9 +327,9 @@ class ValueClasses:
         """The class of a value whose type has the number `type_number`. Raises StepLimitError."""
         if isinstance(node, SymbolNode):
             return node.symbol
-        made = self._structure_of(node), type_number
-        if (known := self._by_structure.get(made)) is None:
-            known = self._by_structure[made] = self._class_of(node, type_number)
+        key = self._structure_of(node), type_number
+        if (known := self._by_structure.get(key)) is None:
+            known = self._by_structure[key] = self._class_of(node, type_number)
         return known
 
     def _class_of(self, node: Node, type_number: int) -> int:
@@ -376,9 +376,9 @@ class ValueClasses:
         return tuple(sorted(keys.items(), key=lambda item: item[0]))
 
     def _structure_of(self, node: Node) -> int:
-        for each in dependencies_first([node], self._unknown_operands):
-            if each.number not in self._structures:
-                self._structures[each.number] = self._structure(each)
+        for operand in dependencies_first([node], self._unknown_operands):
+            if operand.number not in self._structures:
+                self._structures[operand.number] = self._structure(operand)
         return self._structures[node.number]
 
     def _unknown_operands(self, node: Node) -> Iterator[Node]:
@@ -394,9 +394,11 @@ class ValueClasses:
             case SymbolNode():
                 return node.symbol
             case ConstantNode():
-                held = np.ascontiguousarray(node.elements)
-                content = held.tobytes() if held.nbytes <= 64 else blake2b(held.data).digest()
-                key = ("constant", node.shape, str(held.dtype), node.held_type, content)
+                elements = np.ascontiguousarray(node.elements)
+                content = (
+                    elements.tobytes() if elements.nbytes <= 64 else blake2b(elements.data).digest()
+                )
+                key = ("constant", node.shape, str(elements.dtype), node.held_type, content)
                 return self.number((*key, node.element_type))
             case CastNode():
                 operand = self._structures[node.operand.number]
@@ -406,7 +408,7 @@ class ValueClasses:
                     return self.number((*key, sides))
                 return self.number(key)
             case MovedNode():
-                operands = tuple(self._structures[each.number] for each in node.operands)
+                operands = tuple(self._structures[operand.number] for operand in node.operands)
                 padding = None if node.padding is None else self._structures[node.padding.number]
                 element_type = storage_of(node.element_type)
                 return self.number(("moved", node.movement, operands, padding, element_type))

@@ -109,10 +109,10 @@ class GraphReader:
         constants.
         """
         wanted = self._final(value)
-        for each in dependencies_first([wanted], self._made_of):
-            if each not in self._nodes:
-                self._nodes[each] = _UnknownNode.of(each, "it depends on itself")
-                self._nodes[each] = self._node(each)
+        for source in dependencies_first([wanted], self._made_of):
+            if source not in self._nodes:
+                self._nodes[source] = _UnknownNode.of(source, "it depends on itself")
+                self._nodes[source] = self._node(source)
         node = self._nodes[wanted]
         if isinstance(node, _UnknownNode):
             raise NotCertifiableError(node.reason)
@@ -195,16 +195,16 @@ class GraphReader:
         lie = NotCertifiableError(
             f"the type of '{name_of(op)}' contradicts the slots of its elements"
         )
-        declared = [_typed(each.type, _static_shape(each.type)) for each in read.operands]
+        declared = [_typed(operand.type, _static_shape(operand.type)) for operand in read.operands]
         if any(not stores_the_same(type, node.element_type) for type, _ in declared):
             raise lie
         if node.slots is None or node.slots.is_one_for_all(slots for _, slots in declared):
             return
         operands = [
             SymbolNode(
-                shape=_static_shape(each.type), element_type=type, slots=slots, symbol=0, text=""
+                shape=_static_shape(operand.type), element_type=type, slots=slots, symbol=0, text=""
             )
-            for each, (type, slots) in zip(read.operands, declared, strict=True)
+            for operand, (type, slots) in zip(read.operands, declared, strict=True)
         ]
         moved = _moved(read.movements, operands, None, node.element_type)
         for positions in pieces_of(node.size):
@@ -218,16 +218,16 @@ class GraphReader:
     def _cast(self, op: Operation) -> Node:
         operand = self._operand(op.operands[0])
         type, slots = _typed(op.results[0].type, operand.shape)
-        said = _said_along_axis(op, operand.shape)
-        if said is not None:
+        rows = _said_along_axis(op, operand.shape)
+        if rows is not None:
             return ComputedNode(
                 shape=operand.shape,
                 element_type=type,
                 op=op,
                 slots=slots,
                 operand=operand,
-                settings=self._settings(op, AXIS, said.attribute),
-                sides=_sides_of_elements(op, said, operand.shape),
+                settings=self._settings(op, AXIS, rows.attribute),
+                sides=_sides_of_elements(op, rows, operand.shape),
             )
         return CastNode(
             shape=operand.shape,
@@ -270,8 +270,8 @@ class GraphReader:
 
     def _settings(self, op: Operation, *without: str) -> Hashable:
         """The attributes of a cast except those named in `without`, as a key."""
-        held = {**op.attributes, **op.properties}
-        return frozenset(item for item in held.items() if item[0] not in without)
+        attributes = {**op.attributes, **op.properties}
+        return frozenset(item for item in attributes.items() if item[0] not in without)
 
     def _constant(self, op: Operation, name: str) -> Node:
         attribute = find_attribute(op, name)
@@ -357,9 +357,9 @@ def _said_along_axis(op: Operation, shape: Shape) -> AlongAxis | None:
         raise NotCertifiableError(str(error)) from None
 
 
-def _sides_of_elements(op: Operation, said: AlongAxis, shape: Shape) -> tuple[Node, ...]:
+def _sides_of_elements(op: Operation, along: AlongAxis, shape: Shape) -> tuple[Node, ...]:
     """The parameters of each element, by columns: minimum and maximum, or the scale."""
-    rows = said.rows.reshape(len(said.rows), -1)
+    rows = along.rows.reshape(len(along.rows), -1)
     columns = (
         ConstantNode(
             shape=rows.shape[:1],
@@ -371,8 +371,8 @@ def _sides_of_elements(op: Operation, said: AlongAxis, shape: Shape) -> tuple[No
         )
         for column in rows.T
     )
-    along = BroadcastInDim((said.axis,), shape)
-    return tuple(_moved([along], [column], None, f64) for column in columns)
+    spread = BroadcastInDim((along.axis,), shape)
+    return tuple(_moved([spread], [column], None, f64) for column in columns)
 
 
 def _moved(

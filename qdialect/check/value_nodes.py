@@ -213,7 +213,7 @@ def width_of(type: Attribute) -> int:
 def differ(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]:
     """A mask of the elements that differ, bit for bit."""
     if one.dtype.kind == other.dtype.kind == "f":
-        one, other = (np.ascontiguousarray(of).view(np.int64) for of in (one, other))
+        one, other = (np.ascontiguousarray(array).view(np.int64) for array in (one, other))
     if one.dtype != other.dtype:
         return np.ones(len(one), dtype=np.bool_)
     return one != other

@@ -273,8 +273,8 @@ class DealtArguments(Sequence[tuple[TypedArray, ...]]):
         self.is_exhaustive = values is not None
         if values is not None:
             sizes = [math.prod(shape) for shape in self._declared]
-            counts = [len(of) ** size for of, size in zip(values, sizes, strict=True)]
-            self._pools = [_Pool(of, of, ()) for of in values]
+            counts = [len(pool) ** size for pool, size in zip(values, sizes, strict=True)]
+            self._pools = [_Pool(pool, pool, ()) for pool in values]
             self._sets: Sequence[_Set] = ()
             self._count = math.prod(counts)
         else:
@@ -335,20 +335,20 @@ class DealtArguments(Sequence[tuple[TypedArray, ...]]):
         return tuple(arguments)
 
     def _dealt(self, number: int) -> tuple[TypedArray, ...]:
-        of = self._sets[number]
+        plan = self._sets[number]
         arguments: list[TypedArray] = []
         for at, (type, pool) in enumerate(zip(self._types, self._pools, strict=True)):
-            player = self._types.index(type) if of.is_shared else at
-            shape = of.shapes[at]
-            dealer = _Dealer(shape, _decks_of(type, shape), of.dealt[at], (of.series, player))
+            player = self._types.index(type) if plan.is_shared else at
+            shape = plan.shapes[at]
+            dealer = _Dealer(shape, _decks_of(type, shape), plan.dealt[at], (plan.series, player))
             with naming_argument(at, type):
-                elements = dealer.deal(_values_for(of, pool))
+                elements = dealer.deal(_values_for(plan, pool))
             arguments.append(TypedArray.of(elements, type))
         return tuple(arguments)
 
     def _planned(self, max_sets: int) -> list[_Set]:
         if self._is_tame:
-            return [of._replace(is_tame=True) for of in self._series(4, max_sets)]
+            return [plan._replace(is_tame=True) for plan in self._series(4, max_sets)]
         unknown = sum(shape.count(DYNAMIC) for shape in self._declared)
         has_equals = len(set(self._types)) < len(self._types)
         has_numbers = any(_is_computed_with(element_type_or_self(type)) for type in self._types)
@@ -359,15 +359,15 @@ class DealtArguments(Sequence[tuple[TypedArray, ...]]):
         if unknown > 1:
             equal = self._series(0, (most + 1) // 2)
             different = self._series(1, most // 2)
-            sets = [of for pair in zip(equal, different, strict=False) for of in pair]
+            sets = [plan for pair in zip(equal, different, strict=False) for plan in pair]
             both = min(len(equal), len(different))
             sets += equal[both:] + different[both:]
         else:
             sets = self._series(0, most)
         planned = tuple(sets)
-        sets += [of._replace(is_shared=True) for of in self._series(2, shared)]
-        for at, of in enumerate(self._series(4, tame)):
-            sets.append((self._series(5, at + 1)[-1] if at % 2 else of)._replace(is_tame=True))
+        sets += [plan._replace(is_shared=True) for plan in self._series(2, shared)]
+        for at, plan in enumerate(self._series(4, tame)):
+            sets.append((self._series(5, at + 1)[-1] if at % 2 else plan)._replace(is_tame=True))
         # Interleaved with other sets, so that some of each kind run even if not all sets do.
         for at in range(mild):
             like = planned[at % len(planned)]
@@ -418,10 +418,10 @@ class DealtArguments(Sequence[tuple[TypedArray, ...]]):
         return lengths
 
 
-def _values_for(of: _Set, pool: _Pool) -> NDArray[Any]:
-    if of.mild is not None:
-        return pool.mild[of.mild % len(pool.mild)]
-    return pool.tame if of.is_tame else pool.values
+def _values_for(plan: _Set, pool: _Pool) -> NDArray[Any]:
+    if plan.mild is not None:
+        return pool.mild[plan.mild % len(pool.mild)]
+    return pool.tame if plan.is_tame else pool.values
 
 
 def dealt_arguments(
@@ -568,14 +568,14 @@ def _all_combinations(
 
 def _codes(type: Attribute) -> range | None:
     """All storage integers of a type, or all bit patterns of a float type."""
-    held = held_type(type)
+    plain = held_type(type)
     if isinstance(type, StoredType):
         return range(type.storage_type_min, type.storage_type_max + 1)
-    if isinstance(held, IntegerType):
-        least, greatest = _range_of(held)
+    if isinstance(plain, IntegerType):
+        least, greatest = _range_of(plain)
         return range(least, greatest + 1)
-    if isinstance(held, AnyFloat):
-        return range(1 << width_of(held))
+    if isinstance(plain, AnyFloat):
+        return range(1 << width_of(plain))
     return None
 
 
@@ -592,17 +592,17 @@ def _range_of(type: IntegerType) -> tuple[int, int]:
 
 def _pool(type: Attribute, declared: Shape, interesting: Sequence[float]) -> _Pool:
     """The pool of an argument; `declared` is its shape, possibly dynamic."""
-    held = held_type(type)
-    if not isinstance(held, IntegerType | IndexType | AnyFloat):
+    plain = held_type(type)
+    if not isinstance(plain, IntegerType | IndexType | AnyFloat):
         raise InterpretationError(
-            f"values of type '{held}' cannot be generated to run a function with"
+            f"values of type '{plain}' cannot be generated to run a function with"
         )
     room = math.prod(length for length in declared if length != DYNAMIC)
     codes = _codes(type)
-    if codes is not None and _are_listed(codes, held, room):
+    if codes is not None and _are_listed(codes, plain, room):
         values = _listed(type, codes)
-    elif isinstance(held, AnyFloat):
-        values = _float_pool(held, room, interesting)
+    elif isinstance(plain, AnyFloat):
+        values = _float_pool(plain, room, interesting)
     elif codes is None:
         values = _index_pool(interesting)
     else:
@@ -626,20 +626,20 @@ def _bounded(pool: _Pool, type: Attribute, bound: int | None) -> _Pool:
     return _Pool(values, values, (values,))
 
 
-def _are_listed(codes: range, held: Attribute, room: int) -> bool:
-    if width_of(cast(Any, held)) <= _MAX_LISTED_WIDTH:
+def _are_listed(codes: range, plain: Attribute, room: int) -> bool:
+    if width_of(cast(Any, plain)) <= _MAX_LISTED_WIDTH:
         return True
     count = codes.stop - codes.start
     return count <= min(_MAX_LISTED, max(room * _FEW_SETS, 1 << _MAX_LISTED_WIDTH))
 
 
 def _tame(type: Attribute, values: NDArray[Any]) -> NDArray[Any]:
-    held = held_type(type)
-    if isinstance(held, AnyFloat):
+    plain = held_type(type)
+    if isinstance(plain, AnyFloat):
         return elements_of_numbers(np.arange(1, 65) * 0.5, type)
-    if not _is_computed_with(type) or width_of(held) == 1:
+    if not _is_computed_with(type) or width_of(plain) == 1:
         return values
-    width = width_of(held)
+    width = width_of(plain)
     return _integers(type, range(1, min(_MAX_INDEX, (1 << (width - 1)) - 1) + 1))
 
 

@@ -87,9 +87,9 @@ def is_float(value: TypedArray) -> bool:
 
 def range_of(type: Attribute) -> tuple[int, int]:
     """The least and the greatest integer of a type. Raises InterpretationError."""
-    held = held_type(type)
-    is_unsigned = isinstance(held, IntegerType) and has_signedness(held, Signedness.UNSIGNED)
-    return integer_range(width_of(held), is_signed=not is_unsigned)
+    plain = held_type(type)
+    is_unsigned = isinstance(plain, IntegerType) and has_signedness(plain, Signedness.UNSIGNED)
+    return integer_range(width_of(plain), is_signed=not is_unsigned)
 
 
 def is_integer(type: Attribute) -> bool:

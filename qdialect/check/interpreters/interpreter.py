@@ -237,8 +237,8 @@ class ModuleInterpreter(InterpreterHooks, Interpreter):
         self._steps_left -= steps
 
     def _result_of(self, op: Operation, inputs: PythonValues) -> OpImplResult:
-        if (found := self._functions.get(name_of(op))) is not None:
-            functions, run = found
+        if (implementation := self._functions.get(name_of(op))) is not None:
+            functions, run = implementation
             return cast(OpImplResult, run(functions, self, op, inputs))
         model, named = model_named(name_of(op)), find_run(name_of(op))
         if model.yields:

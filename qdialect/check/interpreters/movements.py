@@ -88,14 +88,14 @@ def run_arithmetic(op: Operation, args: Sequence[Any]) -> TypedArray:
 
     Raises InterpretationError, Refusal and MovementError.
     """
-    held, result = _held_by(op, args), op.results[0].type
-    read = read_elementwise(op, _OperandValues(held))
+    values, result = _held_by(op, args), op.results[0].type
+    read = read_elementwise(op, _OperandValues(values))
     shape = shape_of(result)
     if shape is None or DYNAMIC in shape:
         raise InterpretationError("the shape of its result is not static")
     operands: list[TypedArray] = []
     for number, operand in enumerate(read.operands):
-        value = held[operand]
+        value = values[operand]
         array = value.elements
         for movement in operand_movements(read, number, array.shape, shape):
             moved_shape = movement.result_shape(array.shape)
@@ -146,13 +146,13 @@ def run_shape_op(
     Dynamic lengths are taken from the operands. Raises
     InterpretationError, Refusal, MovementError and VerifyException.
     """
-    held = _held_by(op, args)
-    operands = [held[operand] for operand in op.operands if operand in held]
+    by_operand = _held_by(op, args)
+    operands = [by_operand[operand] for operand in op.operands if operand in by_operand]
     declared = op.results[0].type
     with _at_run_time(op, operands) as known:
         if known is not op:
-            held = dict(zip(known.operands, operands, strict=True))
-        values = _OperandValues(held)
+            by_operand = dict(zip(known.operands, operands, strict=True))
+        values = _OperandValues(by_operand)
         read = model(known, values)
         moved = [values.values[operand] for operand in read.operands]
         types = dict(zip(known.operands, op.operand_types, strict=True))
@@ -186,13 +186,13 @@ def run_shape_op(
 
 def _held_by(op: Operation, args: Sequence[Any]) -> dict[SSAValue, TypedArray]:
     """The operands of `op`, with the elements of lists in place of these."""
-    held: dict[SSAValue, TypedArray] = {}
+    values: dict[SSAValue, TypedArray] = {}
     for operand, arg in zip(op.operands, args, strict=True):
         if isinstance(arg, tuple):
-            held |= zip(items_of(operand), cast("tuple[TypedArray, ...]", arg), strict=True)
+            values |= zip(items_of(operand), cast("tuple[TypedArray, ...]", arg), strict=True)
         else:
-            held[operand] = value_of(arg, operand.type)
-    return held
+            values[operand] = value_of(arg, operand.type)
+    return values
 
 
 def _moved(
@@ -293,8 +293,8 @@ def _padded_with(element: TypedArray, operand: TypedArray) -> Padding:
         given, wanted = cast(tuple[UniformQuantizedType, UniformQuantizedType], types)
         code = element.elements.reshape(-1)[0]
         same = given.has_same_values_as(wanted)
-        of = element.parameters, operand.parameters
-        return padding_of_codes(code, *of, is_same_storage=same)
+        parameters = element.parameters, operand.parameters
+        return padding_of_codes(code, *parameters, is_same_storage=same)
     stored = [isinstance(type, StoredType | IntegerType) for type in types]
     if types[0] != types[1] and not all(stored):
         raise InterpretationError(f"'{types[1]}' is padded with an element of type '{types[0]}'")
@@ -365,8 +365,8 @@ def _at_run_time(op: Operation, operands: Sequence[TypedArray]) -> Generator[Ope
     known = type(op).create(
         operands=Block(arg_types=[operand.type for operand in operands]).args,
         result_types=[result],
-        properties={name: arrays.get(name, held) for name, held in op.properties.items()},
-        attributes={name: arrays.get(name, held) for name, held in op.attributes.items()},
+        properties={name: arrays.get(name, attribute) for name, attribute in op.properties.items()},
+        attributes={name: arrays.get(name, attribute) for name, attribute in op.attributes.items()},
         regions=[region.clone() for region in op.regions],
     )
     try:

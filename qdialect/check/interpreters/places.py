@@ -134,9 +134,9 @@ def gathered(
         places, shape = _places(numbers, indices, sizes, elements.shape, is_inside=True)
     nbytes = math.prod(shape) * elements.dtype.itemsize
     with temporary_memory(8 * sum(place.size for place in places)):
-        found = allocated(lambda: np.asarray(elements[tuple(places)]), nbytes)
-        found = np.broadcast_to(found, shape)
-    return found.transpose(_order(numbers, len(shape)))
+        windows = allocated(lambda: np.asarray(elements[tuple(places)]), nbytes)
+        windows = np.broadcast_to(windows, shape)
+    return windows.transpose(_order(numbers, len(shape)))
 
 
 def _order(numbers: WindowNumbers, rank: int) -> Sequence[int]:
@@ -164,10 +164,10 @@ def scattered(
     sizes = tuple(1 if axis in gone else next(lengths, 1) for axis in range(len(shape)))
     places, spread = _places(numbers, indices, sizes, shape, is_inside=False)
     others = [at for at in range(len(updated)) if at not in numbers.windows]
-    moved = [of.transpose([*others, *numbers.windows]) for of in updates]
+    moved = [update.transpose([*others, *numbers.windows]) for update in updates]
     if moved[0].shape != spread:
         raise InterpretationError("its updates do not match its indices")
-    made = [allocated(of.copy, of.nbytes) for of in arrays]
+    copies = [allocated(array.copy, array.nbytes) for array in arrays]
     count = math.prod(spread)
     with temporary_memory(count * 8 * (len(shape) + len(arrays) + 4)):
         at = [np.broadcast_to(place, spread).reshape(-1) for place in places]
@@ -177,14 +177,16 @@ def scattered(
         flat = np.zeros(count, np.int64)
         for place, length in zip(at, shape, strict=True):
             flat = flat * length + place
-        values = [of.reshape(-1)[inside] for of in moved]
-        targets = [of.reshape(-1) for of in made]
+        values = [update.reshape(-1)[inside] for update in moved]
+        targets = [copy.reshape(-1) for copy in copies]
         for which in _rounds(flat[inside]):
             to = flat[inside][which]
-            found = combine([of[to] for of in targets], [of[which] for of in values])
-            for target, of in zip(targets, found, strict=True):
-                target[to] = of
-    return [of.reshape(shape) for of in targets]
+            combined = combine(
+                [target[to] for target in targets], [value[which] for value in values]
+            )
+            for target, elements in zip(targets, combined, strict=True):
+                target[to] = elements
+    return [target.reshape(shape) for target in targets]
 
 
 def _rounds(places: Integers) -> Sequence[Integers]:
@@ -231,7 +233,7 @@ def run_sort(
     count = shape[axis]
     if not operands[0].elements.size:
         return operands
-    rows = [of.reshape(-1, count) for of in moved]
+    rows = [elements.reshape(-1, count) for elements in moved]
 
     def is_before(one: Order, other: Order) -> NDArray[np.bool_]:
         given: list[TypedArray] = []
@@ -239,15 +241,16 @@ def run_sort(
             for order in (one, other) if is_strict else (other, one):
                 elements = np.take_along_axis(row, order, 1)
                 given.append(TypedArray(elements, TensorType(value.element_type, order.shape)))
-        (found,) = interpreter.run_ssacfg_region(region, tuple(given), name_of(op))
-        return np.broadcast_to((value_of(found, i1).elements != 0) == is_strict, one.shape)
+        (truths,) = interpreter.run_ssacfg_region(region, tuple(given), name_of(op))
+        return np.broadcast_to((value_of(truths, i1).elements != 0) == is_strict, one.shape)
 
     order = sorted_order(len(rows[0]), count, is_before)
     return [
         TypedArray.of(
-            np.moveaxis(np.take_along_axis(row, order, 1).reshape(of.shape), -1, axis), result.type
+            np.moveaxis(np.take_along_axis(row, order, 1).reshape(elements.shape), -1, axis),
+            result.type,
         )
-        for row, of, result in zip(rows, moved, op.results, strict=True)
+        for row, elements, result in zip(rows, moved, op.results, strict=True)
     ]
 
 
@@ -274,7 +277,7 @@ def _merged(order: Order, width: int, is_before: IsBefore) -> Order:
     start, is_left = np.subtract(own, within), np.less(within, width)
     first = np.minimum(np.where(is_left, start + width, start), count)
     last = np.where(is_left, np.minimum(first + width, count), start + width)
-    low, high = (np.broadcast_to(of, order.shape) for of in (first, last))
+    low, high = (np.broadcast_to(ends, order.shape) for ends in (first, last))
     while (is_open := low < high).any():
         middle = (low + high) // 2
         other = np.take_along_axis(order, np.minimum(middle, count - 1), 1)

@@ -71,20 +71,20 @@ def sum_of_products(
     lhs = _spread(lhs, windows)
     positions: list[str] = []
     for number, window in enumerate(windows):
-        at, of, made = window.axes
+        at, kernel_axis, result_axis = window.axes
         if window.is_reversed:
-            rhs = np.flip(rhs, of)
-        lhs = _with_window(lhs, at, rhs.shape[of], window)
+            rhs = np.flip(rhs, kernel_axis)
+        lhs = _with_window(lhs, at, rhs.shape[kernel_axis], window)
         # Use a label that no other axis has.
-        left[at] = result[made] = f"*{number}"
-        positions.append(right[of])
+        left[at] = result[result_axis] = f"*{number}"
+        positions.append(right[kernel_axis])
     left += positions
     if contraction.groups > 1:
         lhs, rhs = _grouped(lhs, rhs, (left, right, result), positions, contraction.groups)
     axes = [_axes_in(label) for label in result]
-    flat = contracted(lhs, left, rhs, right, [axis for of in axes for axis in of])
+    flat = contracted(lhs, left, rhs, right, [axis for label_axes in axes for axis in label_axes])
     lengths = iter(flat.shape)
-    return flat.reshape([math.prod(next(lengths) for _ in of) for of in axes])
+    return flat.reshape([math.prod(next(lengths) for _ in label_axes) for label_axes in axes])
 
 
 def _axes_in(label: str) -> list[str]:
@@ -103,10 +103,10 @@ def _grouped(
     left, right, result = labels
     # Both operands have an axis for the positions in a window.
     (read,) = (at for at in left if at in right and at not in (*result, *positions))
-    (made,) = (at for at in right if at in result and at not in left)
+    (output,) = (at for at in right if at in result and at not in left)
     lhs = _split(lhs, left, read, groups)
-    rhs = _split(rhs, right, made, groups)
-    result[result.index(made)] = f"({_GROUP}{made})"
+    rhs = _split(rhs, right, output, groups)
+    result[result.index(output)] = f"({_GROUP}{output})"
     return lhs, rhs
 
 
@@ -126,7 +126,7 @@ def _split(numbers: Numbers, labels: list[str], label: str, groups: int) -> Numb
 
 def _spread(numbers: Numbers, windows: Iterable[Window]) -> Numbers:
     """The operand with zeros inserted between its elements, and around it."""
-    ends = {of.axes[0]: (of.low, of.high, of.base_dilation) for of in windows}
+    ends = {window.axes[0]: (window.low, window.high, window.base_dilation) for window in windows}
     return padded(numbers, 0, [ends.get(axis, (0, 0, 1)) for axis in range(numbers.ndim)])
 
 
@@ -136,7 +136,7 @@ def padded(numbers: Numbers, fill: Any, ends: Sequence[tuple[int, int, int]]) ->
 
     Raises InterpretationError for a shape that numpy cannot have.
     """
-    if all(of == (0, 0, 1) for of in ends):
+    if all(end == (0, 0, 1) for end in ends):
         return numbers
     shape = tuple(
         max((n - 1) * spread + 1 if n else 0, 0) + low + high
@@ -211,7 +211,7 @@ def contracted(
     else:
         temporary = lhs.size
     with temporary_memory(8 * (temporary + rhs.size + math.prod(shape))):
-        made = np.empty(shape, dtype=np.float64 if dtype.kind == "f" else np.int64)
+        sums = np.empty(shape, dtype=np.float64 if dtype.kind == "f" else np.int64)
         for piece in pieces:
             at = (slice(None),) * (outer or 0) + (piece,) if outer is not None else ()
             of_rhs = rhs[at] if outer is not None and outer < len(both) else rhs
@@ -222,11 +222,11 @@ def contracted(
             )
             other = of_rhs.astype(dtype).reshape(batch, count(summed), count(columns))
             product = np.matmul(one, other)
-            made[at] = product.reshape(
+            sums[at] = product.reshape(
                 (*part.shape[: len(both) + len(rows)], *shape[len(both) + len(rows) :])
             )
     names = [*both, *rows, *columns]
-    return made.transpose([names.index(name) for name in result])
+    return sums.transpose([names.index(name) for name in result])
 
 
 def _lengths(*parts: tuple[Sequence[str], Shape]) -> Mapping[str, int]:
@@ -255,7 +255,8 @@ def _dtype_for(lhs: Numbers, rhs: Numbers, terms: int) -> np.dtype[Any]:
     if "f" in (lhs.dtype.kind, rhs.dtype.kind):
         return np.dtype(np.float64)
     most = [
-        max(int(of.max(initial=0)), -int(of.min(initial=0))) if of.size else 0 for of in (lhs, rhs)
+        max(int(side.max(initial=0)), -int(side.min(initial=0))) if side.size else 0
+        for side in (lhs, rhs)
     ]
     is_exact = most[0] * most[1] * max(terms, 1) < _EXACT_IN_DOUBLE
     return np.dtype(np.float64 if is_exact else np.int64)
@@ -275,11 +276,11 @@ def run_layer(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> 
         if zeros and len(operands) > zeros[0]:
             lhs_zero, rhs_zero = (numbers[at] for at in zeros)
             lhs, rhs = lhs - _single(lhs_zero), rhs - _single(rhs_zero)
-        made = sum_of_products(lhs, rhs, contraction, windows)
-        with temporary_memory(made.nbytes):
+        total = sum_of_products(lhs, rhs, contraction, windows)
+        with temporary_memory(total.nbytes):
             if contraction.bias is not None and len(numbers) > contraction.bias:
-                made = made + numbers[contraction.bias]
-            return [rounded(made, op.results[0].type)]
+                total = total + numbers[contraction.bias]
+            return [rounded(total, op.results[0].type)]
 
 
 def _single(point: Numbers) -> Numbers:
@@ -347,18 +348,19 @@ def pooled(
 
     `windows` has one window per axis. Padding consists of the initial elements.
     """
-    ends = [(of.low, of.high, of.base_dilation) for of in windows]
+    ends = [(window.low, window.high, window.base_dilation) for window in windows]
     around = [
-        padded(array, of.reshape(-1)[0], ends) for array, of in zip(arrays, initial, strict=True)
+        padded(array, start.reshape(-1)[0], ends)
+        for array, start in zip(arrays, initial, strict=True)
     ]
     shape = tuple(
-        window_count(length, of.size, of.stride, of.dilation)
-        for length, of in zip(around[0].shape, windows, strict=True)
+        window_count(length, window.size, window.stride, window.dilation)
+        for length, window in zip(around[0].shape, windows, strict=True)
     )
     require_possible(shape)
     with temporary_memory(2 * math.prod(shape) * sum(array.itemsize for array in arrays)):
-        spend_products(_POSITION * math.prod(shape) * math.prod(of.size for of in windows))
-        result = [np.broadcast_to(of, shape) for of in initial]
+        spend_products(_POSITION * math.prod(shape) * math.prod(window.size for window in windows))
+        result = [np.broadcast_to(start, shape) for start in initial]
         for at in _positions(windows, shape):
             result = combine(result, [array[at] for array in around])
     return result
@@ -373,14 +375,16 @@ MAX_WINDOW: Final = 1 << 16
 
 def _positions(windows: Sequence[PoolWindow], shape: Shape) -> Iterator[tuple[slice, ...]]:
     """For each position in the window, the elements at that position of all windows."""
-    sizes = [of.size for of in windows]
+    sizes = [window.size for window in windows]
     if math.prod(sizes) > MAX_WINDOW:
         raise InterpretationError(f"its window has {math.prod(sizes)} positions")
     for index in np.ndindex(*sizes):
-        starts = [at * of.dilation for at, of in zip(index, windows, strict=True)]
+        starts = [at * window.dilation for at, window in zip(index, windows, strict=True)]
         yield tuple(
-            slice(start, start + (length - 1) * of.stride + 1 if length else start, of.stride)
-            for start, of, length in zip(starts, windows, shape, strict=True)
+            slice(
+                start, start + (length - 1) * window.stride + 1 if length else start, window.stride
+            )
+            for start, window, length in zip(starts, windows, shape, strict=True)
         )
 
 
@@ -457,25 +461,27 @@ def reduce_by_region(
         raise InterpretationError(f"its region does not combine {len(values)} elements")
     if (combiner := _combiner_in(region.block)) is not None:
         with temporary_memory(sum(8 * value.elements.size for value in values)):
-            numbers, starts = ([combiner.read(value) for value in of] for of in (values, initial))
+            numbers, starts = (
+                [combiner.read(value) for value in group] for group in (values, initial)
+            )
             combine = combined_by(combiner.function)
-            (made,) = _reduced_from(combine, numbers, starts, reduce, is_started)
-            return [rounded(made, op.results[0].type)]
+            (total,) = _reduced_from(combine, numbers, starts, reduce, is_started)
+            return [rounded(total, op.results[0].type)]
     combine = _combined_in(interpreter, region, op)
-    arrays = [[value.elements for value in of] for of in (values, initial)]
-    found = _reduced_from(combine, arrays[0], arrays[1], reduce, is_started)
+    arrays = [[value.elements for value in group] for group in (values, initial)]
+    totals = _reduced_from(combine, arrays[0], arrays[1], reduce, is_started)
     types = [result.type for result in op.results[: len(values)]]
-    return [TypedArray.of(of, type) for of, type in zip(found, types, strict=True)]
+    return [TypedArray.of(total, type) for total, type in zip(totals, types, strict=True)]
 
 
 def _reduced_from(
     combine: Combine, arrays: Arrays, initial: Arrays, reduce: Reduce, is_started: bool
 ) -> Arrays:
-    made = reduce(combine, arrays, initial)
+    totals = reduce(combine, arrays, initial)
     if is_started:
-        return made
-    starts = [np.broadcast_to(of, to.shape) for of, to in zip(initial, made, strict=True)]
-    return combine(starts, made)
+        return totals
+    starts = [np.broadcast_to(start, to.shape) for start, to in zip(initial, totals, strict=True)]
+    return combine(starts, totals)
 
 
 def _combined_in(interpreter: Interpreter, region: Region, op: Operation) -> Combine:

@@ -203,7 +203,7 @@ def elementwise(
         spend_elements(size)
         return np.asarray(function(tuple(map(slice, shape)), *arrays))
     whole = [np.broadcast_to(array, shape) for array in arrays]
-    once = [all(of) for of in zip(*map(repeated_axes, whole), strict=True)]
+    once = [all(flags) for flags in zip(*map(repeated_axes, whole), strict=True)]
     if varying is not None:
         once = [is_once and not varies for is_once, varies in zip(once, varying, strict=True)]
     core = tuple(1 if is_once and n else n for is_once, n in zip(once, shape, strict=True))
@@ -247,12 +247,12 @@ def held_type(type: Attribute) -> AnyDenseElement:
 
     Raises InterpretationError if there is no dtype for it.
     """
-    held = element_type_of(type) if isinstance(type, StoredType) else type
+    plain = element_type_of(type) if isinstance(type, StoredType) else type
     try:
-        element_dtype(held)
+        element_dtype(plain)
     except UnsupportedElementTypeError as error:
         raise InterpretationError(str(error)) from None
-    return cast(AnyDenseElement, held)
+    return cast(AnyDenseElement, plain)
 
 
 def dtype_of(type: Attribute) -> np.dtype[Any]:
@@ -407,37 +407,37 @@ def value_of(value: Any, type: Attribute) -> TypedArray:
 
 def operands_of(op: Operation, args: Sequence[Any]) -> list[TypedArray]:
     """The values of the operands of `op`. Raises InterpretationError."""
-    return [value_of(arg, of.type) for arg, of in zip(args, op.operands, strict=True)]
+    return [value_of(arg, operand.type) for arg, operand in zip(args, op.operands, strict=True)]
 
 
-def _numbers(elements: NDArray[Any], held: AnyDenseElement) -> NDArray[Any]:
+def _numbers(elements: NDArray[Any], type: AnyDenseElement) -> NDArray[Any]:
     """Elements of a held type as numbers."""
     # Integers first: they are in loops, and `AnyFloat` is a union of many classes.
-    if isinstance(held, IntegerType | IndexType):
+    if isinstance(type, IntegerType | IndexType):
         return elements.astype(np.int64)
-    if isinstance(held, AnyFloat):
-        return format_of(held).decode(_as_unsigned(elements))
-    raise InterpretationError(f"'{held}' is not computed with")
+    if isinstance(type, AnyFloat):
+        return format_of(type).decode(_as_unsigned(elements))
+    raise InterpretationError(f"'{type}' is not computed with")
 
 
 def elements_of_numbers(numbers: NDArray[Any], type: Attribute) -> NDArray[Any]:
     """Numbers as elements of `type`: integers truncated to the width, floats rounded."""
-    held = held_type(type)
-    if isinstance(held, IntegerType):
-        if held.bitwidth == 64:
-            return numbers.astype(element_dtype(held))
-        is_signed = held.signedness.data is not Signedness.UNSIGNED
-        cut = StorageFormat(held.bitwidth, is_signed).wrap(numbers.astype(np.int64))
-        return cut.astype(element_dtype(held))
-    if isinstance(held, IndexType):
+    plain = held_type(type)
+    if isinstance(plain, IntegerType):
+        if plain.bitwidth == 64:
+            return numbers.astype(element_dtype(plain))
+        is_signed = plain.signedness.data is not Signedness.UNSIGNED
+        cut = StorageFormat(plain.bitwidth, is_signed).wrap(numbers.astype(np.int64))
+        return cut.astype(element_dtype(plain))
+    if isinstance(plain, IndexType):
         return numbers.astype(np.int64)
-    if isinstance(held, AnyFloat):
-        known = format_of(held)
+    if isinstance(plain, AnyFloat):
+        known = format_of(plain)
         if numbers.dtype.kind in "iu" and known.precision < _DOUBLE.mant_dig:
             numbers = _rounded_to_odd(numbers)
         bits = known.nearest_bits(np.asarray(numbers, dtype=np.float64))
-        return elements_of_bits(bits, held)
-    raise InterpretationError(f"'{held}' is not computed with")
+        return elements_of_bits(bits, plain)
+    raise InterpretationError(f"'{plain}' is not computed with")
 
 
 def elements_of_bits(bits: NDArray[np.uint64], type: Attribute) -> NDArray[Any]:
@@ -451,11 +451,11 @@ def reinterpreted(value: TypedArray, declared: Attribute) -> TypedArray:
 
     Raises InterpretationError if the widths of the element types differ.
     """
-    held, wanted = held_type(value.element_type), held_type(element_type_or_self(declared))
-    if held == wanted:
+    plain, wanted = held_type(value.element_type), held_type(element_type_or_self(declared))
+    if plain == wanted:
         return TypedArray.of(value.elements, at_all_positions(declared, value.shape))
-    if width_of(held) != width_of(wanted):
-        raise InterpretationError(f"'{held}' has not as many bits as '{wanted}'")
+    if width_of(plain) != width_of(wanted):
+        raise InterpretationError(f"'{plain}' has not as many bits as '{wanted}'")
     dtype = element_dtype(wanted)
 
     def reinterpret(_: Slices, elements: NDArray[Any]) -> NDArray[Any]:
@@ -538,7 +538,7 @@ def _with_slots(
 
 def _part(parameters: QuantizationParameters, slices: Slices) -> QuantizationParameters:
     """The parameters of the elements in `slices`."""
-    if all(of == slice(length) for of, length in zip(slices, parameters.shape, strict=True)):
+    if all(part == slice(length) for part, length in zip(slices, parameters.shape, strict=True)):
         return parameters
     return parameters[slices]
 
@@ -561,9 +561,9 @@ def width_of(type: AnyDenseElement) -> int:
 
 def unsigned(value: TypedArray) -> NDArray[np.uint64]:
     """The integers as unsigned: uint64."""
-    held = held_type(value.element_type)
-    mask = np.uint64((1 << width_of(held)) - 1)
-    return _numbers(value.elements, held).astype(np.uint64) & mask
+    plain = held_type(value.element_type)
+    mask = np.uint64((1 << width_of(plain)) - 1)
+    return _numbers(value.elements, plain).astype(np.uint64) & mask
 
 
 def at_all_positions(declared: Attribute, shape: Shape) -> Attribute:

@@ -96,7 +96,9 @@ class Access:
     def __init__(self, map: AffineMap, grid: Indices, loops: Shape) -> None:
         self._map, self._grid, self._loops = map, grid, loops
         results = map.results
-        self.dims = [of.position for of in results if isinstance(of, AffineDimExpr)]
+        self.dims = [
+            expression.position for expression in results if isinstance(expression, AffineDimExpr)
+        ]
         """The loops that index an axis alone."""
         self.is_plain = len(set(self.dims)) == len(results)
         """Whether the map is a projected permutation: each axis of the operand is another loop."""
@@ -139,7 +141,7 @@ class Access:
 
     def _view(self, elements: NDArray[Any]) -> NDArray[Any] | None:
         """The elements without a copy, if each index is a sum of multiples of loops."""
-        steps = [_step_of(of, len(self._loops)) for of in self._map.results]
+        steps = [_step_of(expression, len(self._loops)) for expression in self._map.results]
         if None in steps or 0 in self._loops:
             return None
         strides = [0] * len(self._loops)
@@ -164,8 +166,8 @@ class Access:
 
     def _positions(self, shape: Shape) -> Indices:
         indices = tuple(
-            np.broadcast_to(np.asarray(of.eval(cast(Any, self._grid), ())), self._loops)
-            for of in self._map.results
+            np.broadcast_to(np.asarray(expression.eval(cast(Any, self._grid), ())), self._loops)
+            for expression in self._map.results
         )
         return within(indices, shape)
 
@@ -186,7 +188,7 @@ def _step_of(expression: AffineExpr, loops: int) -> _Step | None:
         case AffineDimExpr():
             return _Step(0, tuple(int(at == expression.position) for at in range(loops)))
         case AffineBinaryOpExpr():
-            one, other = (_step_of(of, loops) for of in (expression.lhs, expression.rhs))
+            one, other = (_step_of(side, loops) for side in (expression.lhs, expression.rhs))
             if one is None or other is None:
                 return None
             if expression.kind is AffineBinaryOpKind.Add:
@@ -310,16 +312,16 @@ def fill(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Seque
 def _results(op: Operation, run: GenericRun) -> Sequence[TypedArray]:
     first = len(run.values) - len(op.results)
     if not run.reducing:
-        made = run.body(run.read, run.positions)
+        computed = run.body(run.read, run.positions)
     else:
         parallel = {*range(len(run.loops))} - {*run.reducing}
         if any(access.used != parallel for access in run.accesses[first:]):
             raise InterpretationError("its results are not indexed by the parallel loops")
         with np.errstate(all="ignore"):
-            made = _reduced(op, run, first)
+            computed = _reduced(op, run, first)
     results: list[TypedArray] = []
     for elements, access, value, result in zip(
-        made, run.accesses[first:], run.values[first:], op.results, strict=True
+        computed, run.accesses[first:], run.values[first:], op.results, strict=True
     ):
         if run.reducing:
             access = access.at_first_of(run.reducing)
@@ -344,7 +346,7 @@ def _reduced(op: Operation, run: GenericRun, first: int) -> Arrays:
 
 def _without(array: NDArray[Any], loops: Sequence[int]) -> NDArray[Any]:
     """The elements at the first iteration of `loops`."""
-    at = tuple(0 if of in loops else slice(None) for of in range(array.ndim))
+    at = tuple(0 if axis in loops else slice(None) for axis in range(array.ndim))
     # Indexing each axis returns a scalar.
     return np.asarray(array[at])
 
@@ -367,8 +369,8 @@ def _sum_of_products(run: GenericRun, initial: NDArray[Any]) -> NDArray[Any]:
             others = [at for at in range(view.ndim) if at not in used]
             sides.append((_without(view, others), list(map(str, used))))
         parallel = [str(at) for at in range(len(run.loops)) if at not in run.reducing]
-        made = contracted(*sides[0], *sides[1], parallel)
-        total = made + numbers_of(TypedArray(initial, type))
+        products = contracted(*sides[0], *sides[1], parallel)
+        total = products + numbers_of(TypedArray(initial, type))
         return rounded(total, at_all_positions(type, total.shape)).elements
 
 
@@ -410,7 +412,7 @@ def _combined(run: GenericRun, initial: Arrays, combiners: Sequence[Combiner]) -
     ]
     shape = initial[0].shape
     with temporary_memory(8 * math.prod(shape) * len(combiners)):
-        made = [np.empty(shape, dtype_of(type)) for type in types]
+        totals = [np.empty(shape, dtype_of(type)) for type in types]
         for piece in _pieces(run):
             yielded = run.body(
                 [array[piece] for array in (*run.read[:first], *fresh)],
@@ -424,10 +426,10 @@ def _combined(run: GenericRun, initial: Arrays, combiners: Sequence[Combiner]) -
                     numbers = combiner.read(TypedArray(array, type))
                     combine = combined_by(combiner.function)
                     begin = combiner.read(TypedArray(np.asarray(initial[at][target]), type))
-                    made[at][target] = elements_of_numbers(
+                    totals[at][target] = elements_of_numbers(
                         combine([begin], reduced(combine, [numbers], run.reducing))[0], type
                     )
-    return made
+    return totals
 
 
 def _pieces(run: GenericRun) -> Iterator[tuple[slice, ...]]:
@@ -477,16 +479,16 @@ def elementwise(
         loops = target.shape
         grid = tuple(np.indices(loops, sparse=True))
         *read, written = [
-            Access(cast("AffineMapAttr", of).data, grid, loops)
-            for of in cast("ArrayAttr[Attribute]", maps)
+            Access(cast("AffineMapAttr", map).data, grid, loops)
+            for map in cast("ArrayAttr[Attribute]", maps)
         ]
         if [*written.dims] != [*range(len(loops))]:
             raise InterpretationError("its result is not written in the order of its axes")
         inputs = [
-            TypedArray(of.read(value.elements), TensorType(value.element_type, loops))
-            for of, value in zip(read, inputs, strict=True)
+            TypedArray(access.read(value.elements), TensorType(value.element_type, loops))
+            for access, value in zip(read, inputs, strict=True)
         ]
-    if any(of.shape != target.shape for of in inputs):
+    if any(value.shape != target.shape for value in inputs):
         raise InterpretationError("its operands differ in shape")
     return [applied(functions_of(run), inputs, op.results[0].type)]
 
@@ -510,8 +512,8 @@ def pool(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Seque
         for axis in layout
     ]
     with all_numbers(image, initial) as (numbers, start):
-        (made,) = pooled(combined_by(_COMBINED[kind]), [numbers], [start], windows)
-        return [rounded(made, op.results[0].type)]
+        (pools,) = pooled(combined_by(_COMBINED[kind]), [numbers], [start], windows)
+        return [rounded(pools, op.results[0].type)]
 
 
 def reduce(
@@ -522,7 +524,9 @@ def reduce(
     axes = integers_of(op, "dimensions")
     shape = values[0].shape
     kept = tuple(n for axis, n in enumerate(shape) if axis not in axes)
-    if any(of.shape != shape for of in values) or any(of.shape != kept for of in initial):
+    if any(value.shape != shape for value in values) or any(
+        start.shape != kept for start in initial
+    ):
         raise InterpretationError("the shapes of its operands do not match")
     if not all(shape[axis] for axis in axes):
         return initial

@@ -75,10 +75,10 @@ def compare(
     interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
 ) -> Sequence[TypedArray]:
     text = str(attribute_of(op, "comparison_direction"))
-    found = re.search(r"\b(EQ|NE|GE|GT|LE|LT)\b", text)
-    if found is None:
+    direction = re.search(r"\b(EQ|NE|GE|GT|LE|LT)\b", text)
+    if direction is None:
         raise InterpretationError("its comparison direction is not supported")
-    function = _COMPARISONS[found[1]]
+    function = _COMPARISONS[direction[1]]
     is_total = "TOTALORDER" in str(find_attribute(op, "compare_type"))
 
     def floats(one: Numbers, other: Numbers) -> Numbers:
@@ -172,7 +172,7 @@ def normalize(
         raise InterpretationError("its epsilon or its feature axis is missing")
     line = [-1 if at == axis else 1 for at in range(rank)]
     with all_numbers(*operands) as (numbers, *others):
-        scale, offset, mean, variance = (of.reshape(line) for of in others)
+        scale, offset, mean, variance = (array.reshape(line) for array in others)
         normal = (numbers - mean) / np.sqrt(variance + epsilon.value.data)
         return [rounded(normal * scale + offset, op.results[0].type)]
 
@@ -224,8 +224,8 @@ def composite(
     name = attribute_of(op, "decomposition")
     if not isinstance(name, SymbolRefAttr):
         raise InterpretationError("its decomposition is not in the module")
-    made = interpreter.call_op(name, tuple(operands))
-    return [value_of(value, result.type) for value, result in zip(made, op.results, strict=True)]
+    results = interpreter.call_op(name, tuple(operands))
+    return [value_of(value, result.type) for value, result in zip(results, op.results, strict=True)]
 
 
 # Reductions
@@ -237,7 +237,7 @@ def _halves(
     """The values to reduce, and their initial elements."""
     count = len(operands) // 2
     values, initial = operands[:count], operands[count:]
-    if not count or len(initial) != count or any(of.shape for of in initial):
+    if not count or len(initial) != count or any(start.shape for start in initial):
         raise InterpretationError("it does not have one initial element for each operand")
     if len({value.shape for value in values}) != 1:
         raise InterpretationError("its operands differ in shape")
@@ -255,8 +255,8 @@ def reduce(
     if not all(shape[axis] for axis in axes):
         kept = tuple(n for axis, n in enumerate(shape) if axis not in axes)
         return [
-            TypedArray.of(np.broadcast_to(of.elements, kept), result.type)
-            for of, result in zip(initial, op.results, strict=True)
+            TypedArray.of(np.broadcast_to(start.elements, kept), result.type)
+            for start, result in zip(initial, op.results, strict=True)
         ]
 
     def reduce(combine: Combine, arrays: Arrays, _: Arrays) -> Arrays:
@@ -279,7 +279,7 @@ def reduce_window(
         pads[::2],
         pads[1::2],
     )
-    windows = [PoolWindow(*of) for of in zip(*lists, strict=True)]
+    windows = [PoolWindow(*fields) for fields in zip(*lists, strict=True)]
 
     def reduce(combine: Combine, arrays: Arrays, initial: Arrays) -> Arrays:
         return pooled(combine, arrays, initial, windows)
@@ -299,8 +299,8 @@ def _window_numbers(op: Operation, name: str, fields: Sequence[str]) -> WindowNu
 def gather(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
     value, indices = operands
     numbers = _window_numbers(op, "dimension_numbers", GATHERED_AXES)
-    found = gathered(value.elements, indices_of(indices), numbers, integers_of(op, "slice_sizes"))
-    return [TypedArray.of(found, op.results[0].type)]
+    windows = gathered(value.elements, indices_of(indices), numbers, integers_of(op, "slice_sizes"))
+    return [TypedArray.of(windows, op.results[0].type)]
 
 
 def scatter(

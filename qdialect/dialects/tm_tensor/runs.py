@@ -59,17 +59,17 @@ def scan(
         (elements,) = (np.moveaxis(array, axis, 0) for array in arrays)
         so_far = [elements[0]] if inclusive.value.data else initial
         with temporary_memory(elements.nbytes):
-            found = np.empty(elements.shape, elements.dtype)
-        found[0] = so_far[0]
+            scanned = np.empty(elements.shape, elements.dtype)
+        scanned[0] = so_far[0]
         for at in range(1, count):
             so_far = combine(so_far, [elements[at if inclusive.value.data else at - 1]])
-            found[at] = so_far[0]
-        return [np.moveaxis(found, 0, axis)]
+            scanned[at] = so_far[0]
+        return [np.moveaxis(scanned, 0, axis)]
 
-    (made,) = reduce_by_region(interpreter, op, [value], [accumulator], scan, is_started=True)
-    last = np.take(made.elements, count - 1, axis)
+    (scanned,) = reduce_by_region(interpreter, op, [value], [accumulator], scan, is_started=True)
+    last = np.take(scanned.elements, count - 1, axis)
     ends = TypedArray.of(last, op.results[1].type) if count > 1 else accumulator
-    return [made, ends]
+    return [scanned, ends]
 
 
 def sort(

@@ -65,7 +65,7 @@ def clamp(
     least, greatest = (_number_of(op, name) for name in ("min_val", "max_val"))
 
     def clamp(numbers: Numbers) -> Numbers:
-        bounds = (np.asarray(of, dtype=numbers.dtype) for of in (least, greatest))
+        bounds = (np.asarray(bound, dtype=numbers.dtype) for bound in (least, greatest))
         low, high = bounds
         return functions["min"](functions["max"](numbers, low), high)
 
@@ -131,8 +131,8 @@ def reduce(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Seq
     if not operands[0].shape[axis]:
         raise InterpretationError("it reduces an axis of length 0")
     with all_numbers(operands[0]) as numbers:
-        (made,) = reduced(combined_by(function), numbers, [axis])
-        return [rounded(np.expand_dims(made, axis), op.results[0].type)]
+        (totals,) = reduced(combined_by(function), numbers, [axis])
+        return [rounded(np.expand_dims(totals, axis), op.results[0].type)]
 
 
 def _axis(op: Operation, operand: TypedArray) -> int:
@@ -151,22 +151,22 @@ def argmax(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Seq
             numbers = -numbers
         if is_float(operands[0]) and _ignores_nan(op):
             # NaN is less than all numbers. If all are NaN, the first one is the result.
-            found = np.argmax(np.where(np.isnan(numbers), -np.inf, numbers), axis)
+            indices = np.argmax(np.where(np.isnan(numbers), -np.inf, numbers), axis)
         else:
-            found = np.argmax(numbers, axis)
-        return [rounded(found, op.results[0].type)]
+            indices = np.argmax(numbers, axis)
+        return [rounded(indices, op.results[0].type)]
 
 
 def scatter(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
     """Replace rows of the first operand by those of the third; of several for one row, the last."""
     values, indices, rows = operands
-    if [len(of.shape) for of in operands] != [3, 2, 3] or indices.shape != rows.shape[:2]:
+    if [len(value.shape) for value in operands] != [3, 2, 3] or indices.shape != rows.shape[:2]:
         raise InterpretationError("its indices do not match its operands")
     with temporary_memory(8 * indices.elements.size):
         (places,) = within((indices.numbers,), values.shape[1:2])
-        made = allocated(values.elements.copy, values.elements.nbytes)
-        made[np.arange(len(made))[:, None], places] = rows.elements
-    return [TypedArray.of(made, op.results[0].type)]
+        copy = allocated(values.elements.copy, values.elements.nbytes)
+        copy[np.arange(len(copy))[:, None], places] = rows.elements
+    return [TypedArray.of(copy, op.results[0].type)]
 
 
 # Pooling
@@ -197,8 +197,8 @@ def max_pool(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> S
     with all_numbers(image) as numbers:
         combine = combined_by(_FIRST_OF[_ignores_nan(op)]["max"])
         initial = np.asarray(least, dtype=numbers[0].dtype)
-        (made,) = pooled(combine, numbers, [initial], _pool_windows(op))
-        return [rounded(made, op.results[0].type)]
+        (pools,) = pooled(combine, numbers, [initial], _pool_windows(op))
+        return [rounded(pools, op.results[0].type)]
 
 
 def average_pool(
@@ -266,8 +266,8 @@ class _Places:
 
 
 def _resized(numbers: Numbers, axis: int, places: _Places, *, is_bilinear: bool) -> Numbers:
-    made = numbers.size // numbers.shape[axis] * places.count
-    with temporary_memory(_ARRAYS_OF_RESIZE * 8 * made):
+    size = numbers.size // numbers.shape[axis] * places.count
+    with temporary_memory(_ARRAYS_OF_RESIZE * 8 * size):
         if is_bilinear:
             return _between(numbers, axis, places)
         nearest = np.where(2 * places.rest >= places.above, places.after, places.before)
