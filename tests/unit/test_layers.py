@@ -87,7 +87,7 @@ BUDGETS = {
     "sinking": (960, 2),
     "passes": (1800, 3),
     "opt": (3150, 8),
-    "check": (9300, 7),
+    "check": (9320, 7),
     "ptq": (18000, 14),
     "frontends": (400, 3),
 }
