@@ -1,20 +1,18 @@
 """
 The quantization that a module already has, rewritten to one form: casts of quant, and constants.
 
-These are StableHLO's casts, casts of float constants, and pairs of ops that round and dequantize,
-to which torch-mlir lowers torch's and ONNX's casts.
+These are casts of other dialects, casts of float constants, and pairs of ops that round and
+dequantize, to which torch-mlir lowers torch's and ONNX's casts.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from xdsl.dialects.builtin import (
-    AffineMapAttr,
     AnyFloat,
-    ArrayAttr,
     DenseIntOrFPElementsAttr,
     FloatAttr,
     IntegerAttr,
@@ -23,7 +21,6 @@ from xdsl.dialects.builtin import (
     TensorType,
 )
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
@@ -39,13 +36,33 @@ from qdialect.dialects.quant import (
     Storage,
     UniformQuantizedType,
 )
+from qdialect.folding.dequantization import Leaf, recognize
 from qdialect.ir.elements import DenseElementsAttr, elements_of, float_elements
+from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, is_static, shape_of, with_element_type
-from qdialect.ops.fields import Contraction
-from qdialect.ops.interface import attribute_of, find_attribute, name_of
+from qdialect.ops.elementwise import read_elementwise
+from qdialect.ops.fields import Apply, Arithmetic, CastReads, Contraction, Elementwise, Scalar, Term
+from qdialect.ops.interface import (
+    cast_reads,
+    elements_attribute_of,
+    find_attribute,
+    function_of,
+    is_arithmetic,
+    is_cast,
+    name_of,
+    op_model,
+)
+from qdialect.ops.reading import ConstantOperands, Constants
+from qdialect.ops.refusals import Refusal, RefusalCode
 from qdialect.ops.unused_ops import erase_unused
 from qdialect.ptq.calibration.keys import is_recordable
-from qdialect.ptq.float_graph.flow_graph import FlowGraph, functions_of, known_layer
+from qdialect.ptq.float_graph.flow_graph import (
+    FlowGraph,
+    Use,
+    functions_of,
+    known_layer,
+    result_axes,
+)
 from qdialect.support.lazy_numpy import np
 from qdialect.support.memory import MemoryLimitError
 
@@ -53,16 +70,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-_QUANTIZE: Final = "stablehlo.uniform_quantize"
-_DEQUANTIZE: Final = "stablehlo.uniform_dequantize"
-
-
 def rewrite_casts(module: ModuleOp) -> None:
-    """Rewrite StableHLO's casts between floats and uniform types to casts of quant."""
+    """Rewrite casts of other dialects between floats and uniform types to casts of quant."""
     for op in list(module.walk()):
-        if name_of(op) not in (_QUANTIZE, _DEQUANTIZE):
-            continue
-        if (len(op.operands), len(op.results)) != (1, 1):
+        if isinstance(op, _CASTS) or not is_cast(op) or cast_reads(op) not in _READS:
             continue
         (operand,), (result,) = op.operands, op.results
         type: Attribute = result.type
@@ -87,6 +98,10 @@ def rewrite_casts(module: ModuleOp) -> None:
         new.location = op.location
         new.results[0].name_hint = result.name_hint
         Rewriter.replace_op(op, new)
+
+
+_CASTS: Final = (QuantizeCastOp, DequantizeCastOp, RequantizeOp)
+_READS: Final = (CastReads.CODES, CastReads.NUMBERS)
 
 
 def _is_uniform(value: SSAValue) -> bool:
@@ -141,61 +156,46 @@ def _codes(
 
 
 class _Numbers(NamedTuple):
-    """The constants that ops compute with: one number, or one for each position of an axis."""
+    """Numbers along an axis of a result, or one number for all of it."""
 
-    held: tuple[float, ...]
+    numbers: tuple[float, ...]
     axis: int | None = None
 
     def repeated(self, count: int) -> tuple[float, ...]:
-        return self.held * count if self.axis is None else self.held
+        return self.numbers * count if self.axis is None else self.numbers
 
 
 class _Rounding(NamedTuple):
-    """The parameters of a conversion from floats to integers, or back."""
+    """The computation `clamp(round(x / scale) + zero_point)`, converted to integers."""
 
-    scales: tuple[float, ...]
-    zero_points: tuple[float, ...]
-    """Of each position of the axis, like `scales`."""
-    axis: int | None
-    width: int
+    scale: _Numbers
+    zero_point: _Numbers
+    minimum: int
+    maximum: int
     is_signed: bool
-    ends: tuple[int, int] | None = None
-    """The lowest and the highest integer of a quantization, inclusive."""
 
 
 def rewrite_pairs(module: ModuleOp) -> bool:
     """Rewrite quantization and dequantization pairs to casts. Returns whether there is any."""
-    gone = list[Operation]()
+    replaced = list[Operation]()
     for op in list(module.walk()):
-        back = _elementwise(op)
-        if back is None or not isinstance(rounder := back.owner, Operation):
+        rounders = [
+            value.owner
+            for value in op.operands
+            if isinstance(value.owner, Operation)
+            and op_model(value.owner).maps_elements
+            and isinstance(element_type_or_self(value.type), IntegerType)
+        ]
+        if len(rounders) != 1 or not is_arithmetic(op):
             continue
-        floats = _elementwise(rounder)
-        if floats is None:
-            continue
-        made, read = _quantization(rounder), _dequantization(op)
-        if made is None or read is None or made._replace(ends=None) != read:
-            continue
+        floats = rounders[0].operands[0]
         if floats.type != op.results[0].type:
             continue
-        expressed = cast(AnyFloat, element_type_or_self(floats.type))
-        assert made.ends is not None
         try:
-            held = Storage.of(
-                IntegerType(made.width),
-                signed=made.is_signed,
-                minimum=made.ends[0],
-                maximum=made.ends[1],
-            )
-            zeros = list(map(int, made.zero_points))
-            if made.axis is None:
-                type = UniformQuantizedType.per_tensor(held, expressed, made.scales[0], zeros[0])
-            else:
-                slots = made.axis, made.scales, zeros
-                type = UniformQuantizedType.per_axis(held, expressed, *slots)
+            type = _type_of_pair(rounders[0], op)
             quantize = QuantizeCastOp(floats, with_element_type(floats.type, type))
             quantize.verify()
-        except VerifyException:
+        except (Refusal, VerifyException):
             continue
         result = DequantizeCastOp(quantize, floats.type)
         for new in (quantize, result):
@@ -203,179 +203,168 @@ def rewrite_pairs(module: ModuleOp) -> bool:
             new.results[0].name_hint = op.results[0].name_hint
         Rewriter.insert_op([quantize, result], InsertPoint.before(op))
         op.results[0].replace_all_uses_with(result.result)
-        gone += [op, rounder]
-    erase_unused(gone)
-    return bool(gone)
+        replaced += [op, rounders[0]]
+    erase_unused(replaced)
+    return bool(replaced)
 
 
-def _elementwise(op: Operation) -> SSAValue | None:
+def _type_of_pair(rounder: Operation, op: Operation) -> UniformQuantizedType:
     """
-    The input of an elementwise linalg op; None for other ops.
+    The type with the parameters of an op that rounds, and of one that dequantizes its result.
 
-    The op may also read constants: single numbers, or vectors along an axis.
+    Raises Refusal or VerifyException if they are not such ops, or have other parameters.
     """
-    if name_of(op) != "linalg.generic" or len(op.operands) < 2 or len(op.results) != 1:
-        return None
-    maps = attribute_of(op, "indexing_maps")
-    held = list(cast("ArrayAttr[Attribute]", maps)) if isinstance(maps, ArrayAttr) else []
-    if len(held) != len(op.operands):
-        return None
-    for each in (held[0], held[-1]):
-        if not isinstance(each, AffineMapAttr):
-            return None
-        if each.data != AffineMap.identity(each.data.num_dims):
-            return None
-    return op.operands[0]
+    elements = read_elementwise(op, ConstantOperands(Constants(ResourceBlobs(None))))
+    leaves = [_leaf(value, value.owner is rounder) for value in elements.operands]
+    dequantized = recognize(elements.term, leaves)
+    axes = tuple(range(len(shape_of(op.results[0].type) or ())))
+    if (
+        elements.operands[dequantized.stored].owner is not rounder
+        or elements.axes[dequantized.stored] != axes
+        or dequantized.scales is None
+    ):
+        raise _NO_PAIR
+    scale = _parameter(elements, leaves, dequantized.scales, dequantized.scale_term)
+    zero_point = _parameter(elements, leaves, dequantized.zero_points, dequantized.zero_point_term)
+    rounding = _rounding(rounder)
+    numbers = scale, zero_point, rounding.scale, rounding.zero_point
+    along = {each.axis: len(each.numbers) for each in numbers if each.axis is not None}
+    if len(along) > 1 or rounding.is_signed is not dequantized.is_signed:
+        raise _NO_PAIR
+    axis, count = next(iter(along.items()), (None, 1))
+    scales, zero_points, *others = (each.repeated(count) for each in numbers)
+    if others != [scales, zero_points] or any(zero != round(zero) for zero in zero_points):
+        raise _NO_PAIR
+    storage = Storage.of(
+        cast(IntegerType, element_type_or_self(rounder.results[0].type)),
+        signed=rounding.is_signed,
+        minimum=rounding.minimum,
+        maximum=rounding.maximum,
+    )
+    expressed = cast(AnyFloat, element_type_or_self(op.results[0].type))
+    zeros = list(map(int, zero_points))
+    if axis is None:
+        return UniformQuantizedType.per_tensor(storage, expressed, scales[0], zeros[0])
+    return UniformQuantizedType.per_axis(storage, expressed, axis, scales, zeros)
 
 
-def _steps(op: Operation) -> Iterator[tuple[str, _Numbers | None, Attribute]]:
-    """
-    The ops of a body that is a chain of steps on its argument: name, constant, and result type.
-
-    An op that is not such a step has an empty name.
-    """
-    block = op.regions[0].block
-    value: SSAValue = block.args[0]
-    for inner in block.ops:
-        name = name_of(inner)
-        if name == "linalg.yield":
-            if list(inner.operands) != [value]:
-                yield "", None, value.type
-            return
-        if value not in inner.operands:
-            # It computes a constant from constants, which is read where it is used.
-            continue
-        is_ordered = inner.operands[0] is value
-        others = [each for each in inner.operands if each is not value]
-        is_known = len(inner.results) == 1 and len(others) == len(inner.operands) - 1 <= 1
-        number = _numbers(op, others[0]) if others else None
-        if not is_known or (others and number is None):
-            yield "", None, value.type
-            return
-        if name in ("arith.divf", "arith.subi", "arith.subf") and not is_ordered:
-            yield "", None, value.type
-            return
-        value = inner.results[0]
-        yield name, number, value.type
+_NO_PAIR: Final = Refusal(RefusalCode.ARITHMETIC, "they do not quantize and dequantize")
 
 
-def _numbers(op: Operation, value: SSAValue) -> _Numbers | None:
-    """The numbers of a value in a body, if it is a constant or a converted constant."""
+def _leaf(value: SSAValue, is_rounded: bool) -> Leaf:
+    """An operand of a dequantization. Rounded elements may be any integers of their type."""
+    type = element_type_or_self(value.type)
+    if is_rounded and isinstance(type, IntegerType):
+        width = type.bitwidth
+        return Leaf(type, lambda: np.array([-(1 << width - 1), (1 << width - 1) - 1]))
+    return Leaf(type, lambda: _constant(value).astype("f8" if isinstance(type, AnyFloat) else "i8"))
+
+
+def _constant(value: SSAValue) -> NDArray[Any]:
+    """The elements of a constant, in its shape. Raises Refusal for other values."""
     owner = value.owner
-    if not isinstance(owner, Operation):
-        return _operand(op, value.index) if isinstance(value, BlockArgument) else None
-    name = name_of(owner)
-    if name == "arith.constant":
-        held = find_attribute(owner, "value")
-        if isinstance(held, FloatAttr | IntegerAttr):
-            return _Numbers((float(held.value.data),))
-    if name not in _TO_FLOAT and name not in _EXTENSIONS:
-        return None
-    found = _numbers(op, owner.operands[0])
-    type = owner.operands[0].type
-    is_signed = _TO_FLOAT.get(name, _EXTENSIONS.get(name))
-    if found is None or is_signed or not isinstance(type, IntegerType):
-        return found
-    return found._replace(held=tuple(each % 2.0**type.bitwidth for each in found.held))
-
-
-def _operand(op: Operation, number: int) -> _Numbers | None:
-    """The numbers of an operand that is a constant along at most one axis of the result."""
-    maps = cast("ArrayAttr[Attribute]", attribute_of(op, "indexing_maps")).data
-    maker, map = op.operands[number].owner, maps[number]
-    if not isinstance(maker, Operation) or not isinstance(map, AffineMapAttr):
-        return None
-    held = find_attribute(maker, "value") if name_of(maker) == "arith.constant" else None
-    if not isinstance(held, DenseIntOrFPElementsAttr):
-        return None
-    held = cast(DenseElementsAttr, held)
-    values, shape = elements_of(held), held.type.get_shape()
-    type: Attribute = held.type.element_type
+    name = elements_attribute_of(owner) if isinstance(owner, Operation) else None
+    attribute = find_attribute(cast(Operation, owner), name) if name is not None else None
+    if isinstance(attribute, FloatAttr | IntegerAttr):
+        return np.asarray(attribute.value.data)
+    if not isinstance(attribute, DenseIntOrFPElementsAttr):
+        raise _NO_PAIR
+    attribute = cast(DenseElementsAttr, attribute)
+    values, type = elements_of(attribute), attribute.type.element_type
     if isinstance(type, AnyFloat):
         array = float_elements(values, type)
     else:
         array = np.asarray(values.value) if isinstance(values, Splat) else as_view(values).array()
-    numbers = tuple(np.broadcast_to(array.astype("f8"), shape).reshape(-1).tolist())
-    match map.data.results:
-        case ():
-            return _Numbers(numbers)
-        case (AffineDimExpr() as axis,):
-            return _Numbers(numbers, axis.position)
-        case _:
-            return None
+    return np.broadcast_to(array, attribute.type.get_shape())
 
 
-def _along_axis(*numbers: _Numbers | None) -> tuple[list[tuple[float, ...]], int | None] | None:
-    """Numbers along at most one common axis, with one for each position, and that axis."""
-    known = [each for each in numbers if each is not None]
-    axes = {each.axis: len(each.held) for each in known if each.axis is not None}
-    if len(known) != len(numbers) or len(axes) > 1:
-        return None
-    axis, count = next(iter(axes.items()), (None, 1))
-    return [each.repeated(count) for each in known], axis
+def _parameter(
+    elements: Elementwise, leaves: Sequence[Leaf], parameter: int | Scalar | None, term: Term | None
+) -> _Numbers:
+    """The scale or the zero point of a dequantization. Raises Refusal."""
+    if parameter is None:
+        return _Numbers((0.0,))
+    numbers, axis = np.zeros(1), None
+    if isinstance(parameter, Scalar):
+        numbers = np.asarray([parameter.attribute.value.data])
+    else:
+        numbers, axes = leaves[parameter].numbers().reshape(-1), elements.axes[parameter]
+        if len(axes) > 1:
+            raise _NO_PAIR
+        axis = next(iter(axes), None)
+    while isinstance(term, Apply):
+        if term.arithmetic in (Arithmetic.ZERO_EXTEND, Arithmetic.UNSIGNED_TO_FLOAT):
+            numbers = _unsigned(numbers, term.operands[0].type)
+        (term,) = term.operands
+    return _Numbers(tuple(numbers.astype("f8").tolist()), axis)
 
 
-_TO_INTEGER: Final = {"arith.fptosi": True, "arith.fptoui": False}
-_TO_FLOAT: Final = {"arith.sitofp": True, "arith.uitofp": False}
-_EXTENSIONS: Final = {"arith.extsi": True, "arith.extui": False}
+def _unsigned(numbers: NDArray[Any], type: Attribute) -> NDArray[Any]:
+    """Integers of a type, read as unsigned."""
+    return numbers % (1 << type.bitwidth) if isinstance(type, IntegerType) else numbers
 
 
-def _quantization(op: Operation) -> _Rounding | None:
-    """`fptosi(clamp(round(x / s) + z))`."""
-    steps = list(_steps(op))
-    names = [name for name, _, _ in steps]
-    numbers = {name: number for name, number, _ in steps}
-    of_zero = ["arith.addf"] if "arith.addf" in numbers else []
-    if names[:-1] not in (
-        ["arith.divf", "math.roundeven", *of_zero, "arith.maximumf", "arith.minimumf"],
-        ["arith.divf", "math.roundeven", *of_zero, "arith.minimumf", "arith.maximumf"],
+_TO_INTEGERS: Final = {"fptosi": True, "fptoui": False}
+"""The functions that end a rounding, and whether their results are signed."""
+
+_UNSIGNED: Final = frozenset({"extui", "uitofp"})
+
+
+def _rounding(op: Operation) -> _Rounding:
+    """The rounding that an op computes for each element of its first operand. Raises Refusal."""
+    shape = shape_of(op.results[0].type) or ()
+    if len(op.results) != 1 or result_axes(Use(op, 0)) != tuple(range(len(shape))):
+        raise _NO_PAIR
+    functions, constants = list[str](), dict[str, _Numbers]()
+    block = op.regions[0].block
+    value: SSAValue = block.args[0]
+    for inner in block.ops:
+        if inner is block.last_op or value not in inner.operands:
+            # What reads other values computes a constant, which is read where it is used.
+            continue
+        function = function_of(name_of(inner))
+        others = [operand for operand in inner.operands if operand is not value]
+        if len(inner.results) != 1 or len(others) != len(inner.operands) - 1 or len(others) > 1:
+            raise _NO_PAIR
+        if others:
+            if function == "div" and inner.operands[0] is not value:
+                raise _NO_PAIR
+            constants[function] = _numbers(op, others[0])
+        functions.append(function)
+        value = inner.results[0]
+    end = cast(Operation, block.last_op)
+    sums = ["add"] if "add" in functions else []
+    if list(end.operands) != [value] or functions[:-1] not in (
+        ["div", "roundeven", *sums, "max", "min"],
+        ["div", "roundeven", *sums, "min", "max"],
     ):
-        return None
-    type = steps[-1][2]
-    if names[-1] not in _TO_INTEGER or not isinstance(type, IntegerType):
-        return None
-    zero, low, high = (
-        numbers.get(name, _Numbers((0.0,)))
-        for name in ("arith.addf", "arith.maximumf", "arith.minimumf")
-    )
-    found = _along_axis(numbers["arith.divf"], zero)
-    if found is None or low is None or high is None or (low.axis, high.axis) != (None, None):
-        return None
-    (scales, zeros), axis = found
-    if any(number != round(number) for number in (*zeros, *low.held, *high.held)):
-        return None
-    ends = int(low.held[0]), int(high.held[0])
-    return _Rounding(scales, zeros, axis, type.bitwidth, _TO_INTEGER[names[-1]], ends)
+        raise _NO_PAIR
+    low, high, zero = constants["max"], constants["min"], constants.get("add", _Numbers((0.0,)))
+    ends = low.numbers[0], high.numbers[0]
+    is_single = low.axis is None is high.axis and all(number == round(number) for number in ends)
+    if functions[-1] not in _TO_INTEGERS or not is_single:
+        raise _NO_PAIR
+    is_signed = _TO_INTEGERS[functions[-1]]
+    return _Rounding(constants["div"], zero, int(ends[0]), int(ends[1]), is_signed)
 
 
-def _dequantization(op: Operation) -> _Rounding | None:
-    """`(c - z) * s`, with the difference in integers or in floats."""
-    steps = list(_steps(op))
-    numbers = {name: number for name, number, _ in steps}
-    names = [name for name, _, _ in steps]
-    type = element_type_or_self(op.operands[0].type)
-    if not isinstance(type, IntegerType) or not names or names[-1] != "arith.mulf":
-        return None
-    is_signed: bool | None = None
-    if names[0] in _EXTENSIONS:
-        is_signed = _EXTENSIONS[names.pop(0)]
-    integers = names[:1] == ["arith.subi"] and is_signed is not None
-    if integers:
-        names.pop(0)
-    if not names or names[0] not in _TO_FLOAT:
-        return None
-    to_float = _TO_FLOAT[names.pop(0)]
-    is_signed = to_float if is_signed is None else is_signed
-    if names not in (["arith.mulf"], ["arith.subf", "arith.mulf"]):
-        return None
-    zero = numbers.get("arith.subi", numbers.get("arith.subf", _Numbers((0.0,))))
-    found = _along_axis(numbers["arith.mulf"], zero)
-    if found is None:
-        return None
-    (scales, zeros), axis = found
-    if any(number != round(number) for number in zeros):
-        return None
-    return _Rounding(scales, zeros, axis, type.bitwidth, is_signed)
+def _numbers(op: Operation, value: SSAValue) -> _Numbers:
+    """The numbers of a constant that a body reads, perhaps converted. Raises Refusal."""
+    owner = value.owner
+    if not isinstance(owner, Operation):
+        use = Use(op, cast(BlockArgument, value).index)
+        axes = result_axes(use)
+        if axes is None or len(axes) > 1:
+            raise _NO_PAIR
+        numbers = _constant(use.value).reshape(-1).astype("f8")
+        return _Numbers(tuple(numbers.tolist()), next(iter(axes), None))
+    if op_model(owner).term is None or len(owner.operands) != 1:
+        return _Numbers((float(_constant(value)),))
+    read = _numbers(op, owner.operands[0])
+    if function_of(name_of(owner)) in _UNSIGNED:
+        numbers = _unsigned(np.asarray(read.numbers), owner.operands[0].type)
+        return read._replace(numbers=tuple(numbers.tolist()))
+    return read
 
 
 def drop_unit_factors(graph: FlowGraph) -> bool:

@@ -267,7 +267,7 @@ class _Writer:
     def _rewrite_broadcast(self, layer: Layer, bias: Bias) -> None:
         """The ranges behind a broadcast of a bias to lengths known only at run time."""
         broadcast, rows = bias.use.op, self._plan.rows(layer)
-        if (axes := broadcast_axes(broadcast)) is None or broadcast in layer.node.ops:
+        if (axes := broadcast_axes(self._graph, broadcast)) is None or broadcast in layer.node.ops:
             return
         assert rows is not None
         step = Step(_on_bias(rows, bias, layer), is_divided=False)
@@ -292,7 +292,7 @@ class _Writer:
         op.attributes[KEY_ATTRIBUTE] = StringAttr(key)
         for maker in (operand.owner for operand in op.operands if operand is not value):
             # With lengths known only at run time, the scales are broadcast by an op.
-            if isinstance(maker, Operation) and broadcast_axes(maker) is not None:
+            if isinstance(maker, Operation) and broadcast_axes(graph, maker) is not None:
                 maker.attributes[FLOAT_ATTRIBUTE] = UnitAttr()
                 maker.attributes[KEY_ATTRIBUTE] = StringAttr(self._free_key(f"{key}_scales"))
         hint = f"{value.name_hint}_equalized" if value.name_hint else "equalized"

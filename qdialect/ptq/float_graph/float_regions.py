@@ -11,12 +11,12 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final, NamedTuple, cast
 
-from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, FloatAttr, i1
+from xdsl.dialects.builtin import AffineMapAttr, AnyFloat, ArrayAttr, i1
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 
@@ -27,7 +27,6 @@ from qdialect.ops.fields import Contraction, Limit, Operands
 from qdialect.ops.interface import (
     find_attribute,
     integer_of,
-    layer_of,
     model_of,
     name_of,
     op_model,
@@ -36,7 +35,7 @@ from qdialect.ops.interface import (
 )
 from qdialect.ops.refusals import Refusal, RefusalCode
 from qdialect.ptq.calibration.keys import is_recordable
-from qdialect.ptq.float_graph.flow_graph import CLAMP, number_of
+from qdialect.ptq.float_graph.flow_graph import CLAMP, known_layer, known_rule, number_of
 from qdialect.support.lazy_numpy import np
 
 Compare = Callable[[float, float], bool]
@@ -70,7 +69,7 @@ def is_clamp(
     `value_of` skips ops that only carry ranges. `splat_of` is the number that all elements of a
     constant equal, or None.
     """
-    function = _Function(entry, value_of, splat_of)
+    function = _Function(entry, value_of, splat_of, is_piecewise=True)
     try:
         function.at(result, 0.0)
         ends = sorted(function.constants)
@@ -78,13 +77,13 @@ def is_clamp(
             return False
         between = [(low + high) / 2 for low, high in pairwise(ends)]
         numbers = sorted({ends[0] - 1, *ends, *between, ends[-1] + 1})
-        found = [function.at(result, number) for number in numbers]
+        results = [function.at(result, number) for number in numbers]
     except Refusal:
         return False
-    low = -math.inf if found[0] == numbers[0] else found[0]
-    high = math.inf if found[-1] == numbers[-1] else found[-1]
+    low = -math.inf if results[0] == numbers[0] else results[0]
+    high = math.inf if results[-1] == numbers[-1] else results[-1]
     clamped = [min(max(number, low), high) for number in numbers]
-    return low <= high and found == clamped
+    return low <= high and results == clamped
 
 
 class _Function:
@@ -95,12 +94,16 @@ class _Function:
         entry: SSAValue,
         value_of: Callable[[SSAValue], SSAValue],
         splat_of: Callable[[SSAValue], float | None],
+        *,
+        is_piecewise: bool = False,
     ) -> None:
         self.constants = set[float]()
         """The constants read so far."""
         self._entry = entry
         self._value_of = value_of
         self._splat_of = splat_of
+        self._is_piecewise = is_piecewise
+        """Whether each result must be an operand or a constant."""
         self._known = dict[SSAValue, float]()
 
     def at(self, result: SSAValue, number: float) -> float:
@@ -127,26 +130,30 @@ class _Function:
             end = op.regions[0].block.last_op
             assert end is not None
             return self._number(end.operands[0])
-        found = rule_of(op)
-        if found is None or op.regions or len(self._known) > _MOST_VALUES:
+        rule = rule_of(op)
+        if rule is None or op.regions or len(self._known) > _MOST_VALUES:
             raise _unknown(op)
-        numbers = range(len(op.operands)) if found.operands is None else found.operands
-        read = [op.operands[at] for at in numbers]
-        if not found.functions and found.keeps_places and len(read) == 1:
+        if rule.operands is None:
+            # Others are parameters, such as a shift.
+            read = [value for value in op.operands if _is_float(value)]
+        else:
+            read = [op.operands[at] for at in rule.operands]
+        if not rule.functions and rule.keeps_places and len(read) == 1:
             # It only converts its operand.
             return self._number(read[0])
-        match tuple(found.functions), [self._number(each) for each in read]:
+        match tuple(rule.functions), [self._number(value) for value in read]:
             case ("max",), [one, other]:
                 return max(one, other)
             case ("min",), [one, other]:
                 return min(one, other)
             case ("select",), [one, other]:
                 return one if self._number(op.operands[0]) else other
-            case ("clamp",), [number] if found.limits is not None:
-                low, high = map(self._limit, found.limits)
+            case ("clamp",), [number] if rule.limits is not None:
+                low, high = map(self._limit, rule.limits)
                 return min(max(number, low), high)
-            case (function,), [one, other]:
-                return _compare(op, function)(one, other)
+            case (function,), numbers:
+                known = None if self._is_piecewise else _computed(function, numbers)
+                return _compare(op, function)(*numbers) if known is None else known
             case _:
                 raise _unknown(op)
 
@@ -169,10 +176,10 @@ class _Function:
         maps = find_attribute(op, "indexing_maps")
         if maps is None:
             return True
-        *read, made = [each.data for each in cast("ArrayAttr[AffineMapAttr]", maps).data]
-        return made == AffineMap.identity(made.num_dims) and all(
-            each == made or self._splat_of(value) is not None
-            for each, value in zip(read, op.operands, strict=False)
+        *operands, result = [map.data for map in cast("ArrayAttr[AffineMapAttr]", maps).data]
+        return result == AffineMap.identity(result.num_dims) and all(
+            operand == result or self._splat_of(value) is not None
+            for operand, value in zip(operands, op.operands, strict=False)
         )
 
 
@@ -190,7 +197,36 @@ def _compare(op: Operation, function: str) -> Compare:
 
 
 def _unknown(op: Operation) -> Refusal:
-    return Refusal(RefusalCode.UNKNOWN_OP, f"'{name_of(op)}' is no part of a clamp")
+    return Refusal(RefusalCode.UNKNOWN_OP, f"'{name_of(op)}' computes no known function")
+
+
+def _is_float(value: SSAValue) -> bool:
+    return isinstance(element_type_or_self(value.type), AnyFloat)
+
+
+def _computed(function: str, numbers: Sequence[float]) -> float | None:
+    """A function of the models' rules, of numbers; None for others."""
+    match function, numbers:
+        case "add", [one, other]:
+            return one + other
+        case "sub", [one, other]:
+            return one - other
+        case "mul", [one, other]:
+            return one * other
+        case "div", [one, other]:
+            return one / other
+        case "reciprocal", [number]:
+            return 1 / number
+        case "neg", [number]:
+            return -number
+        case "exp", [number]:
+            return math.exp(number)
+        case "log", [number]:
+            return math.log(number)
+        case "log1p", [number]:
+            return math.log1p(number)
+        case _:
+            return None
 
 
 _MOST_OPS: Final = 64
@@ -409,7 +445,7 @@ class _Finder:
     def _is_gate(self, op: Operation, functions: frozenset[str]) -> bool:
         """Whether an op multiplies or selects a value by a function of the same value."""
         last = self._steps[op].functions
-        is_product = bool(last & _PRODUCTS) and bool(functions & _NONLINEAR)
+        is_product = bool(last & _PRODUCTS) and bool(functions - _LINEAR)
         return is_product or ("select" in last and bool(functions & _COMPARISONS))
 
     def _is_clamp(self, op: Operation, entry: SSAValue) -> bool:
@@ -512,23 +548,16 @@ class _Finder:
         step = self._steps.get(op)
         if step is None or len(step.operands) != 1:
             return False
-        if step.functions == frozenset({"div"}):
-            number = self._dividend(op)
-            return number is not None and self._number(number) == 1
-        return step.functions == frozenset({"reciprocal"})
+        return self._computed(step.operands[0], op, 4, 0.5) == [0.25, 2]
 
-    def _dividend(self, op: Operation) -> SSAValue | None:
-        """The dividend of a division, also of one by a reciprocal; None for other ops."""
-        inner = [each for region in op.regions for each in region.walk()]
-        divisions = [each for each in inner if name_of(each) == "arith.divf"] if inner else [op]
-        return divisions[0].operands[0] if len(divisions) == 1 else None
-
-    def _number(self, value: SSAValue) -> float | None:
-        """The number that all elements of a constant equal; a scalar may be a constant, too."""
-        if is_recordable(value) and self._values.is_constant(value):
-            return self._values.splat_of(value)
-        held = find_attribute(value.owner, "value") if isinstance(value.owner, Operation) else None
-        return float(held.value.data) if isinstance(held, FloatAttr) else None
+    def _computed(self, entry: SSAValue, op: Operation, *numbers: float) -> list[float]:
+        """What an op computes from numbers in the place of the entry; NaN if it is unknown."""
+        known = self._values
+        function = _Function(entry, known.value_of, known.splat_of)
+        try:
+            return [function.at(op.results[0], number) for number in numbers]
+        except (Refusal, ArithmeticError, ValueError):
+            return [math.nan] * len(numbers)
 
     def _selects_share(self, op: Operation) -> bool:
         """Whether the constants of a select are in the range of a softmax."""
@@ -547,78 +576,41 @@ class _Finder:
 
     def _chain(self, op: Operation) -> FloatRegion | None:
         """A function of one value that is computed by a chain of ops with constants."""
-        chain = [op]
-        while len(chain) < _LONGEST_CHAIN:
-            step = self._steps[chain[0]]
-            if len(step.functions) != 1 or len(step.operands) != 1:
+        chain, value = list[Operation](), op.results[0]
+        while len(chain) < _LONGEST_CHAIN and isinstance(value.owner, Operation):
+            step = self._steps.get(value.owner)
+            if step is None or len(step.functions) != 1 or len(step.operands) != 1:
                 break
-            (value,) = step.operands
-            if not isinstance(value.owner, Operation) or value.owner not in self._steps:
-                break
-            if len(list(self._readers(value))) != 1:
+            if chain and len(list(self._readers(value))) != 1:
                 break
             chain.insert(0, value.owner)
-        names = list[str]()
-        for each in reversed(chain):
-            step = self._steps[each]
-            if len(step.functions) != 1 or len(step.operands) != 1:
-                break
-            names += step.functions
-        chain, names = chain[len(chain) - len(names) :], names[::-1]
+            (value,) = step.operands
         for start in range(len(chain) - 1):
-            text = " ".join(names[start:])
-            name = next((name for form, name in _CHAINS.items() if form.fullmatch(text)), None)
-            if name is None:
-                continue
-            ops = chain[start:]
-            constants = list(self._constants(ops))
-            if name == "sigmoid" and (
-                any(number != 1 for number in constants) or not self._is_reciprocal(ops[-1])
-            ):
-                continue
-            if name == "batch normalization" and None not in constants:
-                # Constants per channel differ.
-                continue
-            if name == "hard sigmoid" and not np.allclose(self._ends(ops), (0, 1), atol=1e-3):
-                continue
-            entry = self._steps[ops[0]].operands[0]
-            return self._region({*ops}, [entry], name)
+            if (name := self._name_of_chain(chain[start:])) is not None:
+                (entry,) = self._steps[chain[start]].operands
+                return self._region({*chain[start:]}, [entry], name)
         return None
 
-    def _ends(self, ops: Sequence[Operation]) -> tuple[float, float]:
-        """The lowest and the highest result of a chain of ops with constants; NaN if unknown."""
-        low, high = -math.inf, math.inf
-        for op in ops:
-            found = rule_of(op)
-            limits = None if found is None else found.limits
-            # A comparison and a selection read the same one.
-            numbers = [*{math.nan if n is None else n for n in self._constants([op])}]
-            match tuple(self._steps[op].functions), numbers:
-                case ("clamp",), _ if limits is not None:
-                    least, most = map(self._limit, limits)
-                    low, high = min(max(low, least), most), min(max(high, least), most)
-                case ("max",), [number]:
-                    low, high = max(low, number), max(high, number)
-                case ("min",), [number]:
-                    low, high = min(low, number), min(high, number)
-                case ("add",), [number]:
-                    low, high = low + number, high + number
-                case ("mul",), [number]:
-                    low, high = sorted((low * number, high * number))
-                case ("div",), [number] if number and not self._divides(op):
-                    low, high = sorted((low / number, high / number))
-                case _:
-                    return math.nan, math.nan
-        return low, high
-
-    def _limit(self, limit: Limit) -> float:
-        number = self._number(limit) if isinstance(limit, SSAValue) else limit
-        return math.nan if number is None else number
-
-    def _divides(self, op: Operation) -> bool:
-        """Whether an op divides a constant."""
-        dividend = self._dividend(op)
-        return dividend is None or self._number(dividend) is not None
+    def _name_of_chain(self, ops: Sequence[Operation]) -> str | None:
+        """The name of the function of a chain, by the numbers that it computes."""
+        functions = [function for op in ops for function in self._steps[op].functions]
+        kinds, (entry,) = frozenset(functions), self._steps[ops[0]].operands
+        if kinds in (_CLAMPS - {"clamp"}, {"clamp"}):
+            return CLAMP
+        if "exp" in kinds:
+            results = self._computed(entry, ops[-1], *_SAMPLES)
+            for name, function in _OF_EXPONENTIALS.items():
+                if np.allclose(results, list(map(function, _SAMPLES)), rtol=1e-6, atol=0):
+                    return name
+        elif kinds & _CLAMPS and "add" in kinds and kinds <= _CLAMPS | _PRODUCTS | {"add"}:
+            ends = self._computed(entry, ops[-1], -_LARGE, _LARGE)
+            if kinds & _PRODUCTS and np.allclose(sorted(ends), (0, 1), atol=1e-3):
+                return "hard sigmoid"
+        elif functions[0] == "sub" and functions[1] in _PRODUCTS:
+            is_affine = frozenset(functions[1:]) <= _PRODUCTS | {"add"}
+            # Constants per channel differ.
+            return "batch normalization" if is_affine and None in self._constants(ops) else None
+        return None
 
     def _constants(self, ops: Sequence[Operation]) -> Iterator[float | None]:
         """The numbers of the constants that ops read; None for a constant with several numbers."""
@@ -628,7 +620,7 @@ class _Finder:
                     yield self._values.splat_of(value)
             for inner in (each for region in op.regions for each in region.walk()):
                 for value in inner.operands:
-                    if (number := self._number(value)) is not None:
+                    if (number := number_of(value)) is not None:
                         yield number
 
     def _with_mask(
@@ -767,11 +759,8 @@ def _read(op: Operation, operands: Operands) -> tuple[frozenset[str], Sequence[S
 
     A shape op computes nothing.
     """
-    try:
-        if isinstance(layer_of(op), Contraction):
-            return None
-    except Refusal:
-        pass
+    if isinstance(known_layer(op), Contraction):
+        return None
     try:
         if (model := model_of(op)) is not None:
             return frozenset(), read_movements(op, model, operands).operands
@@ -780,14 +769,10 @@ def _read(op: Operation, operands: Operands) -> tuple[frozenset[str], Sequence[S
         pass
     if (inner := gathering_op(op)) is not None:
         return frozenset(), inner.operands[:1]
-    try:
-        found = rule_of(op)
-    except Refusal:
+    if (rule := known_rule(op)) is None:
         return None
-    if found is None:
-        return None
-    read = op.operands if found.operands is None else [op.operands[at] for at in found.operands]
-    return found.functions, read
+    read = op.operands if rule.operands is None else [op.operands[at] for at in rule.operands]
+    return rule.functions, read
 
 
 _PRODUCTS: Final = frozenset({"mul", "div"})
@@ -797,18 +782,15 @@ _COMPARISONS: Final = frozenset(
 _JOINS: Final = _PRODUCTS | {"add", "max", "min", "select", "sub"}
 """The functions that may end a region with several paths."""
 
-_CHAINS: Final = {
-    re.compile(form): name
-    for form, name in (
-        ("neg exp add (div|reciprocal)", "sigmoid"),
-        ("(mul |div )?add (clamp|max min|min max|clamp clamp) (mul|div)", "hard sigmoid"),
-        ("(mul|div) add (clamp|max min|min max|clamp clamp)", "hard sigmoid"),
-        ("sub( mul| div)+( add)?", "batch normalization"),
-        ("exp (log1p|add log)", "softplus"),
-        ("max min|min max|clamp clamp", CLAMP),
-    )
+_CLAMPS: Final = frozenset({"clamp", "max", "min"})
+
+_SAMPLES: Final = (-3.0, -0.5, 0.0, 0.5, 3.0)
+_LARGE: Final = 1e9
+_OF_EXPONENTIALS: Final[Mapping[str, Callable[[float], float]]] = {
+    "sigmoid": lambda number: 1 / (1 + math.exp(-number)),
+    "softplus": lambda number: math.log1p(math.exp(number)),
 }
-"""The names of functions that are chains of ops, by a pattern of the ops' functions."""
+"""Functions that are chains with an exponential, by their names."""
 
 _LONGEST_CHAIN: Final = 6
 _FIXED: Final = {"softmax": "softmax", "sigmoid": "logistic"}
@@ -817,41 +799,8 @@ _FIXED: Final = {"softmax": "softmax", "sigmoid": "logistic"}
 _INVERSES: Final = frozenset({"div", "pow", "reciprocal", "rsqrt", "sqrt"})
 """A normalization has one of these functions."""
 
-_NONLINEAR: Final = frozenset(
-    {
-        "abs",
-        "ceil",
-        "clamp",
-        "cos",
-        "erf",
-        "erfc",
-        "exp",
-        "exp2",
-        "expm1",
-        "floor",
-        "log",
-        "log10",
-        "log1p",
-        "log2",
-        "logistic",
-        "max",
-        "min",
-        "pow",
-        "reciprocal",
-        "rem",
-        "round",
-        "roundeven",
-        "rsqrt",
-        "select",
-        "sign",
-        "sin",
-        "sqrt",
-        "tan",
-        "tanh",
-        "trunc",
-    }
-)
-"""A gate has one of these functions: a product of linear functions is not a gate."""
+_LINEAR: Final = _PRODUCTS | _COMPARISONS | {"add", "neg", "reduce", "square", "sub"}
+"""Products and sums of these functions are no gates: a gate has another function."""
 
 _LINEAR_PARTS: Final = frozenset({"abs", "add", "clamp", "max", "min", "neg", "sub"})
 _SUMS: Final = (

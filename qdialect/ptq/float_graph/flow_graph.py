@@ -14,7 +14,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from xdsl.dialects.builtin import (
+    AffineMapAttr,
     AnyFloat,
+    ArrayAttr,
     FloatAttr,
     IntegerType,
     ModuleOp,
@@ -23,6 +25,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineMap
 
 from qdialect.algebra.movement import Movement
 from qdialect.algebra.views import Splat, Values, as_view
@@ -30,7 +33,7 @@ from qdialect.dialects.quant import QuantizeCastOp, UniformQuantizedType
 from qdialect.folding.graph import FoldGraph
 from qdialect.folding.moved_constant import MovedConstant
 from qdialect.ir.elements import float_elements
-from qdialect.ir.value_types import element_type_or_self
+from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.ops.along_axis import is_statistics
 from qdialect.ops.fields import Contraction, Lookup, QuantizationRule, RuleKind, Side
 from qdialect.ops.interface import (
@@ -85,6 +88,20 @@ class Use(NamedTuple):
     def value(self) -> SSAValue:
         """The operand."""
         return self.op.operands[self.number]
+
+
+def result_axes(use: Use) -> tuple[int, ...] | None:
+    """For each axis of an elementwise op's operand, that of the result; None if unknown."""
+    rank = len(shape_of(use.value.type) or ())
+    maps = find_attribute(use.op, "indexing_maps")
+    if maps is None:
+        of_result = shape_of(use.op.results[0].type)
+        return tuple(range(rank)) if of_result is not None and len(of_result) == rank else None
+    own, result = (cast("ArrayAttr[AffineMapAttr]", maps).data[at].data for at in (use.number, -1))
+    if result != AffineMap.identity(result.num_dims):
+        return None
+    axes = [each.position for each in own.results if isinstance(each, AffineDimExpr)]
+    return tuple(axes) if len(axes) == len(own.results) else None
 
 
 class Range(NamedTuple):

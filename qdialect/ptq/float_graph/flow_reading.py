@@ -10,17 +10,14 @@ from typing import Final, NamedTuple, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
-    AffineMapAttr,
     AnyFloat,
-    ArrayAttr,
     ModuleOp,
     TensorType,
 )
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.traits import IsolatedFromAbove, SymbolTable
 
-from qdialect.algebra.movement import DYNAMIC, Reshape, Shape
+from qdialect.algebra.movement import DYNAMIC, BroadcastInDim, Reshape, Shape
 from qdialect.dialects.linalg.generic import gathering_op
 from qdialect.dialects.quant import DequantizeCastOp, QuantizeCastOp, UniformQuantizedType
 from qdialect.folding.graph import GraphReader
@@ -29,8 +26,6 @@ from qdialect.ops.along_axis import is_statistics, statistics_of
 from qdialect.ops.fields import Contraction, Lookup, QuantizationRule, RuleKind, Side
 from qdialect.ops.interface import (
     elements_attribute_of,
-    find_attribute,
-    integers_of,
     model_of,
     name_of,
     read_movements,
@@ -54,6 +49,7 @@ from qdialect.ptq.float_graph.flow_graph import (
     known_rule,
     number_of,
     range_of,
+    result_axes,
     stays_float,
 )
 from qdialect.support.float_format import FLOAT_FORMATS
@@ -267,7 +263,9 @@ def _is_below_all(graph: FlowGraph, value: SSAValue) -> bool:
 
 def _note_derived(graph: FlowGraph, op: Operation) -> None:
     """Record the results of an op whose operands are computed from constants."""
-    if name_of(op) == _IOTA:
+    is_list = model_named(name_of(op)).integers is not None
+    if is_list and not any(map(_is_tensor, op.operands)):
+        # It numbers positions, or has no elements that are specified.
         graph.derived.update(op.results)
     if not op.operands or (op.regions and (model_named(name_of(op)).has_blocks or _captures(op))):
         return
@@ -281,10 +279,7 @@ def _note_derived(graph: FlowGraph, op: Operation) -> None:
     if all(
         value in graph.derived
         or graph.is_constant(value)
-        or (
-            isinstance(maker, Operation)
-            and (elements_attribute_of(maker) is not None or name_of(maker) in _EMPTY)
-        )
+        or (isinstance(maker, Operation) and elements_attribute_of(maker) is not None)
         for value, maker in zip(op.operands, makers, strict=True)
     ):
         graph.derived.update(filter(_is_tensor, op.results))
@@ -305,10 +300,6 @@ def _is_tensor(value: SSAValue) -> bool:
 
 
 _MASK: Final = "it masks with numbers far outside of the range of the other ones"
-
-_IOTA: Final = "stablehlo.iota"
-_EMPTY: Final = frozenset({"tensor.empty", "linalg.fill"})
-"""Ops whose results are used only as `outs` of linalg."""
 
 
 def _computing(
@@ -380,9 +371,9 @@ def unknown_bias(graph: FlowGraph, node: Node) -> Use | None:
 def filled_with(graph: FlowGraph, value: SSAValue) -> float | None:
     """The number that a fill op sets all elements of a value to, also behind recorded ranges."""
     fill = graph.value(value).owner
-    if not isinstance(fill, Operation) or name_of(fill) != "linalg.fill":
+    if not isinstance(fill, Operation) or model_of(fill) is not None:
         return None
-    return number_of(fill.operands[0])
+    return number_of(fill.operands[0]) if model_named(name_of(fill)).repeats else None
 
 
 def _own_bias(graph: FlowGraph, op: Operation, layer: Contraction, side: Side) -> Bias | None:
@@ -436,8 +427,8 @@ def _added_bias(
     if len(added) != 2 or len(others) != 1:
         return None
     use = Use(adder, others[0])
-    axes = _result_axes(use)
-    if axes is None or _result_axes(Use(adder, number)) != tuple(range(len(labels))):
+    axes = result_axes(use)
+    if axes is None or result_axes(Use(adder, number)) != tuple(range(len(labels))):
         return None
     read = use, axes
     if not graph.is_constant(use.value):
@@ -518,7 +509,7 @@ def _before_broadcast(graph: FlowGraph, value: SSAValue) -> tuple[Use, Sequence[
     None if the broadcast has several readers.
     """
     broadcast = graph.value(value).owner
-    if not isinstance(broadcast, Operation) or (axes := broadcast_axes(broadcast)) is None:
+    if not isinstance(broadcast, Operation) or (axes := broadcast_axes(graph, broadcast)) is None:
         return None
     use = Use(broadcast, 0)
     is_alone = len(list(graph.readers_of(graph.value(value)))) == 1
@@ -526,18 +517,19 @@ def _before_broadcast(graph: FlowGraph, value: SSAValue) -> tuple[Use, Sequence[
     return (use, axes) if is_bias else None
 
 
-def broadcast_axes(op: Operation) -> Sequence[int] | None:
+def broadcast_axes(graph: FlowGraph, op: Operation) -> Sequence[int] | None:
     """For each axis of the operand of a broadcast, that of the result; None for other ops."""
-    match name_of(op):
-        case "linalg.broadcast":
-            new = integers_of(op, "dimensions")
-            return [
-                axis for axis in range(len(shape_of(op.operands[1].type) or ())) if axis not in new
-            ]
-        case "stablehlo.dynamic_broadcast_in_dim":
-            return integers_of(op, "broadcast_dimensions")
-        case _:
-            return None
+    model = model_of(op)
+    if model is None or not model_named(name_of(op)).repeats:
+        return None
+    try:
+        match read_movements(op, model, graph.folding.operands).movements:
+            case [BroadcastInDim(dims)]:
+                return dims
+            case _:
+                return None
+    except Refusal:
+        return None
 
 
 def _bias(
@@ -577,17 +569,3 @@ def _weight_axes(label: str, side: Side) -> tuple[int, ...]:
 def _channels(layer: Contraction, side: Side) -> tuple[int, ...]:
     """The channel axes of the weights, in the order of the result."""
     return tuple(axis for label in layer.result for axis in _weight_axes(label, side))
-
-
-def _result_axes(use: Use) -> tuple[int, ...] | None:
-    """For each axis of an elementwise op's operand, that of the result; None if unknown."""
-    rank = len(shape_of(use.value.type) or ())
-    maps = find_attribute(use.op, "indexing_maps")
-    if maps is None:
-        of_result = shape_of(use.op.results[0].type)
-        return tuple(range(rank)) if of_result is not None and len(of_result) == rank else None
-    own, result = (cast("ArrayAttr[AffineMapAttr]", maps).data[at].data for at in (use.number, -1))
-    if result != AffineMap.identity(result.num_dims):
-        return None
-    axes = [each.position for each in own.results if isinstance(each, AffineDimExpr)]
-    return tuple(axes) if len(axes) == len(own.results) else None
