@@ -2,7 +2,7 @@
 
 import sys
 
-from qdialect.program import run
+from qdialect.opt.process import run
 
 if __name__ == "__main__":
     sys.exit(run())

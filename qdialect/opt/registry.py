@@ -18,11 +18,11 @@ from xdsl.ir import Attribute, Dialect, Operation, TypeAttribute
 from xdsl.traits import IsolatedFromAbove
 from xdsl.utils.hints import type_repr
 
-from qdialect import universe
 from qdialect.folding import FoldReportListener, WarningListener
 from qdialect.ir.errors import OpErrors, describe, first_line, op_name
 from qdialect.ir.resources import fresh_builtin
 from qdialect.ir.xdsl_private import is_registered, rebuilt
+from qdialect.opt import universe
 from qdialect.opt.opt import NestedSpec, PassSpec
 from qdialect.opt.tool_error import TOOL, ToolError, did_you_mean
 from qdialect.support.memory import registered_cache

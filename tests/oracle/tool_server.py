@@ -26,11 +26,11 @@ from typing import NoReturn
 
 TOOLS = {
     "filecheck": ("filecheck.main", "main"),
-    "qdialect-calibrate": ("qdialect.program", "run_calibrate"),
-    "qdialect-check": ("qdialect.program", "run_check"),
-    "qdialect-evaluate": ("qdialect.program", "run_evaluate"),
-    "qdialect-opt": ("qdialect.program", "run"),
-    "qdialect-run": ("qdialect.program", "run_run"),
+    "qdialect-calibrate": ("qdialect.opt.process", "run_calibrate"),
+    "qdialect-check": ("qdialect.opt.process", "run_check"),
+    "qdialect-evaluate": ("qdialect.opt.process", "run_evaluate"),
+    "qdialect-opt": ("qdialect.opt.process", "run"),
+    "qdialect-run": ("qdialect.opt.process", "run_run"),
 }
 """The function that the script of each tool calls."""
 

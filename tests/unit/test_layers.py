@@ -30,7 +30,6 @@ FLOORS = (
     "folding",
     "sinking",
     "passes",
-    "universe",
     "opt",
     "check.interpreters",
     "dialects.arith.runs",
@@ -49,7 +48,6 @@ FLOORS = (
     "ptq.passes",
     "ptq.tools",
     "frontends",
-    "program",
     "__main__",
 )
 """From the lowest to the highest."""
@@ -63,7 +61,8 @@ BY_NAME = {
     ("dialects", "check"): "a model names the function that runs its op",
     ("dialects", "dialects"): "that function may stand in the dialect, above what it runs with",
     ("passes", "ptq"): "the table of all flags",
-    ("program", "opt"): "the commands",
+    ("opt", "check"): "the commands",
+    ("opt", "ptq"): "the commands",
     ("text", "dialects"): "the custom forms of a dialect, found by its name",
 }
 """The parts that name modules of parts above them, which are imported when they are used."""

@@ -31,14 +31,14 @@ def test_commands_start_in_one_place():
     }
     for target in scripts.values():
         module, function = target.split(":")
-        assert module == "qdialect.program"
+        assert module == "qdialect.opt.process"
         assert callable(getattr(importlib.import_module(module), function))
 
 
 def test_little_is_imported_before_signals_are_seen_to():
     code = (
         "import re, sys; before = set(sys.modules)\n"
-        "import qdialect.program\n"
+        "import qdialect.opt.process\n"
         "print(*sorted({name.partition('.')[0] for name in set(sys.modules) - before}))"
     )
     imported = subprocess.run(
@@ -72,7 +72,7 @@ def test_algebra_needs_numpy_only():
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 
-@pytest.mark.parametrize("module", ["qdialect.universe", "qdialect.opt.opt"])
+@pytest.mark.parametrize("module", ["qdialect.opt.universe", "qdialect.opt.opt"])
 def test_what_starts_often_starts_without_numpy(module: str):
     code = f"import sys, {module}\nassert 'numpy' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)

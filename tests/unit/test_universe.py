@@ -9,7 +9,8 @@ from xdsl import dialects as xdsl_dialects
 from xdsl import transforms as xdsl_transforms
 from xdsl.universe import Universe
 
-from qdialect import passes, universe
+from qdialect import passes
+from qdialect.opt import universe
 
 
 @pytest.fixture

@@ -914,7 +914,7 @@ def test_an_error_in_another_process_is_told(
 COMMAND = [
     sys.executable,
     "-c",
-    "import sys; from qdialect.program import run_calibrate; sys.exit(run_calibrate())",
+    "import sys; from qdialect.opt.process import run_calibrate; sys.exit(run_calibrate())",
 ]
 
 
@@ -1003,7 +1003,7 @@ def test_an_interrupt_while_records_run_keeps_them(model: str, tmp_path: Path) -
         "    add(self, seen)\n"
         f"    open({str(pipe)!r}, 'a').close()\n"
         "tool._Keeper.add = add_and_tell\n"
-        "from qdialect.program import run_calibrate\n"
+        "from qdialect.opt.process import run_calibrate\n"
         "sys.exit(run_calibrate())\n"
     )
     arguments = [model, "--data", str(tmp_path / "data.npz"), "--engine=reference"]

@@ -74,7 +74,7 @@ def feed(monkeypatch: pytest.MonkeyPatch) -> Callable[[str | bytes], None]:
 
 
 def start_tool(*arguments: str) -> subprocess.Popen[str]:
-    program = "import sys; from qdialect.program import run; sys.exit(run())"
+    program = "import sys; from qdialect.opt.process import run; sys.exit(run())"
     return subprocess.Popen(
         [sys.executable, "-c", program, *arguments],
         stdout=subprocess.PIPE,
@@ -272,7 +272,7 @@ def test_a_closed_pipe_ends_the_tool_quietly(tmp_path: Path) -> None:
 
 def test_a_closed_standard_stream_is_an_error() -> None:
     for redirection, name in ((">&-", "output"), ("<&-", "input")):
-        program = "import sys; from qdialect.program import run; sys.exit(run())"
+        program = "import sys; from qdialect.opt.process import run; sys.exit(run())"
         tool = subprocess.run(
             ["sh", "-c", f'"$0" -c "$1" {redirection}', sys.executable, program],
             input="" if name == "output" else None,

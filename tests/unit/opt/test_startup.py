@@ -146,12 +146,12 @@ def test_folding_needs_numpy_only_for_constants(tmp_path: Path):
 
 RUN = (
     "import atexit, sys\n"
-    "from qdialect import program\n"
+    "from qdialect.opt import process\n"
     "from qdialect.opt import opt\n"
     "def main():\n"
     "    {}\n"
     "opt.main = main\n"
-    "sys.exit(program.run())"
+    "sys.exit(process.run())"
 )
 
 

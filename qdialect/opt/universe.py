@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, partial
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from qdialect.support.memory import registered_cache
 
@@ -24,34 +25,25 @@ if TYPE_CHECKING:
 
 def get_all_dialects() -> dict[str, Callable[[], Dialect]]:
     """The dialects by name, as functions that import them."""
-
-    def get_quant() -> Dialect:
-        # Every tool of xDSL imports this module; few of them parse the dialect.
-        from qdialect.dialects.quant import Quant
-
-        return Quant
-
-    return {"quant": get_quant}
+    return {"quant": partial(_imported, "qdialect.dialects.quant", "Quant")}
 
 
 def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
     """The passes by name, as functions that import them."""
     # Every tool of xDSL imports this module; few of them run the passes.
-    from qdialect import passes
+    from qdialect.passes import PASSES
 
-    return {flag: partial(getattr, passes, name) for flag, name in passes.PASSES.items()}
+    return {flag: partial(_imported, "qdialect.passes", name) for flag, name in PASSES.items()}
 
 
 def get_all_targets() -> dict[str, Callable[[], type[Target]]]:
     """The targets by name, as functions that import them."""
+    return {"qdialect-mlir": partial(_imported, "qdialect.text.target", "MLIRTextTarget")}
 
-    def get_mlir_text() -> type[Target]:
-        # Every tool of xDSL imports this module; few of them write to the target.
-        from qdialect.text.target import MLIRTextTarget
 
-        return MLIRTextTarget
-
-    return {"qdialect-mlir": get_mlir_text}
+def _imported(module: str, name: str) -> Any:
+    # Every tool of xDSL imports this module; few of them need what is in the others.
+    return getattr(import_module(module), name)
 
 
 @registered_cache
