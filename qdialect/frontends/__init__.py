@@ -7,24 +7,235 @@ when the function is called. See docs/pipelines.md.
 
 from __future__ import annotations
 
-from qdialect.support.lazy_exports import TYPE_CHECKING, lazy_exports
+import os
+from collections.abc import Callable, Sequence
+from ctypes import c_char
+from io import BytesIO
+from typing import Any, Final, Literal, TypeAlias, get_args
 
-if TYPE_CHECKING:
-    from qdialect.frontends.jax_functions import from_jax
-    from qdialect.frontends.onnx_models import OnnxForm, from_onnx
-    from qdialect.frontends.tflite_models import from_tflite
-    from qdialect.frontends.torch_programs import TorchForm, from_torch
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+
+from qdialect.ir.names import rename_as_identifiers
+from qdialect.ir.resources import ResourceBlobs, take_in_resources
+from qdialect.opt.registry import ToolContext
+from qdialect.support.extras import library
+from qdialect.support.lazy_numpy import np
+from qdialect.text import parse_module
 
 __all__ = ["OnnxForm", "TorchForm", "from_jax", "from_onnx", "from_tflite", "from_torch"]
 
-__getattr__ = lazy_exports(
-    __name__,
-    {
-        "OnnxForm": "onnx_models",
-        "TorchForm": "torch_programs",
-        "from_jax": "jax_functions",
-        "from_onnx": "onnx_models",
-        "from_tflite": "tflite_models",
-        "from_torch": "torch_programs",
-    },
+
+def from_jax(
+    function: Callable[..., object], *arguments: object, context: Context | None = None
+) -> ModuleOp:
+    """
+    Import a function as StableHLO: the public function `main` of the module, as JAX lowers it.
+
+    `arguments` give the shapes and dtypes to trace it with: `jax.ShapeDtypeStruct`s, numpy arrays,
+    or pytrees of these. `main` has one tensor argument for each leaf, in the order of the leaves,
+    including unused ones. A function made by `jax.jit` is lowered with its own options. Arrays that
+    the function closes over are constants.
+
+    https://docs.jax.dev/en/latest/aot.html
+
+    Resources are kept in `context` if it is given; otherwise, the module has none. Raises
+    MissingLibraryError without the extra `jax`, JAX's own errors for a function that it cannot
+    trace, and ParseError for text that cannot be read.
+    """
+    jax: Any = library("jax", "jax")
+    jitted: Any = function if hasattr(function, "lower") else jax.jit(function, keep_unused=True)
+    lowered = jitted.lower(*arguments)
+    return read_operation(lowered.compiler_ir("stablehlo").operation, "<jax>", context)
+
+
+TorchForm: TypeAlias = Literal["linalg-on-tensors", "stablehlo", "tosa", "torch"]
+"""The dialects that a program can be imported to."""
+
+
+def from_torch(
+    program: object, form: TorchForm = "linalg-on-tensors", *, context: Context | None = None
+) -> ModuleOp:
+    """
+    Import a program in the dialects of `form`: the function `main` of the module.
+
+    `program` is a `torch.export.ExportedProgram`. Its parameters and buffers are constants. `main`
+    has one tensor argument for each input, with its shape and dtype; with `form="torch"`, these are
+    `!torch.vtensor`s.
+
+    https://github.com/llvm/torch-mlir/blob/main/python/torch_mlir/fx.py
+
+    torch-mlir makes resources of all parameters. They are kept in `context` if it is given;
+    otherwise, the module has none. Raises TypeError for another object, ValueError for an unknown
+    form, MissingLibraryError without the extra `torch`, errors of torch-mlir for a program that it
+    cannot lower, and ParseError for text that cannot be read.
+    """
+    _check_form(form, get_args(TorchForm))
+    fx: Any = library("torch_mlir.fx", "torch")
+    exported: Any = library("torch.export", "torch").ExportedProgram
+    if not isinstance(program, exported):
+        raise TypeError(
+            "program must be a result of torch.export.export, not an object of type "
+            f"'{type(program).__name__}'"
+        )
+    module = fx.export_and_import(
+        program,
+        output_type=form,
+        hooks=_literals_from_memory(),
+        decomposition_table=_decompositions(),
+    )
+    return read_operation(module.operation, "<torch>", context)
+
+
+def _decompositions() -> dict[Any, Any]:
+    """
+    Decompositions of torch-mlir, and of the ops that other libraries have registered by now.
+
+    torch-mlir makes its table once: ops of a library that is imported later are not in it.
+    """
+    of_torch_mlir: Any = library("torch_mlir.extras.fx_decomp_util", "torch")
+    of_torch: Any = library("torch.export", "torch").default_decompositions()
+    others = {op: function for op, function in of_torch.items() if op.namespace != "aten"}
+    return {**others, **of_torch_mlir.get_decomposition_table()}
+
+
+def _literals_from_memory() -> object:
+    """
+    Hooks of the importer that pass it the memory of tensors.
+
+    Without them, it converts each element to a Python number: 7 s and 1.3 GiB for 64 MiB of i8.
+    """
+    torch: Any = library("torch", "torch")
+    importer: Any = library("torch_mlir.extras.fx_importer", "torch")
+    ir: Any = library("torch_mlir.ir", "torch")
+    attributes: dict[tuple[object, ...], Any] = {}
+
+    def resolve_literal(self: object, node: object, literal: Any, info: object) -> Any:
+        if (
+            type(literal) not in (torch.Tensor, torch.nn.Parameter)
+            # The importer itself handles single elements as splats.
+            or literal.numel() <= 1
+            or literal.device.type != "cpu"
+            or not literal.is_contiguous()
+            or literal.dtype not in importer.TORCH_DTYPE_TO_NPY_TYPE
+        ):
+            return None
+        key = (literal.data_ptr(), literal.dtype, *literal.shape)
+        tensor_type = importer.create_mlir_tensor_type(literal)
+        if key not in attributes:
+            memory = (c_char * literal.nbytes).from_address(literal.data_ptr())
+            name = "_".join(("torch_tensor", *map(str, literal.shape), str(literal.dtype)))
+            # The resource keeps the buffer alive, and the buffer keeps the tensor.
+            memory.tensor = literal
+            attributes[key] = ir.DenseResourceElementsAttr.get_from_buffer(
+                np.frombuffer(memory, dtype=np.uint8), name, tensor_type
+            )
+        shape = ",".join(map(str, literal.shape))
+        vtensor = ir.Type.parse(f"!torch.vtensor<[{shape}],{tensor_type.element_type}>")
+        return ir.Operation.create(
+            "torch.vtensor.literal", results=[vtensor], attributes={"value": attributes[key]}
+        ).result
+
+    return type("_Hooks", (importer.FxImporterHooks,), {"resolve_literal": resolve_literal})()
+
+
+OnnxForm: TypeAlias = Literal["linalg-on-tensors", "onnx"]
+"""The dialects that a model can be imported to."""
+
+_TO_LINALG: Final = (
+    "builtin.module(torch-onnx-to-torch-backend-pipeline,"
+    "torch-backend-to-linalg-on-tensors-backend-pipeline)"
 )
+
+
+def from_onnx(
+    path: str | os.PathLike[str],
+    form: OnnxForm = "linalg-on-tensors",
+    *,
+    context: Context | None = None,
+) -> ModuleOp:
+    """
+    Import a model in the dialects of `form`: one function, named like its graph.
+
+    Characters of the name that an identifier of C cannot have become underscores. The function has
+    one tensor argument, of the same shape and element type, for each input of the graph that is not
+    an initializer. Its ops are of `linalg`, `tensor`, `arith` and `math`. With `form="onnx"`, they
+    are `torch.operator`s with the names of ONNX ops, on `!torch.vtensor`s. Initializers are
+    constants, including those in files beside the model.
+
+    https://iree.dev/guides/ml-frameworks/onnx/
+
+    Resources are kept in `context` if it is given; otherwise, the module has none. Raises OSError
+    for the file, ValueError for an unknown form, MissingLibraryError without the extra `onnx`,
+    errors of `onnx` and IREE for a model that they cannot read or lower, and ParseError for text
+    that cannot be read.
+    """
+    _check_form(form, get_args(OnnxForm))
+    onnx: Any = library("onnx", "onnx")
+    importer: Any = library("iree.compiler.extras.onnx_importer", "onnx")
+    ir: Any = library("iree.compiler.ir", "onnx")
+    passes: Any = library("iree.compiler.passmanager", "onnx")
+    # The importer needs the shapes and types of all values.
+    model = onnx.shape_inference.infer_shapes(onnx.load(os.fspath(path)), data_prop=True)
+    info = importer.ModelInfo(model)
+    with ir.Context() as mlir:
+        operation = info.create_module(context=mlir).operation
+        importer.NodeImporter.define_function(info.main_graph, operation).import_all()
+        if form == "linalg-on-tensors":
+            passes.PassManager.parse(_TO_LINALG).run(operation)
+        return read_operation(operation, os.fspath(path), context)
+
+
+def from_tflite(path: str | os.PathLike[str], *, context: Context | None = None) -> ModuleOp:
+    """
+    Import a model as TOSA: one function for each of its subgraphs, `main` for the first.
+
+    The functions have one tensor for each input and each output, with its shape. Quantized tensors
+    are plain integers: their scales are in `tosa.rescale`.
+
+    https://pypi.org/project/tosa-converter-for-tflite/
+
+    Resources are kept in `context` if it is given; otherwise, the module has none. Raises OSError
+    for the file, MissingLibraryError without the extra `tflite`, errors of the converter for a
+    model that it cannot convert, and ParseError for text that cannot be read.
+    """
+    converter: Any = library("tosa_converter_for_tflite", "tflite")
+    name = os.fspath(path)
+    # The converter reports no reason for a file that it cannot open.
+    with open(name, "rb"):
+        pass
+    printed = BytesIO()
+    converter.tflite_flatbuffer_to_tosa_mlir(
+        name, printed, output_format=converter.TosaConverterOutputFormat.Text
+    )
+    return read_printed(printed.getvalue(), name, context)
+
+
+def _check_form(form: str, forms: Sequence[str]) -> None:
+    if form not in forms:
+        raise ValueError(f"there is no form {form!r}; the forms are {', '.join(forms)}")
+
+
+def read_operation(operation: Any, name: str, context: Context | None) -> ModuleOp:
+    """
+    Read a module of MLIR's Python bindings, from its generic form: see `read_printed`.
+
+    Elements of constants are printed as hexadecimal digits, which are decoded once.
+    """
+    text: bytes = operation.get_asm(binary=True, print_generic_op_form=True, assume_verified=True)
+    return read_printed(text, name, context)
+
+
+def read_printed(text: bytes, name: str, context: Context | None) -> ModuleOp:
+    """
+    Read a module from text; `name` is its file name in errors. Its symbols become identifiers.
+
+    Resources are kept in `context`. Without one, they become elements in the module. Raises
+    ParseError, and ValueError for a resource that cannot.
+    """
+    used = ToolContext(allow_unregistered=True) if context is None else context
+    module = parse_module(used, text, name)
+    rename_as_identifiers(module)
+    if context is None:
+        take_in_resources(module, ResourceBlobs.of(used))
+    return module

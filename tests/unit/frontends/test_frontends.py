@@ -196,7 +196,7 @@ DTYPES = (*INTEGERS, "float16", "bfloat16", "float32", "float64")
 @pytest.mark.parametrize("form", ["torch", "linalg-on-tensors", "stablehlo"])
 def test_torch_tensors_are_as_torch_mlir_reads_them(form: Any):
     """The memory of tensors is handed over, and torch-mlir makes numbers of their elements."""
-    from qdialect.frontends.printed_modules import read_operation
+    from qdialect.frontends import read_operation
 
     torch: Any = import_module("torch")
     fx: Any = import_module("torch_mlir.fx")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.dialects.func import FuncOp
 
-from qdialect.frontends.printed_modules import read_printed
+from qdialect.frontends import read_printed
 
 
 def test_names_become_identifiers_with_their_uses():
