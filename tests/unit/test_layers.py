@@ -84,7 +84,7 @@ BUDGETS = {
     "lowering": (1950, 3),
     "folding": (6250, 5),
     "sinking": (960, 2),
-    "passes": (1560, 3),
+    "passes": (1580, 3),
     "opt": (3230, 8),
     "check": (9320, 7),
     "ptq": (18000, 14),
