@@ -82,7 +82,7 @@ BUDGETS = {
     "ops": (2815, 3),
     "dialects": (14190, 8),
     "lowering": (1950, 3),
-    "folding": (6250, 5),
+    "folding": (6270, 5),
     "sinking": (960, 2),
     "passes": (1580, 3),
     "opt": (3230, 8),
