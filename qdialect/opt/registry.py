@@ -409,12 +409,12 @@ def _option_value(option: str, field: Field[object], value: ParameterListType) -
     wrong = [item for item in value if not isinstance(item, str)]
     if name == "tuple[str,...]" and wrong:
         raise ToolError(f"{option} must be words: put them in quotes, but has '{wrong[0]}'")
+    if name == "bool" and not value:
+        return (True,)
     if name not in _OPTION_TYPES or rest not in ("", "None") or (rest and not value):
         # xDSL checks lists, and an optional option may have no value.
         return value
     type, kind = _OPTION_TYPES[name]
-    if type is bool and not value:
-        return (True,)
     # In Python, a bool is an int.
     if (
         len(value) == 1

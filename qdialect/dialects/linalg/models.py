@@ -130,10 +130,12 @@ def _of_maps(maps: Attribute) -> Contraction:
             RefusalCode.UNKNOWN_OP,
             "its indexing maps have results that are neither dimensions nor sums for a window",
         )
+    alone = [label for label in result if label not in lhs and label not in rhs]
     if "*" in lhs or "*" in rhs:
         # The loops over a window, and over its position, index one axis of an input.
-        window = [label for label in result if label not in lhs and label not in rhs]
-        result = tuple("*" if label in window else label for label in result)
+        result = tuple("*" if label in alone else label for label in result)
+    elif alone:
+        raise Refusal(RefusalCode.UNKNOWN_OP, "its result has an axis that neither operand has")
     return Contraction(lhs, rhs, result, bias=2)
 
 

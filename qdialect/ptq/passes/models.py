@@ -15,7 +15,7 @@ from xdsl.passes import ModulePass
 from qdialect.folding import send_report, wants_values, warn, warn_of
 from qdialect.folding.report import Outcome, PassReport
 from qdialect.ir.errors import OpErrors, pass_failures
-from qdialect.ops.along_axis import drop_ranges
+from qdialect.ops.along_axis import drop_ranges, is_statistics
 from qdialect.ops.refusals import RefusalCode
 from qdialect.ptq.assignment.assignment_steps import SEQUENCE
 from qdialect.ptq.assignment.quantization_verification import Expectation, verify_quantization
@@ -139,20 +139,21 @@ class AssignmentPass(ModulePass):
                 profile=profile,
                 is_explained=wants_values(ctx),
             )
+        # Each step reports what it refuses.
+        warn_of(ctx, report.refused(RefusalCode.GRANULARITY, RefusalCode.ILLEGAL_TYPE))
         if self.IS_WRITTEN:
-            self._warn(ctx, op, report)
+            _warn_of_missing_ranges(ctx, op, report)
         if self.IS_WRITTEN and not self.save_ranges:
             drop_ranges(op)
         send_report(ctx, report)
 
-    def _warn(self, ctx: Context, op: ModuleOp, report: PassReport) -> None:
-        """Warn of what cannot be quantized as asked, and of a module without ranges."""
-        warn_of(ctx, report.refused(RefusalCode.GRANULARITY, RefusalCode.ILLEGAL_TYPE))
-        unrecorded = report.refused(RefusalCode.NO_RECORD)
-        is_quantized = any(record.outcome is Outcome.QUANTIZED for record in report.records)
-        if unrecorded and not is_quantized:
-            message = f"nothing is quantized: {unrecorded[0].reason}; run '--attach-ranges' before"
-            warn(ctx, op, message)
+
+def _warn_of_missing_ranges(ctx: Context, op: ModuleOp, report: PassReport) -> None:
+    """Warn if nothing is quantized since ranges are missing."""
+    unrecorded = report.refused(RefusalCode.NO_RECORD)
+    if unrecorded and not any(each.outcome is Outcome.QUANTIZED for each in report.records):
+        hint = "" if any(map(is_statistics, op.walk())) else "; run '--attach-ranges' before"
+        warn(ctx, op, f"nothing is quantized: {unrecorded[0].reason}{hint}")
 
 
 @dataclass(frozen=True)

@@ -189,4 +189,7 @@ class EqualizeInputsPass(ModulePass):
                 raise PassFailedException(reason) from None
         for record in equalized.outcomes.refused(RefusalCode.NO_VALUE):
             warn(ctx, op, record.reason)
+        unrecorded = equalized.outcomes.refused(RefusalCode.NO_RECORD)
+        if unrecorded and not equalized.report.layers:
+            warn(ctx, op, f"nothing is equalized: {unrecorded[0].reason}")
         send_report(ctx, equalized.outcomes)

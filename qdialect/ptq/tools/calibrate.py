@@ -337,12 +337,15 @@ class _Keeper:
         return replace(profile, reduction=self._reduction)
 
     @property
-    def missing(self) -> list[int]:
+    def missing(self) -> Sequence[int]:
         """The indices of the records that have not been run."""
         seen = {index for index, _ in self._new}
         if self._profile is not None:
             # A value lacks the records in which it was NaN.
             seen.update(*(value.records.tolist() for value in self._profile.values.values()))
+        if max(seen, default=-1) < len(seen):
+            # A small file may have more records than a list has space for.
+            return range(len(seen), self.count)
         return [index for index in range(self.count) if index not in seen]
 
     def add(self, seen: Seen) -> None:

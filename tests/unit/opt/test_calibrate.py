@@ -718,7 +718,13 @@ def test_what_is_read_as_a_whole_counts_in_the_budget(
     model.write_text(f"func.func @main(%x: {type}) -> {type} {{ return %x : {type} }}")
     zeros_of(data, *shape, order=order)
     limit = "--max-memory=1000000"
-    assert main([str(model), "--data", str(data), "--engine=reference", limit]) == 1
+    tracemalloc.start()
+    try:
+        assert main([str(model), "--data", str(data), "--engine=reference", limit]) == 1
+        # There is no list of the records, either.
+        assert tracemalloc.get_traced_memory()[1] < 1 << 25
+    finally:
+        tracemalloc.stop()
     told = capsys.readouterr().err
     assert "error: record 0: it would take 67108864 more bytes, but only 1000000" in told
 
