@@ -151,7 +151,7 @@ class AssignmentPass(ModulePass):
 def _warn_of_missing_ranges(ctx: Context, op: ModuleOp, report: PassReport) -> None:
     """Warn if nothing is quantized since ranges are missing."""
     unrecorded = report.refused(RefusalCode.NO_RECORD)
-    if unrecorded and not any(each.outcome is Outcome.QUANTIZED for each in report.records):
+    if unrecorded and not any(record.outcome is Outcome.QUANTIZED for record in report.records):
         hint = "" if any(map(is_statistics, op.walk())) else "; run '--attach-ranges' before"
         warn(ctx, op, f"nothing is quantized: {unrecorded[0].reason}{hint}")
 
