@@ -44,7 +44,7 @@ SYNTAX = DialectSyntax(
             "lhs rhs -> result",
             "$lhs , $rhs attr-dict : same-type",
         ),
-        Form("constant", "value:any -> output=held(value)", "attr-dict $value"),
+        Form("constant", "value:any -> output=type_of(value)", "attr-dict $value"),
         Form("return", "results*", "$results attr-dict : type(results)"),
     ),
     is_unregistered=True,

@@ -143,15 +143,15 @@ class ListedElements(NamedTuple):
     @classmethod
     def of(cls, op: Operation, listed: str) -> ListedElements | None:
         """The elements of an operation with exactly one dense attribute, which holds `listed`."""
-        held = [
+        candidates = [
             (is_property, name, cast(DenseIntOrFPElementsAttr[AnyDenseElement], attribute))
             for is_property, attributes in ((True, op.properties), (False, op.attributes))
             for name, attribute in attributes.items()
             if isinstance(attribute, DenseIntOrFPElementsAttr)
         ]
-        if len(held) != 1:
+        if len(candidates) != 1:
             return None
-        ((is_property, name, attribute),) = held
+        ((is_property, name, attribute),) = candidates
         type = attribute.type
         listed_type = op.listed_type if isinstance(op, ListsElements) else type.element_type
         elements = cls(is_property, name, type, listed_type)

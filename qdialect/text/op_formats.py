@@ -4,7 +4,7 @@ Custom forms of operations, each described by a line of text, similar to MLIR's 
 A signature lists the parts of an op, `source indices* mask? dims:i64s {body} -> result`: operands
 (`*` any number, `?` at most one), properties with their kinds, regions, and results. An omitted
 type is given after an `=`: a type (`count=index`), the types of another value (`result=source`), or
-a rule (`result=held(value)`: the type of an attribute).
+a rule (`result=type_of(value)`: the type of an attribute).
 
 A format describes the text, in words separated by blanks:
 
@@ -110,9 +110,9 @@ class _Signature:
         before, _, after = text.partition("->")
         signature = cls()
         for word in before.split():
-            part, of_kind = _part(word)
-            kind = {"{": signature.regions, ":": signature.properties}
-            kind.get(of_kind, signature.operands)[part.name] = part
+            part, mark = _part(word)
+            kinds = {"{": signature.regions, ":": signature.properties}
+            kinds.get(mark, signature.operands)[part.name] = part
         for word in after.split():
             part, _ = _part(word)
             signature.results[part.name] = part
@@ -213,10 +213,10 @@ class _Operands(FormWord):
         first = parser.parse_optional_unresolved_operand()
         if first is None:
             return False
-        found = read.operands.setdefault(self.part.name, [])
-        found.append(first)
+        operands = read.operands.setdefault(self.part.name, [])
+        operands.append(first)
         while self.part.number == "*" and parser.parse_optional_punctuation(",") is not None:
-            found.append(parser.parse_unresolved_operand())
+            operands.append(parser.parse_unresolved_operand())
         return True
 
     @override
@@ -230,11 +230,8 @@ class _Operands(FormWord):
         return bool(text.values[self.part.name])
 
 
-@dataclass
-class _ListedOperands(FormWord):
+class _ListedOperands(_Operands):
     """Operands, each with a comma behind it."""
-
-    part: _Part
 
     @override
     def parse(self, parser: Parser, read: ReadParts) -> None:
@@ -245,10 +242,9 @@ class _ListedOperands(FormWord):
 
     @override
     def print(self, text: FormText) -> None:
-        values = text.values[self.part.name]
-        if not values:
+        if not self.is_there(text):
             raise FormMismatchError("there are no operands")
-        text.add(lambda printer: printer.print_list(values, printer.print_ssa_value))
+        super().print(text)
         text.literal(",")
 
 
@@ -509,8 +505,8 @@ class _Attributes(FormWord):
     @override
     def parse(self, parser: Parser, read: ReadParts) -> None:
         if self.with_keyword:
-            found = parser.parse_optional_attr_dict_with_keyword()
-            attributes = {} if found is None else dict(found.data)
+            dictionary = parser.parse_optional_attr_dict_with_keyword()
+            attributes = {} if dictionary is None else dict(dictionary.data)
         else:
             attributes = parser.parse_optional_attr_dict()
         for name, attribute in attributes.items():
@@ -567,15 +563,15 @@ class _Function(FormWord):
         if (visibility := parser.parse_optional_visibility_keyword()) is not None:
             read.properties["sym_visibility"] = visibility
         reserved = ("sym_name", "function_type", "sym_visibility")
-        name, inputs, outputs, region, attributes, of_arguments, of_results = parse_func_op_like(
+        name, inputs, outputs, region, attributes, arg_attrs, res_attrs = parse_func_op_like(
             parser, reserved_attr_names=reserved
         )
         read.properties["sym_name"] = StringAttr(name)
         read.properties["function_type"] = FunctionType.from_lists(inputs, outputs)
-        if of_arguments is not None:
-            read.properties["arg_attrs"] = of_arguments
-        if of_results is not None:
-            read.properties["res_attrs"] = of_results
+        if arg_attrs is not None:
+            read.properties["arg_attrs"] = arg_attrs
+        if res_attrs is not None:
+            read.properties["res_attrs"] = res_attrs
         if attributes is not None:
             read.attributes.update(attributes.data)
         (body,) = read.signature.regions
@@ -686,10 +682,10 @@ def _types_of(
         return []
     rule = part.detail
     if rule.endswith(")"):
-        name, _, of = rule.removesuffix(")").partition("(")
-        if name == "held":
-            return [cast(Any, read.properties[of]).type]
-        groups = [read.types.get(value, ()) for value in of.split(",")]
+        name, _, argument = rule.removesuffix(")").partition("(")
+        if name == "type_of":
+            return [cast(Any, read.properties[argument]).type]
+        groups = [read.types.get(value, ()) for value in argument.split(",")]
         try:
             types = RULES[name](*groups)
         except (AttributeError, LookupError, ValueError):

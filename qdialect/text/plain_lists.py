@@ -48,11 +48,9 @@ def parse_optional_plain_list(parser: Parser) -> re.Match[str] | None:
     start = parser.pos
     if parser.parse_optional_keyword("dense") is None:
         return None
-    if (found := find_plain_list(parser)) is None:
-        resume_from(parser, start)
-    else:
-        resume_from(parser, found.end())
-    return found
+    plain = find_plain_list(parser)
+    resume_from(parser, start if plain is None else plain.end())
+    return plain
 
 
 def bytes_of_plain_list(text: str, type: AnyDenseElement, shape: Sequence[int]) -> bytes | None:
@@ -66,13 +64,13 @@ def bytes_of_plain_list(text: str, type: AnyDenseElement, shape: Sequence[int]) 
         return None
     is_float = isinstance(type, Float32Type | Float64Type)
     number = _FLOAT if is_float else _INTEGER
-    found: list[str] = number.findall(text)
-    if not found or len(found) != _listed_count(number.sub("0", text), tuple(shape)):
+    numbers: list[str] = number.findall(text)
+    if not numbers or len(numbers) != _listed_count(number.sub("0", text), tuple(shape)):
         return None
-    repeated = math.prod(shape) // len(found)
+    repeated = math.prod(shape) // len(numbers)
     if isinstance(type, Float32Type | Float64Type):
-        return _pack_floats([*map(float, found)] * repeated, type)
-    return _pack_integers([*map(int, found)] * repeated, type)
+        return _pack_floats([*map(float, numbers)] * repeated, type)
+    return _pack_integers([*map(int, numbers)] * repeated, type)
 
 
 @registered_cache

@@ -329,15 +329,15 @@ class MLIRPrinter(OpenPrinter):
             for dialect in dialects
             if (storage := dialect.get_interface(OpAsmDialectInterface)) is not None
         }
-        found = {
+        blobs = {
             name: resources
             for name, keys in self.resource_keys.items()
             if (resources := _find_resources(storages[name], keys))
         }
-        if not found:
+        if not blobs:
             return
         self.print_string("\n\n{-#\n  dialect_resources: {\n", indent=0)
-        self.print_list(found.items(), lambda item: self._print_resources(*item), ",\n")
+        self.print_list(blobs.items(), lambda item: self._print_resources(*item), ",\n")
         self.print_string("\n  }\n#-}", indent=0)
 
     def _print_resources(self, dialect: str, resources: Mapping[str, Blob | str]) -> None:
@@ -451,8 +451,9 @@ def _empty_signature_attributes(op: Operation) -> Collection[str]:
     none = DictionaryAttr({})
     return [
         name
-        for name, each in lists
-        if isinstance(each, ArrayAttr) and all(one == none for one in cast(Iterable[object], each))
+        for name, attributes in lists
+        if isinstance(attributes, ArrayAttr)
+        and all(one == none for one in cast(Iterable[object], attributes))
     ]
 
 

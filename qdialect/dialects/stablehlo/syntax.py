@@ -121,9 +121,9 @@ class DotDimensions(Directive):
     def print(self, text: FormText) -> None:
         (name,) = self.names
         dot = str(text.attribute(name))
-        found = dict(re.findall(r"(\w+)_dimensions = \[([0-9, ]*)\]", dot))
+        lists = dict(re.findall(r"(\w+)_dimensions = \[([0-9, ]*)\]", dot))
         batching, contracting = (
-            " x ".join(f"[{found.get(f'{side}_{kind}', '')}]" for side in ("lhs", "rhs"))
+            " x ".join(f"[{lists.get(f'{side}_{kind}', '')}]" for side in ("lhs", "rhs"))
             for kind in ("batching", "contracting")
         )
         batch = "" if batching == "[] x []" else f"batching_dims = {batching}, "

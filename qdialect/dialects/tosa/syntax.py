@@ -189,10 +189,10 @@ class TosaSyntax(KnowsItsForms, ReadsItsLine, IRDLOperation, ABC):
         if self.operands:
             printer.print_string(" ")
             printer.print_list(self.operands, printer.print_ssa_value)
-        if held := sorted({**self.properties, **self.attributes}.items()):
+        if both := sorted({**self.properties, **self.attributes}.items()):
             printer.print_string(" ")
             with printer.in_braces():
-                printer.print_list(held, lambda item: _print_attribute(printer, *item))
+                printer.print_list(both, lambda item: _print_attribute(printer, *item))
         printer.print_string(" : ")
         printer.print_function_type(self.operand_types, self.result_types)
 
