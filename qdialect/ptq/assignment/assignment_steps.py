@@ -153,18 +153,26 @@ def _of_weights(flow: Flow, weights: Sequence[_Weight]) -> Mapping[Use, tuple[As
     try:
         if first.numbers.size > _MOST_ALIKE:
             # The codes are not kept, since the numbers are still in memory.
-            found = array_range(first.numbers, first.blocks)
-            if found.nans:
+            range_of_numbers = array_range(first.numbers, first.blocks)
+            if range_of_numbers.nans:
                 raise ValueError("an element is NaN, which has no code")
-            chosen = [(None, first.scheme.choose(found.minimum, found.maximum), found)]
+            chosen = [
+                (
+                    None,
+                    first.scheme.choose(range_of_numbers.minimum, range_of_numbers.maximum),
+                    range_of_numbers,
+                )
+            ]
         else:
             arrays = [weight.numbers for weight in weights]
             quantized = quantize_alike(arrays, first.scheme, first.blocks)
-            chosen = [(each.codes, each.choice, each.range) for each in quantized]
+            chosen = [(item.codes, item.choice, item.range) for item in quantized]
         expressed = cast(AnyFloat, element_type_or_self(first.use.value.type))
-        for weight, (codes, choice, found) in zip(weights, chosen, strict=True):
+        for weight, (codes, choice, range_of_numbers) in zip(weights, chosen, strict=True):
             type = type_of_choice(choice, weight.numbers.shape, expressed)
-            whole = Range(float(found.minimum.min()), float(found.maximum.max()))
+            whole = Range(
+                float(range_of_numbers.minimum.min()), float(range_of_numbers.maximum.max())
+            )
             assigned = Assigned(type, RuleKind.GIVEN, whole)
             reads[weight.use] = (assigned,)
             flow.weights[weight.use, assigned] = codes, choice
@@ -173,7 +181,7 @@ def _of_weights(flow: Flow, weights: Sequence[_Weight]) -> Mapping[Use, tuple[As
             reason = f"its weights: {error}"
             flow.refusals[first.node.op] = Refusal(RefusalCode.ILLEGAL_TYPE, reason)
             return {}
-        return {use: read for each in weights for use, read in _of_weights(flow, [each]).items()}
+        return {use: read for item in weights for use, read in _of_weights(flow, [item]).items()}
     return reads
 
 
@@ -189,11 +197,11 @@ def assign_biases(flow: Flow, before: Assignment) -> Assignment:
         if node.bias is None or flow.is_given(node.bias.use.value):
             continue
         try:
-            found = _of_bias(flow, node, before)
+            assigned = _of_bias(flow, node, before)
         except (Refusal, VerifyException, TooManySlotsError) as error:
             flow.float_biases[node.op] = str(error)
             continue
-        reads[node.bias.use] = (found,)
+        reads[node.bias.use] = (assigned,)
     return before.with_reads(reads)
 
 
@@ -240,10 +248,10 @@ def _of_bias(flow: Flow, node: Node, before: Assignment) -> Assigned:
     storage = precision.bias_storage
     bits = storage.width if storage.width > MAX_STORAGE_WIDTH else 0
     width = min(storage.width, MAX_STORAGE_WIDTH)
-    held = Storage.of_format(StorageFormat(width, signed=True))
+    stored = Storage.of_format(StorageFormat(width, signed=True))
     expressed = cast(AnyFloat, element_type_or_self(use.value.type))
     zeros = np.zeros(product.shape, np.int64)
-    like = UniformQuantizedType.of_blocks(held, expressed, product, zeros, shape)
+    like = UniformQuantizedType.of_blocks(stored, expressed, product, zeros, shape)
     if bits and len(like.quantized_dimensions) > 1:
         raise Refusal(
             RefusalCode.GRANULARITY,
@@ -308,14 +316,14 @@ def assign_activations(flow: Flow, before: Assignment) -> Assignment:
 
     Raises OpErrors for an infinite range, unless the scheme has a rule for it.
     """
-    graph, found = flow.graph, dict[SSAValue, Assigned]()
+    graph, activations = flow.graph, dict[SSAValue, Assigned]()
     of_schemes = dict[tuple[int, Attribute], list[SSAValue]]()
     for value in graph.values:
         if (given := graph.given.get(value)) is not None:
-            found[value] = Assigned(given, RuleKind.GIVEN, graph.ranges.get(value))
+            activations[value] = Assigned(given, RuleKind.GIVEN, graph.ranges.get(value))
             continue
         if (forced := flow.forced.get(value)) is not None:
-            found[value] = forced
+            activations[value] = forced
             continue
         if value not in graph.ranges or value in flow.floats:
             continue
@@ -328,8 +336,8 @@ def assign_activations(flow: Flow, before: Assignment) -> Assignment:
     for values in of_schemes.values():
         scheme = flow.precision_of(values[0]).activations
         for value, assigned in _of_ranges(flow, values, scheme):
-            found[value] = assigned
-    return before.with_values(found)
+            activations[value] = assigned
+    return before.with_values(activations)
 
 
 def _of_ranges(
@@ -360,8 +368,8 @@ def _of_ranges(
             reason = f"the range of its result: {error}"
             flow.refusals[maker.op] = Refusal(RefusalCode.ILLEGAL_TYPE, reason)
         return
-    for value, type, each in zip(values, types, ranges, strict=True):
-        yield value, Assigned(type, RuleKind.OWN, each)
+    for value, type, ends in zip(values, types, ranges, strict=True):
+        yield value, Assigned(type, RuleKind.OWN, ends)
 
 
 def _infinite(graph: FlowGraph, value: SSAValue) -> OpErrors:
@@ -387,8 +395,8 @@ def assign_mixed_precision(flow: Flow, before: Assignment) -> Assignment:
         value = flow.graph.value(use.value)
         if value in flow.floats:
             return
-        made = before.values.get(value) if flow.is_pinned(value) else None
-        if made is not None and made.type.storage_format == precision.activations.storage:
+        own = before.values.get(value) if flow.is_pinned(value) else None
+        if own is not None and own.type.storage_format == precision.activations.storage:
             return
         if (link := flow.own(value, precision)) is not None:
             chain = reads.get(use, ())
@@ -411,8 +419,8 @@ def remove_redundant_quantize(flow: Flow, before: Assignment) -> Assignment:
     """Keep only the last of consecutive requantizations, and only if it changes the type."""
     reads = dict[Use, tuple[Assigned, ...]]()
     for use, chain in before.reads.items():
-        made = before.values.get(flow.graph.value(use.value))
-        if made is None or not chain[-1].is_same_as(made):
+        own = before.values.get(flow.graph.value(use.value))
+        if own is None or not chain[-1].is_same_as(own):
             reads[use] = chain[-1:]
     return replace(before, reads=reads)
 
@@ -430,32 +438,32 @@ def propagate_backward(flow: Flow, before: Assignment) -> Assignment:
         is_moved = node.kind is RuleKind.MOVED and node.table is None
         if not (is_joining or is_moved or is_same):
             continue
-        made = values.get(node.results[0]) if node.results else None
-        if made is None:
+        result = values.get(node.results[0]) if node.results else None
+        if result is None:
             continue
         is_pinned = flow.is_pinned(node.results[0])
-        for use, type in zip(node.uses, types_before(node, made.type), strict=True):
+        for use, type in zip(node.uses, types_before(node, result.type), strict=True):
             value = graph.value(use.value)
             if value in flow.floats:
                 continue
             # The operand keeps its own parameters, and is requantized to those of the result.
             is_apart = value in values and (is_pinned or flow.is_pinned(value))
             if is_apart and is_pinned and not is_joining:
-                if type_behind(node, values[value].type) == made.type:
+                if type_behind(node, values[value].type) == result.type:
                     # The operand may have more scales than the part of it that is in the result.
                     continue
                 # Only this op reads it with these parameters, and it may read a part of it.
-                type = type_before_shape(node, made.type)
+                type = type_before_shape(node, result.type)
             type = None if type is None else type_expressing(type, use.value)
             if type is None or flow.is_given(use.value):
                 continue
-            origin = made.origin or graph.keys.get(node.results[0], "")
-            link = Assigned(type, node.kind, made.range, origin)
+            origin = result.origin or graph.keys.get(node.results[0], "")
+            link = Assigned(type, node.kind, result.range, origin)
             if graph.is_constant(use.value):
                 if is_joining and not np.isnan(graph.numbers(use.value)).any():
                     reads[use] = (link,)
                 continue
-            is_alone = all(each.op is use.op for each in graph.readers[value])
+            is_alone = all(reader.op is use.op for reader in graph.readers[value])
             if not is_apart and (
                 value not in values
                 or (is_alone and use not in reads and values[value].type.storage == type.storage)
@@ -471,26 +479,26 @@ def _before_clamp(flow: Flow, node: Node, before: Assignment) -> Mapping[SSAValu
     """The parameters of its result, for an operand that only a clamp reads."""
     graph = flow.graph
     read = [use for use in node.uses if not graph.is_constant(use.value)]
-    made = before.values.get(node.results[0]) if len(node.results) == 1 else None
-    if made is None or len({graph.value(use.value) for use in read}) != 1:
+    result = before.values.get(node.results[0]) if len(node.results) == 1 else None
+    if result is None or len({graph.value(use.value) for use in read}) != 1:
         return {}
     value = graph.value(read[0].value)
     own = before.values.get(value)
     if value in flow.floats or flow.is_pinned(value) or any(use in before.reads for use in read):
         return {}
     is_argument = isinstance(value, BlockArgument)
-    if own is not None and (is_argument or own.type.storage != made.type.storage):
+    if own is not None and (is_argument or own.type.storage != result.type.storage):
         # The callers of a function may rely on the range of an argument.
         return {}
     if not graph.is_before_clamp(value, node):
         return {}
-    if made.type.granularity is not Granularity.PER_TENSOR and node.op.regions:
+    if result.type.granularity is not Granularity.PER_TENSOR and node.op.regions:
         # A body may read its operand along other axes.
         return {}
-    if element_type_or_self(value.type) != made.type.expressed_type:
+    if element_type_or_self(value.type) != result.type.expressed_type:
         return {}
-    origin = made.origin or graph.keys.get(node.results[0], "")
-    return {value: Assigned(made.type, RuleKind.SHARED, made.range, origin)}
+    origin = result.origin or graph.keys.get(node.results[0], "")
+    return {value: Assigned(result.type, RuleKind.SHARED, result.range, origin)}
 
 
 def _behind_clamp(flow: Flow, node: Node, before: Assignment) -> Mapping[SSAValue, Assigned]:
@@ -507,38 +515,40 @@ def _behind_clamp(flow: Flow, node: Node, before: Assignment) -> Mapping[SSAValu
     result, value = node.results[0], flow.graph.value(read[0].value)
     if result in before.values or flow.is_pinned(result) or result in flow.graph.ranges:
         return {}
-    made = before.read(read[0], value)
+    assigned = before.read(read[0], value)
     # Scales along axes would have to move as the elements do.
-    if made is None or made.type.granularity is not Granularity.PER_TENSOR:
+    if assigned is None or assigned.type.granularity is not Granularity.PER_TENSOR:
         return {}
-    low, high = made.type.storage_type_min, made.type.storage_type_max
-    if not low <= int(made.type.zero_points.item()) <= high:
+    low, high = assigned.type.storage_type_min, assigned.type.storage_type_max
+    if not low <= int(assigned.type.zero_points.item()) <= high:
         return {}
-    if element_type_or_self(result.type) != made.type.expressed_type:
+    if element_type_or_self(result.type) != assigned.type.expressed_type:
         return {}
-    origin = made.origin or flow.graph.keys.get(value, "")
-    return {result: Assigned(made.type, RuleKind.SHARED, made.range, origin)}
+    origin = assigned.origin or flow.graph.keys.get(value, "")
+    return {result: Assigned(assigned.type, RuleKind.SHARED, assigned.range, origin)}
 
 
 def _is_toward_zero(graph: FlowGraph, op: Operation) -> bool:
     """Whether a clamp only makes numbers smaller in magnitude, as its bounds are around zero."""
-    found = known_rule(op)
-    if found is None:
+    rule = known_rule(op)
+    if rule is None:
         return False
-    if found.limits is not None:
-        low, high = (_numbers_of(graph, limit) for limit in found.limits)
+    if rule.limits is not None:
+        low, high = (_numbers_of(graph, limit) for limit in rule.limits)
         return bool((low <= 0).all() and (high >= 0).all())
-    if found.functions not in (frozenset({"max"}), frozenset({"min"})):
+    if rule.functions not in (frozenset({"max"}), frozenset({"min"})):
         return False
     constants = [value for value in op.operands if graph.is_constant(value)]
     if not all(graph.stored(value) is not None for value in constants):
         return False
     bounds = [graph.numbers(value) for value in constants]
-    inner = (each for region in op.regions for each in region.walk())
-    scalars = (number_of(value) for each in inner for value in each.operands)
+    inner = (inner_op for region in op.regions for inner_op in region.walk())
+    scalars = (number_of(value) for inner_op in inner for value in inner_op.operands)
     bounds += [np.array(number) for number in scalars if number is not None]
-    is_max = "max" in found.functions
-    return bool(bounds) and all(((of <= 0) if is_max else (of >= 0)).all() for of in bounds)
+    is_max = "max" in rule.functions
+    return bool(bounds) and all(
+        ((bound <= 0) if is_max else (bound >= 0)).all() for bound in bounds
+    )
 
 
 def _numbers_of(graph: FlowGraph, limit: Limit) -> NDArray[np.floating]:
@@ -615,13 +625,13 @@ def assign_input_types(flow: Flow, before: Assignment) -> Assignment:
         arguments = list(function.args)
         for number, scheme in _declared(arguments, flow.settings.input_types, "input-types"):
             argument = arguments[number]
-            made = before.values.get(argument)
-            found = _as_declared(flow, made, argument, scheme)
-            if made is None or found is None:
+            own = before.values.get(argument)
+            assigned = _as_declared(flow, own, argument, scheme)
+            if own is None or assigned is None:
                 continue
-            values[argument] = declared[argument] = found
+            values[argument] = declared[argument] = assigned
             for use in flow.graph.readers[argument]:
-                reads.setdefault(use, (made,))
+                reads.setdefault(use, (own,))
     return replace(before, values=values, reads=reads, declared=declared)
 
 
@@ -636,10 +646,10 @@ def assign_output_types(flow: Flow, before: Assignment) -> Assignment:
             for number, scheme in _declared(end.operands, words, "output-types"):
                 use = Use(end, number)
                 value = flow.graph.value(use.value)
-                found = _as_declared(flow, before.read(use, value), value, scheme)
-                if found is not None:
-                    reads[use] = (*reads.get(use, ()), found)
-                    declared[use] = found
+                assigned = _as_declared(flow, before.read(use, value), value, scheme)
+                if assigned is not None:
+                    reads[use] = (*reads.get(use, ()), assigned)
+                    declared[use] = assigned
     return replace(before, reads=reads, declared=declared)
 
 
@@ -662,13 +672,13 @@ def _declared(
 
 
 def _as_declared(
-    flow: Flow, made: Assigned | None, value: SSAValue, scheme: Scheme
+    flow: Flow, assigned: Assigned | None, value: SSAValue, scheme: Scheme
 ) -> Assigned | None:
     """The parameters of a value, converted to another storage if it differs."""
-    if made is None or made.type.storage_format == scheme.storage:
-        return made
+    if assigned is None or assigned.type.storage_format == scheme.storage:
+        return assigned
     # Without a range of its own, it has that of the value that its parameters come from.
-    ends = made.range or range_of(made.type)
+    ends = assigned.range or range_of(assigned.type)
     return flow.own(value, replace(flow.settings.default, activations=scheme), ends)
 
 

@@ -73,10 +73,13 @@ def types_before(node: Node, type: UniformQuantizedType) -> Sequence[UniformQuan
     if shape is None or DYNAMIC in shape:
         return [None] * len(shapes)
     if not node.movements:
-        return [type if node.rule.keeps_places and each == shape else None for each in shapes]
+        return [
+            type if node.rule.keeps_places and operand_shape == shape else None
+            for operand_shape in shapes
+        ]
     return [
-        _type_before(node.movements, type, shape, each, at, shapes)
-        for at, each in enumerate(shapes)
+        _type_before(node.movements, type, shape, operand_shape, at, shapes)
+        for at, operand_shape in enumerate(shapes)
     ]
 
 
@@ -103,17 +106,17 @@ def _type_before(
             case [Concat() as concat]:
                 parameters = type.parameters_on(shape)
                 axis = concat.dim
-                lengths = [each[axis] for each in shapes if each is not None]
+                lengths = [item[axis] for item in shapes if item is not None]
                 start = sum(lengths[:at])
-                starts = [start if each == axis else 0 for each in range(len(shape))]
+                starts = [start if item == axis else 0 for item in range(len(shape))]
                 ends = [low + length for low, length in zip(starts, operand, strict=True)]
                 piece = Slice.between(starts, ends, [1] * len(shape))
                 return type.with_parameters(piece(parameters))
             case [movement] if len(shapes) == 1:
                 if type.granularity is Granularity.PER_AXIS:
-                    found = _axis_before(movement, type.quantized_dimensions[0], shape, operand)
-                    if found is not None:
-                        return _along_axis(type, *found, operand)
+                    source = _axis_before(movement, type.quantized_dimensions[0], shape, operand)
+                    if source is not None:
+                        return _along_axis(type, *source, operand)
                 parameters = type.parameters_on(shape)
                 before = pulled_back(movement, parameters, operand)
                 return None if before is None else type.with_parameters(before)
@@ -135,7 +138,7 @@ def _axis_before(
     None unless it comes from exactly one axis.
     """
     length = shape[axis]
-    lengths = tuple(length if each == axis else 1 for each in range(len(shape)))
+    lengths = tuple(length if at == axis else 1 for at in range(len(shape)))
     numbers = np.arange(1, length + 1, dtype="f8").reshape(lengths)
     formats = FLOAT_FORMATS["f64"], StorageFormat(8, signed=True)
     zeros = np.zeros(lengths, np.int64)
@@ -144,7 +147,7 @@ def _axis_before(
     coarse = None if before is None else before.coarsen()
     if coarse is None:
         return None
-    axes = [each for each, count in enumerate(coarse.scales.shape) if count > 1]
+    axes = [at for at, count in enumerate(coarse.scales.shape) if count > 1]
     if len(axes) != 1 or coarse.block_sizes[axes[0]] != 1:
         return None
     return axes[0], tuple(int(number) - 1 for number in coarse.scales.reshape(-1).tolist())
@@ -154,7 +157,7 @@ def _along_axis(
     type: UniformQuantizedType, axis: int, positions: Sequence[int], shape: Shape
 ) -> UniformQuantizedType:
     """A per-axis type with the slots of these positions, along another axis."""
-    lengths = tuple(len(positions) if each == axis else 1 for each in range(len(shape)))
+    lengths = tuple(len(positions) if at == axis else 1 for at in range(len(shape)))
     scales = type.scales.take(positions).reshape(lengths)
     zero_points = type.zero_points.take(positions).reshape(lengths)
     return UniformQuantizedType.of_blocks(
@@ -198,7 +201,9 @@ def _have_same_meaning(
     if type is None or shape is None or DYNAMIC in shape:
         return False
     try:
-        spelled = [each.with_parameters(each.parameters_on(shape)) for each in (type, other)]
+        spelled = [
+            spelling.with_parameters(spelling.parameters_on(shape)) for spelling in (type, other)
+        ]
     except (TooManySlotsError, VerifyException):
         return False
     return spelled[0] == spelled[1]
@@ -281,7 +286,7 @@ class Flow:
         if not self.settings.layers:
             return dict.fromkeys(self.graph.nodes, self.settings.default)
         configured = {node: self._configured(node) for node in self.graph.nodes}
-        found = {node: own or self.settings.default for node, own in configured.items()}
+        precisions_of = {node: own or self.settings.default for node, own in configured.items()}
         movers = [
             node
             for node, own in configured.items()
@@ -294,23 +299,25 @@ class Flow:
                 continue
             maker = self.graph.makers.get(self.graph.value(node.uses[0].value))
             if maker is not None:
-                found[node] = found[maker]
+                precisions_of[node] = precisions_of[maker]
         for node in reversed(growing):
             readers = {
                 reader
                 for use in self.graph.readers[node.results[0]]
                 if (reader := self.graph.node_of.get(use.op)) is not None
             }
-            precisions = {found[reader].name: found[reader] for reader in readers}
+            precisions = {precisions_of[reader].name: precisions_of[reader] for reader in readers}
             if len(precisions) == 1:
-                found[node] = precisions.popitem()[1]
-        return found
+                precisions_of[node] = precisions.popitem()[1]
+        return precisions_of
 
     def _configured(self, node: Node) -> Precision | None:
         for op in reversed(node.ops):
             for result in op.results:
-                if (found := self.settings.layers.get(self.graph.keys.get(result, ""))) is not None:
-                    return found
+                if (
+                    precision := self.settings.layers.get(self.graph.keys.get(result, ""))
+                ) is not None:
+                    return precision
         return None
 
     def own(
@@ -323,55 +330,55 @@ class Flow:
         range unless it has one of its own.
         """
         ranged, maker = self._sources.get(value) or (value, self.graph.makers.get(value))
-        found = self.graph.ranges.get(ranged)
-        if found is None and (given := self.graph.given.get(ranged)) is not None:
-            found = range_of(given)
-        found = found or otherwise
+        ends = self.graph.ranges.get(ranged)
+        if ends is None and (given := self.graph.given.get(ranged)) is not None:
+            ends = range_of(given)
+        ends = ends or otherwise
         expressed = element_type_or_self(value.type)
         if maker is not None and maker.rule.fixed:
             choice = fixed_choice(maker.rule.fixed, precision.activations)
-            return self._assigned(choice, expressed, RuleKind.FIXED, found)
-        if found is None:
+            return self._assigned(choice, expressed, RuleKind.FIXED, ends)
+        if ends is None:
             return None
-        choice = precision.activations.choose(*found)
+        choice = precision.activations.choose(*ends)
         if maker is not None and maker.kind is RuleKind.WHOLE_NUMBER:
-            return self._assigned(luci_integer_scale(choice), expressed, maker.kind, found)
-        return self._assigned(choice, expressed, RuleKind.OWN, found)
+            return self._assigned(luci_integer_scale(choice), expressed, maker.kind, ends)
+        return self._assigned(choice, expressed, RuleKind.OWN, ends)
 
     @cached_property
     def _sources(self) -> Mapping[SSAValue, tuple[SSAValue, Node | None]]:
         """
         For values that only hold elements of another: the value with the range, and its producer.
         """
-        found = dict[SSAValue, tuple[SSAValue, Node | None]]()
+        sources = dict[SSAValue, tuple[SSAValue, Node | None]]()
         for node in self.graph.nodes:
             if not passes_on(node) or node.results[0] in self.graph.given:
                 continue
             before, result = self.graph.value(node.uses[0].value), node.results[0]
-            ranged, maker = found.get(before) or (before, self.graph.makers.get(before))
+            ranged, maker = sources.get(before) or (before, self.graph.makers.get(before))
             is_own = node.padding is None and result in self.graph.ranges
-            found[result] = (result if is_own else ranged), maker
-        return found
+            sources[result] = (result if is_own else ranged), maker
+        return sources
 
     def of_constant(self, use: Use, precision: Precision) -> Assigned:
         """The parameters of a constant by its own values. Raises Refusal."""
         numbers = self.graph.numbers(use.value)
         try:
-            found = array_range(numbers)
-            if found.nans:
+            extremes = array_range(numbers)
+            if extremes.nans:
                 raise ValueError("an element is NaN, which has no code")
-            choice = precision.activations.choose(found.minimum, found.maximum)
+            choice = precision.activations.choose(extremes.minimum, extremes.maximum)
         except ValueError as error:
             raise Refusal(RefusalCode.ILLEGAL_TYPE, f"its operand {use.number}: {error}") from None
-        low, high = float(found.minimum.item()), float(found.maximum.item())
+        low, high = float(extremes.minimum.item()), float(extremes.maximum.item())
         expressed = element_type_or_self(use.value.type)
         return self._assigned(choice, expressed, RuleKind.GIVEN, Range(low, high))
 
     def _assigned(
-        self, choice: Choice, expressed: object, rule: RuleKind, found: Range | None
+        self, choice: Choice, expressed: object, rule: RuleKind, ends: Range | None
     ) -> Assigned:
         type = type_of_choice(choice, (), cast(AnyFloat, expressed))
-        return Assigned(type, rule, found)
+        return Assigned(type, rule, ends)
 
     @cached_property
     def forced(self) -> Mapping[SSAValue, Assigned]:
@@ -380,25 +387,25 @@ class Flow:
 
         Copies must end. Raises SettingError.
         """
-        found = dict[SSAValue, Assigned]()
+        forced_types = dict[SSAValue, Assigned]()
         if not (self.settings.parameters or self.settings.copies):
-            return found
+            return forced_types
         of_keys = {self.graph.keys.get(value, ""): value for value in reversed(self.graph.values)}
         for value in self.graph.values:
             key = self.graph.keys.get(value, "")
             try:
                 if key in self.settings.parameters:
-                    found[value] = self._by_setting(value, key)
+                    forced_types[value] = self._by_setting(value, key)
                 elif (origin := self.settings.copies.get(key)) is not None:
                     while origin in self.settings.copies:
                         origin = self.settings.copies[origin]
                     copied = self._to_copy(of_keys.get(origin), origin)
-                    found[value] = copied._replace(rule=RuleKind.GIVEN, origin=origin)
+                    forced_types[value] = copied._replace(rule=RuleKind.GIVEN, origin=origin)
             except (ValueError, OverflowError, VerifyException) as error:
                 where = "parameters" if key in self.settings.parameters else "copies"
                 message = f"the parameters of '{key}': {error}"
                 raise SettingError(message, where, key) from None
-        return found
+        return forced_types
 
     def _by_setting(self, value: SSAValue, key: str) -> Assigned:
         """The parameters with the scale and zero point of the settings. Raises ValueError."""
@@ -434,16 +441,16 @@ class Flow:
     @cached_property
     def _lossy(self) -> Mapping[Node, Refusal]:
         """The ops that would lose an operand in codes."""
-        found = dict[Node, Refusal]()
+        lossy = dict[Node, Refusal]()
         for node in self.graph.nodes:
             if node.refusal:
-                found[node] = Refusal(RefusalCode.NUMERICS, node.refusal)
+                lossy[node] = Refusal(RefusalCode.NUMERICS, node.refusal)
             elif node.kind not in (RuleKind.SHARED, RuleKind.MOVED):
                 lost = [use for use in self.constant_uses(node) if self._is_lost(use, node)]
                 if lost:
                     reason = f"codes would lose its operand {lost[0].number}, a very small constant"
-                    found[node] = Refusal(RefusalCode.NUMERICS, reason)
-        return found
+                    lossy[node] = Refusal(RefusalCode.NUMERICS, reason)
+        return lossy
 
     def _is_lost(self, use: Use, node: Node) -> bool:
         """Whether a constant in codes of its own has a signal to noise below 10 dB."""
@@ -472,10 +479,10 @@ class Flow:
         values that only ops read which would lose them, up to the layer before: a variance is
         computed in floats for the square root that divides by it.
         """
-        found, limits = dict[SSAValue, str](), dict[SSAValue, float]()
+        reasons_of, limits = dict[SSAValue, str](), dict[SSAValue, float]()
         for node in self.graph.nodes:
             values = [self.graph.value(use.value) for use in node.uses]
-            before = [value for value in values if value in found]
+            before = [value for value in values if value in reasons_of]
             limit = min((limits[value] for value in before), default=inf)
             if (refusal := self._lossy.get(node)) is not None:
                 key = self.graph.keys.get(node.results[0], "") if node.results else ""
@@ -483,12 +490,12 @@ class Flow:
                 if node.refusal and not before:
                     limit = FAR * largest(self.graph, node.op)
             elif before and (node.movements or self._exceeds(node, limit)):
-                reason = found[before[0]]
+                reason = reasons_of[before[0]]
             else:
                 continue
             for result in node.results:
                 if not self.is_pinned(result):
-                    found[result], limits[result] = reason, limit or inf
+                    reasons_of[result], limits[result] = reason, limit or inf
         precise = {node for node in self._lossy if not node.refusal}
         for node in reversed(self.graph.nodes if precise else ()):
             readers = {
@@ -498,11 +505,17 @@ class Flow:
             }
             if not readers or not readers <= precise or known_layer(node.ops[0]) is not None:
                 continue
-            reasons = [found[of] for each in readers if each for of in each.results if of in found]
+            reasons = [
+                reasons_of[output]
+                for reader in readers
+                if reader
+                for output in reader.results
+                if output in reasons_of
+            ]
             if reasons and not any(map(self.is_pinned, node.results)):
                 precise.add(node)
-                found |= dict.fromkeys(node.results, reasons[0])
-        return found
+                reasons_of |= dict.fromkeys(node.results, reasons[0])
+        return reasons_of
 
     def _exceeds(self, node: Node, limit: float) -> bool:
         """Whether an op keeps the proportions of its operands, and a result exceeds a magnitude."""
@@ -510,7 +523,7 @@ class Flow:
         if node.is_function or not functions or not functions <= _PROPORTIONAL:
             return False
         ranges = (self.graph.ranges.get(result) for result in node.results)
-        return any(found is not None and max(map(abs, found)) > limit for found in ranges)
+        return any(ends is not None and max(map(abs, ends)) > limit for ends in ranges)
 
     def is_pinned(self, value: SSAValue) -> bool:
         """Whether the parameters of a value are given, so that none propagate to it."""

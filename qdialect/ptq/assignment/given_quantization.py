@@ -150,8 +150,8 @@ def _codes(
     with temporary_memory(0 if is_splat else numbers.itemsize * size):
         element = element_type_or_self(cast_op.input.type)
         given = TypedArray.of_numbers(numbers, TensorType(element, numbers.shape))
-        held = TypedArray(np.broadcast_to(given.elements, shape), given.element_type)
-        codes = quantized(held, tensor).elements
+        elements = TypedArray(np.broadcast_to(given.elements, shape), given.element_type)
+        codes = quantized(elements, tensor).elements
     return Splat(codes[(0,) * len(shape)], shape) if is_splat else codes
 
 
@@ -228,11 +228,15 @@ def _type_of_pair(rounder: Operation, op: Operation) -> UniformQuantizedType:
     zero_point = _parameter(elements, leaves, dequantized.zero_points, dequantized.zero_point_term)
     rounding = _rounding(rounder)
     numbers = scale, zero_point, rounding.scale, rounding.zero_point
-    along = {each.axis: len(each.numbers) for each in numbers if each.axis is not None}
+    along = {
+        parameter.axis: len(parameter.numbers)
+        for parameter in numbers
+        if parameter.axis is not None
+    }
     if len(along) > 1 or rounding.is_signed is not dequantized.is_signed:
         raise _NO_PAIR
     axis, count = next(iter(along.items()), (None, 1))
-    scales, zero_points, *others = (each.repeated(count) for each in numbers)
+    scales, zero_points, *others = (parameter.repeated(count) for parameter in numbers)
     if others != [scales, zero_points] or any(zero != round(zero) for zero in zero_points):
         raise _NO_PAIR
     storage = Storage.of(

@@ -125,27 +125,29 @@ def read_attributes(module: ModuleOp) -> Assignment:
     reads = dict[Use, tuple[Assigned, ...]]()
     declared = dict[SSAValue | Use, Assigned]()
     for op in module.walk():
-        for result, held in zip(op.results, _items(op.attributes.get(PARAMETERS)), strict=False):
-            if (assigned := _assigned_in(held)) is not None:
+        for result, attribute in zip(
+            op.results, _items(op.attributes.get(PARAMETERS)), strict=False
+        ):
+            if (assigned := _assigned_in(attribute)) is not None:
                 values[result] = assigned
         if ARGUMENTS in op.attributes:
-            for argument, held in zip(
+            for argument, attribute in zip(
                 _arguments_in(op), _items(op.attributes[ARGUMENTS]), strict=False
             ):
-                if (assigned := _assigned_in(held)) is not None:
+                if (assigned := _assigned_in(attribute)) is not None:
                     values[argument] = assigned
-        for number, held in enumerate(_items(op.attributes.get(READS))):
-            chain = [each for item in _items(held) if (each := _assigned_in(item)) is not None]
+        for number, attribute in enumerate(_items(op.attributes.get(READS))):
+            chain = [link for item in _items(attribute) if (link := _assigned_in(item)) is not None]
             if chain and number < len(op.operands):
                 reads[Use(op, number)] = tuple(chain)
-        for number, held in enumerate(_items(op.attributes.get(DECLARED))):
-            if (assigned := _assigned_in(held)) is not None and number < len(op.operands):
+        for number, attribute in enumerate(_items(op.attributes.get(DECLARED))):
+            if (assigned := _assigned_in(attribute)) is not None and number < len(op.operands):
                 declared[Use(op, number)] = assigned
         if isinstance(op, FuncOp) and op.arg_attrs and not op.is_declaration:
-            for argument, held in zip(op.args, op.arg_attrs.data, strict=True):
-                if (assigned := _assigned_in(held.data.get(PARAMETERS))) is not None:
+            for argument, attribute in zip(op.args, op.arg_attrs.data, strict=True):
+                if (assigned := _assigned_in(attribute.data.get(PARAMETERS))) is not None:
                     values[argument] = assigned
-                if (assigned := _assigned_in(held.data.get(DECLARED))) is not None:
+                if (assigned := _assigned_in(attribute.data.get(DECLARED))) is not None:
                     declared[argument] = assigned
     return Assignment(values, reads, declared)
 
@@ -157,8 +159,12 @@ def drop_attributes(module: ModuleOp) -> None:
             op.attributes.pop(name, None)
         if isinstance(op, FuncOp) and op.arg_attrs:
             kept = [
-                {name: of for name, of in each.data.items() if name not in (PARAMETERS, DECLARED)}
-                for each in op.arg_attrs.data
+                {
+                    name: attribute
+                    for name, attribute in attributes.data.items()
+                    if name not in (PARAMETERS, DECLARED)
+                }
+                for attributes in op.arg_attrs.data
             ]
             op.arg_attrs = ArrayAttr(map(DictionaryAttr, kept)) if any(kept) else None
 
@@ -175,34 +181,34 @@ def _add(value: SSAValue, name: str, assigned: Assigned) -> None:
         arguments = _arguments_in(owner)
         _add_at(owner, len(arguments), arguments.index(value), ARGUMENTS, assigned)
         return
-    held = [dict(each.data) for each in owner.arg_attrs or ()]
-    held = held or [dict[str, Attribute]() for _ in owner.function_type.inputs]
-    held[value.index][name] = _attribute_of(assigned)
-    owner.arg_attrs = ArrayAttr(map(DictionaryAttr, held))
+    attributes = [dict(dictionary.data) for dictionary in owner.arg_attrs or ()]
+    attributes = attributes or [dict[str, Attribute]() for _ in owner.function_type.inputs]
+    attributes[value.index][name] = _attribute_of(assigned)
+    owner.arg_attrs = ArrayAttr(map(DictionaryAttr, attributes))
 
 
 def _arguments_in(op: Operation) -> Sequence[BlockArgument]:
-    return [each for region in op.regions for block in region.blocks for each in block.args]
+    return [argument for region in op.regions for block in region.blocks for argument in block.args]
 
 
 def _add_at(op: Operation, count: int, index: int, name: str, assigned: Assigned) -> None:
-    held = list(_items(op.attributes.get(name))) or [UnitAttr()] * count
-    held[index] = _attribute_of(assigned)
-    op.attributes[name] = ArrayAttr(held)
+    items = list(_items(op.attributes.get(name))) or [UnitAttr()] * count
+    items[index] = _attribute_of(assigned)
+    op.attributes[name] = ArrayAttr(items)
 
 
 def _attribute_of(assigned: Assigned) -> Attribute:
-    found: dict[str, Attribute] = {
+    fields: dict[str, Attribute] = {
         "type": assigned.type,
         "rule": StringAttr(assigned.rule),
     }
     if assigned.range is not None:
-        found["range"] = ArrayAttr(FloatAttr(end, f64) for end in assigned.range)
+        fields["range"] = ArrayAttr(FloatAttr(end, f64) for end in assigned.range)
     if assigned.bits:
-        found["bits"] = IntegerAttr(assigned.bits, i64)
+        fields["bits"] = IntegerAttr(assigned.bits, i64)
     if assigned.origin:
-        found["origin"] = StringAttr(assigned.origin)
-    return DictionaryAttr(found)
+        fields["origin"] = StringAttr(assigned.origin)
+    return DictionaryAttr(fields)
 
 
 def _items(attribute: Attribute | None) -> Iterable[Attribute]:
@@ -212,17 +218,17 @@ def _items(attribute: Attribute | None) -> Iterable[Attribute]:
 def _assigned_in(attribute: Attribute | None) -> Assigned | None:
     if not isinstance(attribute, DictionaryAttr):
         return None
-    held = attribute.data
-    type, rule, origin = (held.get(name) for name in ("type", "rule", "origin"))
+    fields = attribute.data
+    type, rule, origin = (fields.get(name) for name in ("type", "rule", "origin"))
     if not isinstance(type, UniformQuantizedType) or not isinstance(rule, StringAttr):
         raise ValueError(f"'{PARAMETERS}' and '{READS}' need a 'type' and a 'rule'")
     ends = [
-        float(end.value.data) for end in _items(held.get("range")) if isinstance(end, FloatAttr)
+        float(end.value.data) for end in _items(fields.get("range")) if isinstance(end, FloatAttr)
     ]
     return Assigned(
         type,
         RuleKind(rule.data),
         Range(*ends) if len(ends) == 2 else None,
         origin.data if isinstance(origin, StringAttr) else "",
-        bits.value.data if isinstance(bits := held.get("bits"), IntegerAttr) else 0,
+        bits.value.data if isinstance(bits := fields.get("bits"), IntegerAttr) else 0,
     )

@@ -257,10 +257,10 @@ class _Verifier:
         if node.kind in (RuleKind.MOVED, RuleKind.SHARED) and not requantizes:
             if not results or node.table is not None:
                 return True
-            found = different_operand(node, reads, results[0])
-            if found is None:
+            difference = different_operand(node, reads, results[0])
+            if difference is None:
                 return True
-            use, wanted = found
+            use, wanted = difference
             if reads[use].granularity is wanted.granularity is Granularity.PER_TENSOR:
                 reason = (
                     f"only moves elements, and has {_slot_text(reads[use])} in operand "

@@ -89,8 +89,8 @@ class Written:
     def saturated(self, node: Node) -> Iterator[tuple[Use, int]]:
         """The constants of a node with elements beyond the range of codes, and their number."""
         for use in node.constant_uses:
-            if (found := self.constants.get(use)) is not None and found.saturated:
-                yield use, found.saturated
+            if (constant := self.constants.get(use)) is not None and constant.saturated:
+                yield use, constant.saturated
 
 
 def write_quantized(flow: Flow, assignment: Assignment, *, is_measured: bool = False) -> Written:
@@ -174,10 +174,20 @@ class _Writer:
         touched = dict[SSAValue, None]()
         for node in nodes:
             values = [self._graph.value(use.value) for use in node.uses]
-            touched |= dict.fromkeys(each for each in values if each in self._assignment.values)
+            touched |= dict.fromkeys(
+                operand for operand in values if operand in self._assignment.values
+            )
             touched |= dict.fromkeys(node.results)
-        declared = [of for of in self._assignment.declared if isinstance(of, SSAValue)]
-        touched |= dict.fromkeys(of for of in declared if of in self._assignment.values)
+        declared = [
+            declared_value
+            for declared_value in self._assignment.declared
+            if isinstance(declared_value, SSAValue)
+        ]
+        touched |= dict.fromkeys(
+            declared_value
+            for declared_value in declared
+            if declared_value in self._assignment.values
+        )
         quantized = {op for node in nodes for op in node.ops}
         for value in touched:
             readers = self._graph.readers[value]
@@ -277,8 +287,8 @@ class _Writer:
         assert moved is not None
         source, path, type = use.value, list[Operation](), assigned.type
         is_repeated = bool(moved.repeated_bytes)
-        if is_repeated and (found := self._before_shapes(use.value, type)) is not None:
-            source, path, type = found
+        if is_repeated and (before := self._before_shapes(use.value, type)) is not None:
+            source, path, type = before
             moved = self._graph.constant(source)
             assert moved is not None
         values = self._graph.elements(moved)
@@ -289,8 +299,8 @@ class _Writer:
         else:
             codes = self._codes_of(node, use, values, source, tensor, assigned)
             self._tell(use, assigned, values, codes, tensor)
-            held = held_as_source(codes, tensor, place, self._graph.folding.constants.resources)
-            constant = ConstantOp(held, tensor)
+            elements = held_as_source(codes, tensor, place, self._graph.folding.constants.resources)
+            constant = ConstantOp(elements, tensor)
             back = DequantizeCastOp(constant, source.type)
             new = [constant, back]
         new[0].attributes |= kept_attributes(moved.provenance.sources)
@@ -379,10 +389,10 @@ class _Writer:
             return
         expressed = type.expressed_type
         numbers = float_elements(values, expressed)
-        held = codes.value if isinstance(codes, Splat) else as_view(codes).array()
+        stored = codes.value if isinstance(codes, Splat) else as_view(codes).array()
         saturated = 0
         ends = type.storage_type_min, type.storage_type_max
-        if not is_own and any((held == end).any() for end in ends):
+        if not is_own and any((stored == end).any() for end in ends):
             scales, zero_points = type.parameters_on(shape).expand()
             steps = numbers.astype("f8") / scales
             low, high = (end - zero_points for end in ends)
@@ -390,8 +400,8 @@ class _Writer:
             saturated = int(np.count_nonzero(beyond))
         noise = None
         if self._is_measured:
-            found = float_elements(dequantized_values(codes, tensor), expressed)
-            noise = Noise.between(*(np.broadcast_to(each, shape) for each in (numbers, found)))
+            results = float_elements(dequantized_values(codes, tensor), expressed)
+            noise = Noise.between(*(np.broadcast_to(array, shape) for array in (numbers, results)))
         self._note(use, assigned, numbers, prod(shape), saturated, noise)
 
     def _note(
@@ -424,16 +434,16 @@ class _Writer:
         numbers = np.broadcast_to(float_elements(values, expressed), shape).astype("f4")
         scales = _scales_on(tensor.element_type, shape).astype("f4")
         precision = self._flow.precision(node)
-        found = bias_in_steps(numbers, scales, precision.bias, precision.bias_storage)
+        quantized = bias_in_steps(numbers, scales, precision.bias, precision.bias_storage)
         noise = None
         if self._is_measured:
-            noise = Noise.between(numbers, found.codes * scales.astype("f8"))
-        self._note(use, assigned, numbers, numbers.size, found.saturated, noise)
+            noise = Noise.between(numbers, quantized.codes * scales.astype("f8"))
+        self._note(use, assigned, numbers, numbers.size, quantized.saturated, noise)
         if not assigned.bits:
-            constant = ConstantOp(found.codes, tensor)
+            constant = ConstantOp(quantized.codes, tensor)
             return [constant, DequantizeCastOp(constant, source.type)]
         wide = TensorType(IntegerType(assigned.bits), shape)
-        codes = ArithConstantOp(dense_elements(found.codes, wide.element_type), wide)
+        codes = ArithConstantOp(dense_elements(quantized.codes, wide.element_type), wide)
         axis = tensor.element_type.quantized_dimensions
         return [
             codes,
@@ -453,6 +463,6 @@ def _scales_on(type: UniformQuantizedType, shape: Shape) -> NDArray[np.float64]:
             return type.scales
         case Granularity.PER_AXIS:
             (axis,) = type.quantized_dimensions
-            return type.scales.reshape([-1 if each == axis else 1 for each in range(len(shape))])
+            return type.scales.reshape([-1 if at == axis else 1 for at in range(len(shape))])
         case Granularity.SUB_CHANNEL:
             return type.parameters_on(shape).expand()[0]

@@ -89,10 +89,10 @@ def granularity_of(word: str) -> WeightGranularity:
 
 def storage_named(word: str) -> StorageFormat:
     """The storage of that name, such as `i8` or `u4`. Raises ValueError."""
-    found = re.fullmatch("([iu])([0-9]{1,2})", word)
-    if found is None:
+    match = re.fullmatch("([iu])([0-9]{1,2})", word)
+    if match is None:
         raise ValueError(f"storage must be a type such as i8 or u4, not '{word}'")
-    return StorageFormat(int(found[2]), signed=found[1] == "i")
+    return StorageFormat(int(match[2]), signed=match[1] == "i")
 
 
 def weight_policy(
@@ -135,9 +135,9 @@ def declared_scheme(word: str) -> Scheme | None:
     """
     if word in _FLOAT_WORDS:
         return None
-    if (found := _DECLARED.get(word)) is None:
+    if (scheme := _DECLARED.get(word)) is None:
         raise ValueError(f"'{word}' is not one of {', '.join((*_FLOAT_WORDS, *_DECLARED))}")
-    return found()
+    return scheme()
 
 
 @dataclass(frozen=True)
@@ -238,24 +238,24 @@ class Configuration:
         return ValueError(f"{self.file}:{line}:{column}: {error}")
 
     @classmethod
-    def _of(cls, held: object) -> Configuration:
-        found = _object(held, "the file", (), _FIELDS)
-        layers = found.get("layers", [])
+    def _of(cls, contents: object) -> Configuration:
+        members = _object(contents, "the file", (), _FIELDS)
+        layers = members.get("layers", [])
         if not isinstance(layers, list):
             raise SettingError("'layers' must be an array", "layers")
-        parameters = _object(found.get("parameters", {}), "'parameters'", ("parameters",))
-        copies = _object(found.get("copies", {}), "'copies'", ("copies",))
+        parameters = _object(members.get("parameters", {}), "'parameters'", ("parameters",))
+        copies = _object(members.get("copies", {}), "'copies'", ("copies",))
         for name in copies:
             if name in parameters:
                 raise SettingError(f"'{name}' is in 'parameters' and in 'copies'", "copies", name)
         return cls(
-            _word(found, "default_quantization_dtype", ()),
-            _word(found, "default_granularity", ()),
-            tuple(_layer(each, number) for number, each in enumerate(cast("list[object]", layers))),
-            {name: _slot(each, name) for name, each in parameters.items()},
+            _word(members, "default_quantization_dtype", ()),
+            _word(members, "default_granularity", ()),
+            tuple(_layer(item, number) for number, item in enumerate(cast("list[object]", layers))),
+            {name: _slot(item, name) for name, item in parameters.items()},
             {
-                name: _string(each, f"'copies' of '{name}'", ("copies", name))
-                for name, each in copies.items()
+                name: _string(item, f"'copies' of '{name}'", ("copies", name))
+                for name, item in copies.items()
             },
         )
 
@@ -278,11 +278,11 @@ class Configuration:
         if self.granularity is None:
             return granularity or "channel"
         name = "default_granularity"
-        found = _in_file(granularity_of, self.granularity, name)
-        if granularity is not None and granularity_of(granularity) is not found:
+        own = _in_file(granularity_of, self.granularity, name)
+        if granularity is not None and granularity_of(granularity) is not own:
             message = _contradiction(name, self.granularity, "granularity", granularity)
             raise SettingError(message, name)
-        return found
+        return own
 
     def of_layers(self, keys: Collection[str], default: Precision) -> Mapping[str, Precision]:
         """
@@ -290,7 +290,7 @@ class Configuration:
 
         Raises SettingError for unknown names, and for copies of copies that have no end.
         """
-        found = dict[str, Precision]()
+        precisions = dict[str, Precision]()
         for number, layer in enumerate(self.layers):
             path = "layers", number
             try:
@@ -298,11 +298,15 @@ class Configuration:
             except ValueError as error:
                 raise SettingError(f"layer '{layer.names[0]}': {error}", *path) from None
             for name in _matching(layer, keys, path):
-                if name in found:
+                if name in precisions:
                     raise SettingError(f"layer '{name}' is named twice", *path)
-                found[name] = precision
+                precisions[name] = precision
         pairs = [("parameters", name, name) for name in self.parameters]
-        pairs += [("copies", name, each) for name, of in self.copies.items() for each in (name, of)]
+        pairs += [
+            ("copies", name, named)
+            for name, origin in self.copies.items()
+            for named in (name, origin)
+        ]
         for where, name, key in pairs:
             if key not in keys:
                 raise SettingError(f"no value has the key '{key}'", where, name)
@@ -317,7 +321,7 @@ class Configuration:
                 chain[name] = None
                 name = self.copies[name]
             done |= chain.keys()
-        return found
+        return precisions
 
 
 def _in_file(read: Callable[[str], _Read], word: str, name: str) -> _Read:
@@ -375,66 +379,66 @@ def _matching(layer: LayerSetting, keys: Collection[str], path: Path) -> Sequenc
     raise SettingError(f"no value has the key '{missing[0]}'", *path)
 
 
-def _layer(held: object, number: int) -> LayerSetting:
+def _layer(contents: object, number: int) -> LayerSetting:
     what, path = f"layer {number}", ("layers", number)
-    found = _object(held, what, path, _OF_LAYER)
-    if ("name" in found) == ("names" in found):
+    members = _object(contents, what, path, _OF_LAYER)
+    if ("name" in members) == ("names" in members):
         raise SettingError(f"{what} must have either 'name' or 'names'", *path)
     names = (
-        (_string(found["name"], f"'name' of {what}", (*path, "name")),)
-        if "name" in found
-        else _strings(found["names"], f"'names' of {what}", (*path, "names"))
+        (_string(members["name"], f"'name' of {what}", (*path, "name")),)
+        if "name" in members
+        else _strings(members["names"], f"'names' of {what}", (*path, "names"))
     )
     inner = *path, "alternate"
-    alternates = _object(found.get("alternate", {}), f"'alternate' of {what}", inner)
+    alternates = _object(members.get("alternate", {}), f"'alternate' of {what}", inner)
     return LayerSetting(
         names,
         tuple(
-            _strings(each, f"'{name}' of {what}", (*inner, name))
-            for name, each in alternates.items()
+            _strings(words, f"'{name}' of {what}", (*inner, name))
+            for name, words in alternates.items()
         ),
-        _word(found, "dtype", path),
-        _word(found, "granularity", path),
+        _word(members, "dtype", path),
+        _word(members, "granularity", path),
     )
 
 
 def _object(
-    held: object, what: str, path: Path, fields: Sequence[str] | None = None
+    contents: object, what: str, path: Path, fields: Sequence[str] | None = None
 ) -> dict[str, Any]:
-    if not isinstance(held, dict):
+    if not isinstance(contents, dict):
         raise SettingError(f"{what} must be an object", *path)
-    found = cast("dict[str, Any]", held)
-    if isinstance(found, _Object) and found.repeated:
-        raise SettingError(f"'{found.repeated[0]}' is given twice", *path, found.repeated[0])
-    if fields is not None and (unknown := [name for name in found if name not in fields]):
+    members = cast("dict[str, Any]", contents)
+    if isinstance(members, _Object) and members.repeated:
+        raise SettingError(f"'{members.repeated[0]}' is given twice", *path, members.repeated[0])
+    if fields is not None and (unknown := [name for name in members if name not in fields]):
         message = f"{what} has no '{unknown[0]}'; the fields are {', '.join(fields)}"
         raise SettingError(message, *path, unknown[0])
-    return found
+    return members
 
 
-def _word(found: Mapping[str, object], name: str, path: Path) -> str | None:
-    return None if name not in found else _string(found[name], f"'{name}'", (*path, name))
+def _word(members: Mapping[str, object], name: str, path: Path) -> str | None:
+    return None if name not in members else _string(members[name], f"'{name}'", (*path, name))
 
 
-def _string(held: object, what: str, path: Path) -> str:
-    if not isinstance(held, str):
+def _string(contents: object, what: str, path: Path) -> str:
+    if not isinstance(contents, str):
         raise SettingError(f"{what} must be a string", *path)
-    return held
+    return contents
 
 
-def _strings(held: object, what: str, path: Path) -> tuple[str, ...]:
-    if not isinstance(held, list) or not held:
+def _strings(contents: object, what: str, path: Path) -> tuple[str, ...]:
+    if not isinstance(contents, list) or not contents:
         raise SettingError(f"{what} must be an array of strings", *path)
     return tuple(
-        _string(each, f"an element of {what}", (*path, at))
-        for at, each in enumerate(cast("list[object]", held))
+        _string(item, f"an element of {what}", (*path, at))
+        for at, item in enumerate(cast("list[object]", contents))
     )
 
 
-def _slot(held: object, name: str) -> tuple[float, int]:
+def _slot(contents: object, name: str) -> tuple[float, int]:
     path = "parameters", name
-    found = _object(held, f"'parameters' of '{name}'", path, ("scale", "zero_point"))
-    scale, zero_point = found.get("scale"), found.get("zero_point", 0)
+    members = _object(contents, f"'parameters' of '{name}'", path, ("scale", "zero_point"))
+    scale, zero_point = members.get("scale"), members.get("zero_point", 0)
     if isinstance(scale, bool) or not isinstance(scale, int | float):
         raise SettingError(f"'scale' of '{name}' must be a number", *path, "scale")
     if isinstance(zero_point, bool) or not isinstance(zero_point, int):

@@ -91,15 +91,15 @@ class ValueReporter:
 
     def report(self, written: Written, unknown: Sequence[Operation]) -> list[ValueReport]:
         """All values, and all constants that ops with rules read."""
-        found = [self._of_value(value, written, set(unknown)) for value in self._values]
+        reports = [self._of_value(value, written, set(unknown)) for value in self._values]
         done = set[tuple[SSAValue, Assigned | None, Role]]()
         for node, use in self._constants:
             assigned = self._assigned_of_constant(node, use, written)
             role = _role_of(node, use)
             if (self._held[use], assigned, role) not in done:
                 done.add((self._held[use], assigned, role))
-                found.append(self._of_constant(node, use, assigned, role, written))
-        return found
+                reports.append(self._of_constant(node, use, assigned, role, written))
+        return reports
 
     def _of_value(self, value: SSAValue, written: Written, unknown: set[Operation]) -> ValueReport:
         graph = self._graph
@@ -127,7 +127,7 @@ class ValueReporter:
     def _stored(self, value: SSAValue, assigned: Assigned) -> Stored:
         """The parameters of a value, with the expected noise."""
         type = assigned.type
-        found = Stored(
+        stored = Stored(
             type,
             assigned.bits or type.storage_format.width,
             assigned.rule,
@@ -137,11 +137,13 @@ class ValueReporter:
         )
         spread = self._spread(value, assigned)
         if spread is None:
-            return found
+            return stored
         basis, numbers = spread
         ends = type.storage_type_min, type.storage_type_max
         expected = expected_noise(numbers, type.scales, zero_points_of(type), *ends)
-        return found._replace(decibels=expected.decibels, basis=basis, saturated=expected.saturated)
+        return stored._replace(
+            decibels=expected.decibels, basis=basis, saturated=expected.saturated
+        )
 
     def _spread(self, value: SSAValue, assigned: Assigned) -> tuple[Basis, Spread] | None:
         """The distribution of the elements of a value; None if it has no range."""
@@ -398,8 +400,8 @@ def _report(
     told = {record.op for record in calls}
     for node in written.nodes:
         for result in node.results:
-            found = assignment.values[result]
-            reason = f"its result is '{found.type}', {found.rule}"
+            assigned = assignment.values[result]
+            reason = f"its result is '{assigned.type}', {assigned.rule}"
             if node.is_function:
                 reason = f"{node.name} of {len(node.ops)} ops: {reason}"
             for use, count in written.saturated(node):

@@ -343,15 +343,15 @@ class _Finder:
         for op in self._ops:
             if (step := self._step(op)) is not None:
                 self._steps[op] = step
-        found = list[FloatRegion]()
+        regions = list[FloatRegion]()
         taken = set[Operation]()
         # In reverse, since a larger function ends later, and includes smaller ones.
         for op in reversed(self._ops):
             region = None if op in taken or _is_dead(op) else self._ending_at(op)
             if region is not None and taken.isdisjoint(region.ops):
-                found.append(self._with_dead_readers(region))
-                taken.update(found[-1].ops)
-        return found
+                regions.append(self._with_dead_readers(region))
+                taken.update(regions[-1].ops)
+        return regions
 
     def _with_dead_readers(self, region: FloatRegion) -> FloatRegion:
         """Add the dead readers of a region to it, so that no inner value is quantized for them."""
@@ -362,8 +362,8 @@ class _Finder:
 
     def _step(self, op: Operation) -> _Step | None:
         """Note the dominator of the results of an op, and read the op."""
-        found = None if is_statistics(op) else _read(op, self._values.operands)
-        functions, operands = found or (frozenset[str](), ())
+        function = None if is_statistics(op) else _read(op, self._values.operands)
+        functions, operands = function or (frozenset[str](), ())
         read = [
             self._value_of(operand)
             for operand in operands
@@ -372,14 +372,18 @@ class _Finder:
         # The comparison that a predicate comes from belongs to the region.
         if "select" in functions:
             place = self._place[op]
-            read += [each for each in op.operands if self._compares(each, place, _MOST_BETWEEN)]
+            read += [
+                predicate
+                for predicate in op.operands
+                if self._compares(predicate, place, _MOST_BETWEEN)
+            ]
         for value in read:
             if not self._dominators.knows(value):
                 self._dominators.add(value, ())
         for result in op.results:
             if self._value_of(result) is result:
                 self._dominators.add(result, read)
-        if found is None or not op.results:
+        if function is None or not op.results:
             return None
         if any(other.first_use is not None for other in op.results[1:]):
             # The op computes a maximum and its position; one of them may be unused.
@@ -401,11 +405,11 @@ class _Finder:
         if maker in self._place or len(maker.results) != 1 or not is_truth or not most:
             return False
         read = [
-            each
-            for each in maker.operands
-            if element_type_or_self(each.type) == i1 and not self._values.is_constant(each)
+            operand
+            for operand in maker.operands
+            if element_type_or_self(operand.type) == i1 and not self._values.is_constant(operand)
         ]
-        if not read or not all(self._compares(each, place - 0.5, most - 1) for each in read):
+        if not read or not all(self._compares(operand, place - 0.5, most - 1) for operand in read):
             return False
         self._steps[maker] = _Step(frozenset(), tuple(read))
         self._place[maker] = place - 0.5
@@ -491,8 +495,14 @@ class _Finder:
         """The name of a function with exponentials and sums whose last op is this one."""
         functions = self._steps[op].functions
         if "select" in functions:
-            makers = [self._base(of).owner for of in self._steps[op].operands if is_recordable(of)]
-            is_share = all(isinstance(of, Operation) and self._is_share(of) for of in makers)
+            makers = [
+                self._base(operand).owner
+                for operand in self._steps[op].operands
+                if is_recordable(operand)
+            ]
+            is_share = all(
+                isinstance(operand, Operation) and self._is_share(operand) for operand in makers
+            )
             return "softmax" if is_share and self._selects_share(op) else None
         if functions & _PRODUCTS:
             is_share = self._is_share(op) or any(
@@ -520,10 +530,10 @@ class _Finder:
                 or self._value_of(op.operands[0]) is not numerator
             ):
                 continue
-            while isinstance(maker, Operation) and (of := self._steps.get(maker)) is not None:
-                if not {"reduce", "add"} <= of.functions or len(of.operands) != 1:
+            while isinstance(maker, Operation) and (sum_step := self._steps.get(maker)) is not None:
+                if not {"reduce", "add"} <= sum_step.functions or len(sum_step.operands) != 1:
                     break
-                summed = self._base(of.operands[0])
+                summed = self._base(sum_step.operands[0])
                 maker = summed.owner
                 if chosen is not None and isinstance(maker, Operation) and maker in self._steps:
                     selected = self._steps[maker]
@@ -562,7 +572,7 @@ class _Finder:
     def _selects_share(self, op: Operation) -> bool:
         """Whether the constants of a select are in the range of a softmax."""
         numbers = list(self._constants([op]))
-        return bool(numbers) and all(of is not None and 0 <= of <= 1 for of in numbers)
+        return bool(numbers) and all(number is not None and 0 <= number <= 1 for number in numbers)
 
     def _with_select(self, ops: set[Operation], op: Operation) -> set[Operation]:
         """
@@ -618,7 +628,7 @@ class _Finder:
             for value in op.operands:
                 if is_recordable(value) and self._values.is_constant(value):
                     yield self._values.splat_of(value)
-            for inner in (each for region in op.regions for each in region.walk()):
+            for inner in (inner_op for region in op.regions for inner_op in region.walk()):
                 for value in inner.operands:
                     if (number := number_of(value)) is not None:
                         yield number
@@ -681,9 +691,9 @@ class _Finder:
     def _users(self, value: SSAValue) -> Iterator[Operation]:
         """The users of a value, through ops that only carry ranges."""
         for use in value.uses:
-            behind = [each for each in use.operation.results if self._value_of(each) is value]
-            for each in behind:
-                yield from self._users(each)
+            behind = [result for result in use.operation.results if self._value_of(result) is value]
+            for result in behind:
+                yield from self._users(result)
             if not behind:
                 yield use.operation
 
@@ -694,7 +704,7 @@ class _Finder:
         entry = self._dominators.of(op.results[0])
         if entry is None:
             return None
-        found, pending = {op}, [op]
+        joined, pending = {op}, [op]
         while pending:
             for value in self._steps[pending.pop()].operands:
                 if value is entry:
@@ -702,12 +712,12 @@ class _Finder:
                 maker = value.owner
                 if not isinstance(maker, Operation) or maker not in self._steps:
                     return None
-                if maker not in found:
-                    found.add(maker)
+                if maker not in joined:
+                    joined.add(maker)
                     pending.append(maker)
-            if len(found) > _MOST_OPS:
+            if len(joined) > _MOST_OPS:
                 return None
-        return found, entry
+        return joined, entry
 
     def _region(
         self, ops: set[Operation], entries: Sequence[SSAValue], name: str

@@ -100,7 +100,9 @@ def result_axes(use: Use) -> tuple[int, ...] | None:
     own, result = (cast("ArrayAttr[AffineMapAttr]", maps).data[at].data for at in (use.number, -1))
     if result != AffineMap.identity(result.num_dims):
         return None
-    axes = [each.position for each in own.results if isinstance(each, AffineDimExpr)]
+    axes = [
+        expression.position for expression in own.results if isinstance(expression, AffineDimExpr)
+    ]
     return tuple(axes) if len(axes) == len(own.results) else None
 
 
@@ -294,10 +296,10 @@ class FlowGraph:
     @cached_property
     def functions(self) -> Sequence[FuncOp]:
         """The public functions with a body."""
-        found = [op for op in self.module.walk() if isinstance(op, FuncOp)]
+        functions = [op for op in self.module.walk() if isinstance(op, FuncOp)]
         return [
             op
-            for op in found
+            for op in functions
             if not op.is_declaration
             and (op.sym_visibility is None or op.sym_visibility.data != "private")
         ]
@@ -327,7 +329,7 @@ class FlowGraph:
         while pending:
             for use in pending.pop().uses:
                 if isinstance(use.operation, QuantizeCastOp):
-                    pairs = (each.operation for each in use.operation.result.uses)
+                    pairs = (cast_use.operation for cast_use in use.operation.result.uses)
                     pending += [op.results[0] for op in pairs if self._is_behind(op)]
                 elif self._is_behind(use.operation):
                     pending.append(use.operation.results[0])
@@ -349,22 +351,24 @@ class FlowGraph:
     @cached_property
     def values(self) -> Sequence[SSAValue]:
         """The operands and results of nodes, except constants."""
-        found = dict[SSAValue, None]()
+        values = dict[SSAValue, None]()
         for node in self.nodes:
             uses = node.uses if node.weight is None else (*node.uses, node.weight)
             for use in uses:
                 value = self.value(use.value)
                 if not self.is_constant(value):
-                    found[value] = None
-            found |= dict.fromkeys(node.results)
-        return list(found | dict.fromkeys(self.float_reads))
+                    values[value] = None
+            values |= dict.fromkeys(node.results)
+        return list(values | dict.fromkeys(self.float_reads))
 
     @cached_property
     def float_reads(self) -> Sequence[SSAValue]:
         """The arguments that are read by ops that must compute with floats."""
         ops = [op for op in self.module.walk() if stays_float(op)]
         values = [self.value(operand) for op in ops for operand in op.operands]
-        return [of for of in values if isinstance(of, BlockArgument) and is_quantizable(of)]
+        return [
+            value for value in values if isinstance(value, BlockArgument) and is_quantizable(value)
+        ]
 
     def is_constant(self, value: SSAValue) -> bool:
         """Whether a value is computed from constants."""
@@ -395,7 +399,7 @@ class FlowGraph:
         """Like `constant`, but only for elements that are stored as floats."""
         moved = self.constant(value)
         is_plain = moved is not None and all(
-            is_statistics(each) or _converts_floats(each) for each in moved.casts
+            is_statistics(cast_op) or _converts_floats(cast_op) for cast_op in moved.casts
         )
         return moved if is_plain else None
 
@@ -443,7 +447,7 @@ class FlowGraph:
             *(op.results[0].type for op in moved.casts),
         ]
         for before, behind in pairwise(
-            cast(AnyFloat, element_type_or_self(each)) for each in types
+            cast(AnyFloat, element_type_or_self(type)) for type in types
         ):
             if before == behind:
                 continue
@@ -468,8 +472,8 @@ def number_of(value: SSAValue) -> float | None:
     owner = value.owner
     if not isinstance(owner, Operation) or (name := elements_attribute_of(owner)) is None:
         return None
-    held = find_attribute(owner, name)
-    return float(held.value.data) if isinstance(held, FloatAttr) else None
+    attribute = find_attribute(owner, name)
+    return float(attribute.value.data) if isinstance(attribute, FloatAttr) else None
 
 
 def stays_float(op: Operation) -> bool:
@@ -509,16 +513,16 @@ def functions_of(op: Operation) -> frozenset[str]:
 
 def range_of(graph: FlowGraph, value: SSAValue) -> Range | None:
     """The recorded range of a value, or of the value that a shape op reads its elements from."""
-    path, found, before = list[SSAValue](), None, value
-    while before is not None and found is None:
+    path, ends, before = list[SSAValue](), None, value
+    while before is not None and ends is None:
         before = graph.value(before)
-        found = graph.ranges.get(before) or graph.moved_ranges.get(before)
+        ends = graph.ranges.get(before) or graph.moved_ranges.get(before)
         if before in graph.moved_ranges:
             break
         path.append(before)
         before = _moved_operand(graph, before)
-    graph.moved_ranges |= dict.fromkeys(path, found)
-    return found
+    graph.moved_ranges |= dict.fromkeys(path, ends)
+    return ends
 
 
 def _moved_operand(graph: FlowGraph, value: SSAValue) -> SSAValue | None:
@@ -543,24 +547,24 @@ def is_mask(graph: FlowGraph, op: Operation) -> bool:
     if "select" not in functions:
         return False
     # The number may be in the body of the op, or a scalar.
-    found = [range_of(graph, value) for value in op.results if is_recordable(value)]
+    ranges = [range_of(graph, value) for value in op.results if is_recordable(value)]
     largest = _largest(graph, operands)
-    return any(each is not None and each.minimum < min(LOWEST, -FAR * largest) for each in found)
+    return any(ends is not None and ends.minimum < min(LOWEST, -FAR * largest) for ends in ranges)
 
 
 def is_softmax_mask(graph: FlowGraph, op: Operation) -> bool:
     """Whether an op masks elements before a softmax, perhaps by numbers that are computed."""
     if not functions_of(op) & MASKING:
         return False
-    found = [range_of(graph, each) for each in (*op.operands, *op.results) if is_recordable(each)]
-    is_low = any(each is not None and each.minimum <= LOWEST for each in found)
+    ranges = [range_of(graph, item) for item in (*op.operands, *op.results) if is_recordable(item)]
+    is_low = any(item is not None and item.minimum <= LOWEST for item in ranges)
     return (
         is_low
         or is_mask(graph, op)
         or any(
-            graph.stored(each) is not None and (graph.numbers(each) <= LOWEST).any()
-            for each in op.operands
-            if is_recordable(each)
+            graph.stored(item) is not None and (graph.numbers(item) <= LOWEST).any()
+            for item in op.operands
+            if is_recordable(item)
         )
     )
 
@@ -571,8 +575,8 @@ def _is_far(
     """Whether a constant is a mask for the other operands."""
     largest = _largest(graph, [value for value in operands if value is not mask])
     if graph.stored(mask) is None:
-        found = range_of(graph, mask) if mask in graph.derived else None
-        return found is not None and found.minimum <= LOWEST < -FAR * largest
+        ends = range_of(graph, mask) if mask in graph.derived else None
+        return ends is not None and ends.minimum <= LOWEST < -FAR * largest
     numbers = graph.numbers(mask)
     if not largest:
         # The range is unknown, or holds zeros alone.
@@ -593,11 +597,13 @@ def _is_far(
 
 def largest(graph: FlowGraph, op: Operation) -> float:
     """The largest finite magnitude that an op reads, constants excepted; 0 if none is known."""
-    return _largest(graph, [each for each in op.operands if not graph.is_computed(each)])
+    return _largest(graph, [operand for operand in op.operands if not graph.is_computed(operand)])
 
 
 def _largest(graph: FlowGraph, values: list[SSAValue]) -> float:
     """The largest finite magnitude in the ranges of values; 0 if none is known."""
     ranges = (range_of(graph, value) for value in values if is_recordable(value))
-    ends = [abs(end) for found in ranges if found is not None for end in found]
+    ends = [
+        abs(end) for ends_of_value in ranges if ends_of_value is not None for end in ends_of_value
+    ]
     return max((end for end in ends if np.isfinite(end)), default=0.0)

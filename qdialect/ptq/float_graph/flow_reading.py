@@ -102,8 +102,8 @@ def flow_graph(
             done.update(node.ops)
     for value in [graph.value(use.value) for node in graph.nodes for use in node.uses]:
         # Weights may be reshaped after they were computed from constants.
-        if value in graph.derived and (found := range_of(graph, value)) is not None:
-            graph.ranges[value] = found
+        if value in graph.derived and (ends := range_of(graph, value)) is not None:
+            graph.ranges[value] = ends
     biases = {node.bias.use.op: node for node in graph.nodes if node.bias is not None}
     # The broadcast of a bias belongs to its layer.
     graph.nodes = [node for node in graph.nodes if node.bias is not None or node.op not in biases]
@@ -117,7 +117,7 @@ def _ops_of(op: Operation) -> Iterator[Operation]:
     while pending:
         op = pending.pop()
         yield op
-        inner = [each for block in _blocks_in(op) for each in block.ops]
+        inner = [inner_op for block in _blocks_in(op) for inner_op in block.ops]
         pending += reversed(inner)
 
 
@@ -197,8 +197,8 @@ def _node(graph: FlowGraph, op: Operation) -> Node | None:
     if elements_attribute_of(op) is not None:
         return None
     # An op may compute a maximum and its position, of which one is unused.
-    used = [each for each in op.results if each.first_use is not None] or list(op.results)
-    if used and all(each in graph.derived or graph.is_constant(each) for each in used):
+    used = [result for result in op.results if result.first_use is not None] or list(op.results)
+    if used and all(result in graph.derived or graph.is_constant(result) for result in used):
         return None
     results = tuple(filter(is_recordable, used))
     layer = known_layer(op)
@@ -383,15 +383,15 @@ def _own_bias(graph: FlowGraph, op: Operation, layer: Contraction, side: Side) -
     use = Use(op, layer.bias)
     if not is_quantizable(use.value):
         return None
-    if (held := graph.constant(use.value)) is None:
+    if (constant := graph.constant(use.value)) is None:
         if (broadcast := _before_broadcast(graph, use.value)) is None:
             return None
         return _bias(op, *broadcast, layer.result, layer, side)
-    if len(held.shape) == 1:
+    if len(constant.shape) == 1:
         # It has one number for each channel, or one for all.
         return Bias(use, (_channels(layer, side),))
     is_plain = graph.stored(use.value) is not None
-    if is_plain and held.splat is not None and not (held.splat.value << 1):
+    if is_plain and constant.splat is not None and not (constant.splat.value << 1):
         # The sums start from zero.
         return None
     return _bias(op, use, range(len(layer.result)), layer.result, layer, side)
@@ -419,11 +419,11 @@ def _added_bias(
     if reader is None:
         return None
     adder, number = reader
-    found = rule_of(adder)
-    if found is None or found.functions != frozenset({"add"}):
+    rule = rule_of(adder)
+    if rule is None or rule.functions != frozenset({"add"}):
         return None
-    added = range(len(adder.operands)) if found.operands is None else found.operands
-    others = [each for each in added if each != number]
+    added = range(len(adder.operands)) if rule.operands is None else rule.operands
+    others = [at for at in added if at != number]
     if len(added) != 2 or len(others) != 1:
         return None
     use = Use(adder, others[0])
@@ -461,12 +461,15 @@ def _moved_labels(
     before, after = shape_of(operand.type), shape_of(op.results[0].type)
     if len(operands) != 1 or padding is not None or before is None or after is None:
         return None
-    if not all(isinstance(each, Reshape) for each in movements) or before.count(DYNAMIC) > 1:
+    if (
+        not all(isinstance(movement, Reshape) for movement in movements)
+        or before.count(DYNAMIC) > 1
+    ):
         return None
     moved = [""] * len(after)
-    for axes, made in _regrouped(before, after):
-        if len(axes) == 1 == len(made):
-            moved[made[0]] = labels[axes[0]]
+    for axes, new_axes in _regrouped(before, after):
+        if len(axes) == 1 == len(new_axes):
+            moved[new_axes[0]] = labels[axes[0]]
         elif any(_weight_axes(labels[axis], side) for axis in axes):
             return None
     return tuple(moved)
@@ -480,24 +483,27 @@ def _regrouped(before: Shape, after: Shape) -> Iterator[tuple[list[int], list[in
     """
     rest, left = ([at for at, n in enumerate(shape) if n != 1] for shape in (before, after))
     while rest and left:
-        axes, made = [rest.pop()], [left.pop()]
-        count, length = before[axes[0]], after[made[0]]
-        if count == length == DYNAMIC and prod(before[: axes[0]]) != prod(after[: made[0]]):
+        axes, new_axes = [rest.pop()], [left.pop()]
+        count, length = before[axes[0]], after[new_axes[0]]
+        if count == length == DYNAMIC and prod(before[: axes[0]]) != prod(after[: new_axes[0]]):
             # The unknown lengths differ.
-            rest, left = rest + axes, left + made
+            rest, left = rest + axes, left + new_axes
             break
         while count != length and DYNAMIC not in (count, length):
-            larger, other, shape = (axes, rest, before) if count < length else (made, left, after)
+            larger, other, shape = (
+                (axes, rest, before) if count < length else (new_axes, left, after)
+            )
             if not other or shape[other[-1]] == DYNAMIC:
                 break
             larger.append(other.pop())
             count, length = (
-                prod(of[at] for at in group) for of, group in ((before, axes), (after, made))
+                prod(lengths[at] for at in group)
+                for lengths, group in ((before, axes), (after, new_axes))
             )
         if count != length:
-            rest, left = rest + axes, left + made
+            rest, left = rest + axes, left + new_axes
             break
-        yield axes, made
+        yield axes, new_axes
     if rest or left:
         yield rest, left
 
@@ -542,16 +548,20 @@ def _bias(
 ) -> Bias | None:
     """A bias along axes of `result`; None unless it has a number for each channel."""
     labels = [_weight_axes(result[axis], side) for axis in axes]
-    found = tuple(axis for of in labels for axis in of)
+    axes_of_weight = tuple(axis for weight_axes in labels for axis in weight_axes)
     shape, lengths = shape_of(use.value.type), shape_of(op.operands[side.operand].type)
     channels = _channels(layer, side)
     if result != layer.result and lengths is not None:
         # A reshape may have dropped a channel axis of length 1.
-        channels = [axis for axis in channels if axis in found or lengths[axis] != 1]
-    if sorted(found) != sorted(channels):
+        channels = [axis for axis in channels if axis in axes_of_weight or lengths[axis] != 1]
+    if sorted(axes_of_weight) != sorted(channels):
         return None
-    for length, of in zip(shape or (), labels, strict=False):
-        if of and lengths is not None and length != prod(lengths[axis] for axis in of):
+    for length, weight_axes in zip(shape or (), labels, strict=False):
+        if (
+            weight_axes
+            and lengths is not None
+            and length != prod(lengths[axis] for axis in weight_axes)
+        ):
             return None
     return Bias(use, tuple(labels))
 
