@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol, Ty
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from qdialect.algebra.movement import Movement, Shape
 from qdialect.algebra.parameters import Granularity
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from qdialect.algebra.movement import Movement, Shape
 
 # Movements
 
@@ -120,7 +120,7 @@ class AlongAxis(NamedTuple):
     """The name of the rows, in plural."""
 
 
-ReadAlongAxis = Callable[[Operation, Any], AlongAxis | None]
+ReadAlongAxis = Callable[[Operation, Shape], AlongAxis | None]
 """Reads a cast to a tensor of a shape; None if it has no rows for an axis. Raises Refusal."""
 
 
