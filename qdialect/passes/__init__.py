@@ -1,4 +1,4 @@
-"""The passes, found by their flags."""
+"""The passes, found by their flags; those of `qdialect.ptq.passes` too, by name."""
 
 from __future__ import annotations
 
@@ -23,54 +23,12 @@ if TYPE_CHECKING:
     from qdialect.passes.sink_quant_shapes import SinkQuantShapesPass
     from qdialect.passes.strip_func_quant_types import StripFuncQuantTypesPass
     from qdialect.passes.verify_quant_shapes import VerifyQuantShapesPass
-    from qdialect.ptq.passes.models import (
-        AssignActivationsPass,
-        AssignBiasesPass,
-        AssignConstantInputsPass,
-        AssignFixedValuesPass,
-        AssignInputTypesPass,
-        AssignMixedPrecisionPass,
-        AssignOutputTypesPass,
-        AssignWeightsPass,
-        PropagateParametersBackwardPass,
-        PropagateParametersForwardPass,
-        QuantizeWithRangesPass,
-        RemoveRedundantQuantizePass,
-        VerifyQuantizationPass,
-        WriteQuantizedPass,
-    )
-    from qdialect.ptq.passes.ranges import (
-        AttachKeysPass,
-        AttachRangesPass,
-        ConvertRangesPass,
-        DropRangesPass,
-    )
-    from qdialect.ptq.passes.storage import FakeQuantizePass, ShiftStoragePass
-    from qdialect.ptq.passes.weights import (
-        EqualizeInputsPass,
-        QuantizeDequantizeWeightsPass,
-        QuantizeWeightsPass,
-    )
 
 __all__ = [
     "GROUPS",
     "PASSES",
-    "AssignActivationsPass",
-    "AssignBiasesPass",
-    "AssignConstantInputsPass",
-    "AssignFixedValuesPass",
-    "AssignInputTypesPass",
-    "AssignMixedPrecisionPass",
-    "AssignOutputTypesPass",
-    "AssignWeightsPass",
-    "AttachKeysPass",
-    "AttachRangesPass",
     "CanonicalizePass",
-    "ConvertRangesPass",
-    "DropRangesPass",
     "ElideRoundTripsPass",
-    "EqualizeInputsPass",
-    "FakeQuantizePass",
     "FoldConstantShapesPass",
     "FoldQuantShapesPass",
     "InlinePass",
@@ -78,19 +36,10 @@ __all__ = [
     "LowerQuantOpsPass",
     "LowerQuantShapesPass",
     "NormalizeQuantTypesPass",
-    "PropagateParametersBackwardPass",
-    "PropagateParametersForwardPass",
-    "QuantizeDequantizeWeightsPass",
-    "QuantizeWeightsPass",
-    "QuantizeWithRangesPass",
     "RaiseDequantizationPass",
-    "RemoveRedundantQuantizePass",
-    "ShiftStoragePass",
     "SinkQuantShapesPass",
     "StripFuncQuantTypesPass",
     "VerifyQuantShapesPass",
-    "VerifyQuantizationPass",
-    "WriteQuantizedPass",
 ]
 
 GROUPS: Final[Mapping[str, Mapping[str, str]]] = {

@@ -30,14 +30,14 @@ def test_all_passes_are_exported():
     """Under the names of their classes, and the modules under those of their flags."""
     for factory in universe.get_all_passes().values():
         cls = factory()
-        assert cls.__name__ in passes.__all__
         assert getattr(passes, cls.__name__) is cls
+        assert (cls.__name__ in passes.__all__) == cls.__module__.startswith("qdialect.passes.")
     package = Path(passes.__file__ or "").parents[1]
     paths = [*package.glob("passes/*.py"), *package.glob("ptq/passes/*.py")]
     modules = {".".join(path.relative_to(package).with_suffix("").parts) for path in paths}
     listed = {module for group in passes.GROUPS.values() for module in group.values()}
     assert {name for name in modules if not name.endswith("__init__")} == listed
-    assert {*passes.__all__} == {*passes.PASSES.values(), "GROUPS", "PASSES"}
+    assert {*passes.__all__} <= {*passes.PASSES.values(), "GROUPS", "PASSES"}
 
 
 def test_what_xdsl_has_is_left_to_it():
