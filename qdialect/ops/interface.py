@@ -400,6 +400,22 @@ def windows_of(op: Operation, contraction: Contraction) -> Sequence[Window]:
     return read(op, contraction)
 
 
+def known_rule(op: Operation) -> QuantizationRule | None:
+    """The rule of an op; None if it has none, or cannot be read."""
+    try:
+        return rule_of(op)
+    except Refusal:
+        return None
+
+
+def known_layer(op: Operation) -> Contraction | Lookup | None:
+    """The sum of products, or the look-up, that an op is; None for other ops."""
+    try:
+        return layer_of(op)
+    except Refusal:
+        return None
+
+
 # Constants, lists and shapes
 
 
@@ -407,6 +423,15 @@ def elements_attribute_of(op: Operation) -> str | None:
     """The name of the attribute that holds the elements of `op`, if it is a constant."""
     elements = _op_model(op).constant
     return None if elements is None else _attribute_key(op, elements)
+
+
+def number_of(value: SSAValue) -> float | None:
+    """The number of a scalar constant; None for any other value."""
+    owner = value.owner
+    if not isinstance(owner, Operation) or (name := elements_attribute_of(owner)) is None:
+        return None
+    attribute = find_attribute(owner, name)
+    return float(attribute.value.data) if isinstance(attribute, FloatAttr) else None
 
 
 def is_list(op: Operation) -> bool:

@@ -30,8 +30,7 @@ from qdialect.ir.errors import OpErrors
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.ops.along_axis import is_statistics
 from qdialect.ops.fields import Limit, RuleKind
-from qdialect.ops.interface import name_of
-from qdialect.ops.refusals import Refusal, RefusalCode
+from qdialect.ops.interface import Refusal, RefusalCode, known_rule, name_of, number_of
 from qdialect.ptq.assignment.flow import (
     Flow,
     joins,
@@ -46,16 +45,7 @@ from qdialect.ptq.assignment.flow import (
 from qdialect.ptq.assignment.parameter_assignment import Assigned, Assignment
 from qdialect.ptq.assignment.settings import Precision, declared_scheme
 from qdialect.ptq.codes import blocks_of_weight, long_axes, type_of_choice
-from qdialect.ptq.float_graph.flow_graph import (
-    Bias,
-    FlowGraph,
-    Node,
-    Range,
-    Use,
-    is_quantizable,
-    known_rule,
-    number_of,
-)
+from qdialect.ptq.float_graph.flow_graph import Bias, FlowGraph, Node, Range, Use, is_quantizable
 from qdialect.ptq.float_graph.flow_reading import filled_with, unknown_bias
 from qdialect.ptq.schemes.arrays import array_range, quantize_alike
 from qdialect.ptq.schemes.presets import I16, U8, luci, luci_single_values

@@ -43,26 +43,22 @@ from qdialect.ir.value_types import element_type_or_self, is_static, shape_of, w
 from qdialect.ops.elementwise import read_elementwise
 from qdialect.ops.fields import Apply, Arithmetic, CastReads, Contraction, Elementwise, Scalar, Term
 from qdialect.ops.interface import (
+    Refusal,
+    RefusalCode,
     cast_reads,
     elements_attribute_of,
     find_attribute,
     function_of,
     is_arithmetic,
     is_cast,
+    known_layer,
     name_of,
     op_model,
 )
 from qdialect.ops.reading import ConstantOperands, Constants
-from qdialect.ops.refusals import Refusal, RefusalCode
 from qdialect.ops.unused_ops import erase_unused
 from qdialect.ptq.calibration.keys import is_recordable
-from qdialect.ptq.float_graph.flow_graph import (
-    FlowGraph,
-    Use,
-    functions_of,
-    known_layer,
-    result_axes,
-)
+from qdialect.ptq.float_graph.flow_graph import FlowGraph, Use, functions_of, result_axes
 from qdialect.support.lazy_numpy import np
 from qdialect.support.memory import MemoryLimitError
 

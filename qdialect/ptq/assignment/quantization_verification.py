@@ -30,9 +30,7 @@ from qdialect.dialects.quant import (
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.ops.along_axis import is_statistics
 from qdialect.ops.fields import RuleKind
-from qdialect.ops.interface import is_cast, name_of, op_model
-from qdialect.ops.model import models_of
-from qdialect.ops.refusals import Refusal
+from qdialect.ops.interface import Refusal, is_cast, models_of, name_of, op_model
 from qdialect.ptq.assignment.assignment_steps import scales_of_sums
 from qdialect.ptq.assignment.flow import different_operand, weight_axes
 from qdialect.ptq.float_graph.flow_graph import FlowGraph, Node, Use, is_quantizable

@@ -16,9 +16,7 @@ from qdialect.folding.policy import FoldPolicy
 from qdialect.folding.raising import raise_dequantization
 from qdialect.folding.report import Outcome, PassRecord, PassReport
 from qdialect.ops.fields import RuleKind
-from qdialect.ops.interface import is_cast, name_of, op_model
-from qdialect.ops.model import models_of
-from qdialect.ops.refusals import RefusalCode
+from qdialect.ops.interface import RefusalCode, is_cast, models_of, name_of, op_model
 from qdialect.ptq.assignment.assignment_steps import SEQUENCE, STEPS
 from qdialect.ptq.assignment.flow import Flow
 from qdialect.ptq.assignment.given_quantization import (

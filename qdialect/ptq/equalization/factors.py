@@ -40,12 +40,13 @@ from qdialect.ops.interface import (
     find_attribute,
     function_of,
     name_of,
+    number_of,
     op_model,
     read_movements,
     rule_of,
     shape_of,
 )
-from qdialect.ptq.float_graph.flow_graph import FlowGraph, Node, Use, number_of
+from qdialect.ptq.float_graph.flow_graph import FlowGraph, Node, Use
 from qdialect.ptq.schemes.ranges import Range
 from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import np

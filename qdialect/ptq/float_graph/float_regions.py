@@ -25,17 +25,20 @@ from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.along_axis import is_statistics
 from qdialect.ops.fields import Contraction, Limit, Operands
 from qdialect.ops.interface import (
+    Refusal,
+    RefusalCode,
     find_attribute,
     integer_of,
+    known_layer,
+    known_rule,
     model_of,
     name_of,
+    number_of,
     op_model,
     read_movements,
     rule_of,
 )
-from qdialect.ops.refusals import Refusal, RefusalCode
 from qdialect.ptq.calibration.keys import is_recordable
-from qdialect.ptq.float_graph.flow_graph import CLAMP, known_layer, known_rule, number_of
 from qdialect.support.lazy_numpy import np
 
 Compare = Callable[[float, float], bool]
@@ -228,6 +231,9 @@ def _computed(function: str, numbers: Sequence[float]) -> float | None:
         case _:
             return None
 
+
+CLAMP: Final = "clamp"
+"""The name of a function that clamps one value by constants."""
 
 _MOST_OPS: Final = 64
 """The most ops of one function. A polynomial for `erf` has about 30."""

@@ -17,7 +17,6 @@ from xdsl.dialects.builtin import (
     AffineMapAttr,
     AnyFloat,
     ArrayAttr,
-    FloatAttr,
     IntegerType,
     ModuleOp,
     TensorType,
@@ -35,18 +34,18 @@ from qdialect.folding.moved_constant import MovedConstant
 from qdialect.ir.elements import float_elements
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.ops.along_axis import is_statistics
-from qdialect.ops.fields import Contraction, Lookup, QuantizationRule, RuleKind, Side
+from qdialect.ops.fields import Lookup, QuantizationRule, RuleKind, Side
 from qdialect.ops.interface import (
+    Refusal,
     elements_attribute_of,
     find_attribute,
-    layer_of,
+    known_layer,
+    known_rule,
     model_of,
     name_of,
     read_movements,
-    rule_of,
 )
 from qdialect.ops.model import model_named
-from qdialect.ops.refusals import Refusal
 from qdialect.ptq.calibration.keys import is_recordable
 from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import np
@@ -60,22 +59,6 @@ CLAMP: Final = "clamp"
 
 FLOAT_ATTRIBUTE: Final = "quant.float"
 """The attribute of an op that must compute with floats."""
-
-
-def known_rule(op: Operation) -> QuantizationRule | None:
-    """The rule of an op; None if it has none, or cannot be read."""
-    try:
-        return rule_of(op)
-    except Refusal:
-        return None
-
-
-def known_layer(op: Operation) -> Contraction | Lookup | None:
-    """The sum of products, or the look-up, that an op is; None for other ops."""
-    try:
-        return layer_of(op)
-    except Refusal:
-        return None
 
 
 class Use(NamedTuple):
@@ -465,15 +448,6 @@ def _keeps_numbers(op: Operation) -> bool:
     rule = known_rule(op)
     is_conversion = rule is not None and not rule.functions and rule.keeps_places
     return is_statistics(op) or is_conversion
-
-
-def number_of(value: SSAValue) -> float | None:
-    """The number of a scalar constant; None for any other value."""
-    owner = value.owner
-    if not isinstance(owner, Operation) or (name := elements_attribute_of(owner)) is None:
-        return None
-    attribute = find_attribute(owner, name)
-    return float(attribute.value.data) if isinstance(attribute, FloatAttr) else None
 
 
 def stays_float(op: Operation) -> bool:

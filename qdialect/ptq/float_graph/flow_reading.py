@@ -25,14 +25,17 @@ from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.ops.along_axis import is_statistics, statistics_of
 from qdialect.ops.fields import Contraction, Lookup, QuantizationRule, RuleKind, Side
 from qdialect.ops.interface import (
+    Refusal,
     elements_attribute_of,
+    known_layer,
+    known_rule,
     model_of,
     name_of,
+    number_of,
     read_movements,
     rule_of,
 )
 from qdialect.ops.model import model_named
-from qdialect.ops.refusals import Refusal
 from qdialect.ptq.calibration.keys import is_recordable, keys_of
 from qdialect.ptq.float_graph.float_regions import FloatRegion, Known, float_regions, is_clamp
 from qdialect.ptq.float_graph.flow_graph import (
@@ -45,9 +48,6 @@ from qdialect.ptq.float_graph.flow_graph import (
     is_mask,
     is_quantizable,
     is_softmax_mask,
-    known_layer,
-    known_rule,
-    number_of,
     range_of,
     result_axes,
     stays_float,
