@@ -310,6 +310,29 @@ def test_loops_over_channels_in_another_order():
     ) == [argument]
 
 
+def test_a_product_that_is_added_along_an_axis_of_the_result_alone():
+    maps = ["d0, d2", "d2, d1", "d0, d1, d3"]
+    maps = ", ".join(f"affine_map<(d0, d1, d2, d3) -> ({axes})>" for axes in maps)
+    loops = '["parallel", "parallel", "reduction", "parallel"]'
+    assert run(
+        f"""
+        func.func @f(%x: tensor<1x2xf32>, %y: tensor<2x1xf32>, %z: tensor<1x1x2xf32>)
+            -> tensor<1x1x2xf32> {{
+          %0 = linalg.generic {{indexing_maps = [{maps}], iterator_types = {loops}}}
+              ins(%x, %y : tensor<1x2xf32>, tensor<2x1xf32>) outs(%z : tensor<1x1x2xf32>) {{
+          ^bb0(%a: f32, %b: f32, %c: f32):
+            %p = arith.mulf %a, %b : f32
+            %s = arith.addf %c, %p : f32
+            linalg.yield %s : f32
+          }} -> tensor<1x1x2xf32>
+          return %0 : tensor<1x1x2xf32>
+        }}
+        """,
+        "dense<[[1.0, 2.0]]> : tensor<1x2xf32>, dense<[[3.0], [4.0]]> : tensor<2x1xf32>, "
+        "dense<[[[0.5, 1.5]]]> : tensor<1x1x2xf32>",
+    ) == ["dense<[[[1.150000e+01, 1.250000e+01]]]> : tensor<1x1x2xf32>"]
+
+
 def test_an_unknown_length_that_is_one_is_kept():
     q = "!quant.uniform<i8:f32, 0.5>"
     assert run(
