@@ -24,7 +24,6 @@ from xdsl.utils.exceptions import InterpretationError
 from qdialect.check.attribute_keys import DifferenceError, place
 from qdialect.check.compared_modules import RunFailure, Side
 from qdialect.check.interpreters import TypedArray, dealt_arguments, interesting_numbers
-from qdialect.check.interpreters.values import held_type
 from qdialect.check.iree_runs import LoadedModule, compile_module
 from qdialect.check.sampled_runs import (
     MAX_COMBINATIONS,
@@ -33,6 +32,7 @@ from qdialect.check.sampled_runs import (
     arguments_text,
     require_same_results,
 )
+from qdialect.dialects.arrays.values import held_type
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.fields import CastReads, Positions

@@ -26,7 +26,7 @@ from xdsl.ir import Attribute, Operation
 
 from qdialect.check.compared_modules import RunFailure, Side, visibility_of
 from qdialect.check.interpreters import TypedArray
-from qdialect.check.interpreters.values import dtype_of, held_type
+from qdialect.dialects.arrays.values import dtype_of, held_type
 from qdialect.dialects.quant.casts import StorageCastOp
 from qdialect.ir.errors import OpErrors, describe
 from qdialect.ir.resources import ResourceBlobs, take_in_resources

@@ -24,7 +24,7 @@ from qdialect.check.interpreters.interpreter import (
     find_function,
     run_function,
 )
-from qdialect.check.interpreters.values import TypedArray, held_type, without_repeats
+from qdialect.dialects.arrays.values import TypedArray, held_type, without_repeats
 from qdialect.dialects.quant.constants import verify_in_range
 from qdialect.dialects.quant.storage import StoredType
 from qdialect.ir.value_types import element_type_or_self, is_static, shape_of

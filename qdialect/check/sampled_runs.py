@@ -34,15 +34,15 @@ from qdialect.check.interpreters import (
     interesting_numbers,
 )
 from qdialect.check.interpreters.interpreter import is_rounded
-from qdialect.check.interpreters.values import (
+from qdialect.check.step_budget import STEPS_PER_REQUEST, StepBudget, StepLimitError
+from qdialect.check.value_nodes import SlotTable, bits_of, dequantize, differ, numbers_in
+from qdialect.dialects.arrays.values import (
     DivergingError,
     at_all_positions,
     held_type,
     value_of,
     work_spent_by,
 )
-from qdialect.check.step_budget import STEPS_PER_REQUEST, StepBudget, StepLimitError
-from qdialect.check.value_nodes import SlotTable, bits_of, dequantize, differ, numbers_in
 from qdialect.dialects.quant.casts import DequantizeBiasOp
 from qdialect.dialects.quant.slots import Granularity
 from qdialect.dialects.quant.storage import StoredType

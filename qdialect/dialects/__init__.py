@@ -3,4 +3,4 @@
 
 def scalar(name: str) -> str:
     """The path of a function of elements, with which models say how an op is run."""
-    return f"qdialect.check.interpreters.scalar_functions:{name}"
+    return f"qdialect.dialects.arrays.scalar_functions:{name}"

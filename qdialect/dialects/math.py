@@ -14,7 +14,7 @@ _rounded = partial(OpModel, bits=Bits.ROUNDED)
 
 
 def _scalar(function: str) -> OnNumbers:
-    return OnNumbers(f"qdialect.check.interpreters.scalar_functions:{function}")
+    return OnNumbers(f"qdialect.dialects.arrays.scalar_functions:{function}")
 
 
 _WHOLE = {

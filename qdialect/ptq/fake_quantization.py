@@ -19,7 +19,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.views import as_view
-from qdialect.check.interpreters.elements import find_run
+from qdialect.dialects.arrays.elements import find_run
 from qdialect.dialects.quant.casts import DequantizeCastOp, QuantizeCastOp
 from qdialect.dialects.quant.storage import QuantizedType
 from qdialect.dialects.quant.types import UniformQuantizedType

@@ -4,7 +4,7 @@ from registrations import taken_back
 from xdsl.dialects.builtin import UnregisteredOp, i8
 from xdsl.ir import Operation
 
-from qdialect.check.interpreters.elements import find_run
+from qdialect.dialects.arrays.elements import find_run
 from qdialect.ops.along_axis import STATISTICS, is_statistics
 from qdialect.ops.fields import CastReads, Contraction, own
 from qdialect.ops.interface import is_cast, is_known_dialect

@@ -19,7 +19,7 @@ from qdialect.check.interpreters.interpreter import (
     find_function,
     run_function,
 )
-from qdialect.check.interpreters.values import TypedArray
+from qdialect.dialects.arrays.values import TypedArray
 
 __all__ = [
     "DealtArguments",

@@ -32,7 +32,7 @@ from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import InterpretationError, VerifyException
 
 from qdialect.algebra.movement import DYNAMIC, Shape
-from qdialect.check.interpreters.values import (
+from qdialect.dialects.arrays.values import (
     TypedArray,
     allocated,
     at_all_positions,

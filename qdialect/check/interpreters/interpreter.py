@@ -32,9 +32,9 @@ from xdsl.utils.exceptions import InterpretationError, VerifyException
 from xdsl.utils.scoped_dict import ScopedDict
 
 from qdialect.algebra.movement import MovementError
-from qdialect.check.interpreters.elements import NamedRun, find_run, run_cast
-from qdialect.check.interpreters.movements import run_arithmetic, run_constant, run_shape_op
-from qdialect.check.interpreters.values import (
+from qdialect.dialects.arrays.elements import NamedRun, find_run, run_cast
+from qdialect.dialects.arrays.movements import run_arithmetic, run_constant, run_shape_op
+from qdialect.dialects.arrays.values import (
     ELEMENTS_PER_STEP,
     PRODUCTS_PER_STEP,
     TypedArray,

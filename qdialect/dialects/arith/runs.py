@@ -14,8 +14,8 @@ from xdsl.interpreter import Interpreter
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import InterpretationError
 
-from qdialect.check.interpreters.elements import Function, Numbers, on_numbers
-from qdialect.check.interpreters.values import (
+from qdialect.dialects.arrays.elements import Function, Numbers, on_numbers
+from qdialect.dialects.arrays.values import (
     Slices,
     TypedArray,
     at_all_positions,

@@ -192,7 +192,7 @@ def _shape_of_last(operands: RunTimeOperands) -> Shape:
 _pure = partial(OpModel, effects=Effects.NONE)
 _exact = partial(_pure, bits=Bits.EXACT)
 _rounded = partial(_pure, bits=Bits.ROUNDED)
-_layer = partial(_rounded, windows=_windows, run="qdialect.check.interpreters.reductions:run_layer")
+_layer = partial(_rounded, windows=_windows, run="qdialect.dialects.arrays.reductions:run_layer")
 _pair = partial(OnElements, arity=2)
 
 

@@ -38,7 +38,7 @@ from xdsl.utils.exceptions import InterpretationError
 
 from qdialect.algebra.movement import Shape
 from qdialect.algebra.parameters import Granularity
-from qdialect.check.interpreters.elements import (
+from qdialect.dialects.arrays.elements import (
     Function,
     all_numbers,
     applied,
@@ -46,9 +46,9 @@ from qdialect.check.interpreters.elements import (
     numbers_of,
     rounded,
 )
-from qdialect.check.interpreters.movements import run_shape_op
-from qdialect.check.interpreters.places import Indices, within
-from qdialect.check.interpreters.reductions import (
+from qdialect.dialects.arrays.movements import run_shape_op
+from qdialect.dialects.arrays.places import Indices, within
+from qdialect.dialects.arrays.reductions import (
     Arrays,
     Combine,
     Combiner,
@@ -60,11 +60,11 @@ from qdialect.check.interpreters.reductions import (
     reduce_by_region,
     reduced,
 )
-from qdialect.check.interpreters.scalar_functions import (
+from qdialect.dialects.arrays.scalar_functions import (
     larger,
     smaller,
 )
-from qdialect.check.interpreters.values import (
+from qdialect.dialects.arrays.values import (
     TypedArray,
     allocated,
     at_all_positions,

@@ -37,7 +37,7 @@ _exact = partial(_pure, bits=Bits.EXACT)
 _undefined = partial(_pure, bits=Bits.UNDEFINED)
 _undefined_on_integers = partial(_pure, bits=Bits.UNDEFINED_ON_INTEGERS)
 _rounded = partial(_pure, bits=Bits.ROUNDED)
-_layer = partial(_rounded, run="qdialect.check.interpreters.reductions:run_layer")
+_layer = partial(_rounded, run="qdialect.dialects.arrays.reductions:run_layer")
 _pair = partial(OnElements, arity=2)
 
 

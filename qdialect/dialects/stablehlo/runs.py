@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import InterpretationError
 
 from qdialect.algebra.movement import DYNAMIC
-from qdialect.check.interpreters.elements import (
+from qdialect.dialects.arrays.elements import (
     Function,
     Numbers,
     all_numbers,
@@ -26,14 +26,14 @@ from qdialect.check.interpreters.elements import (
     rounded,
     run_conversion,
 )
-from qdialect.check.interpreters.places import (
+from qdialect.dialects.arrays.places import (
     WindowNumbers,
     gathered,
     indices_of,
     run_sort,
     scattered,
 )
-from qdialect.check.interpreters.reductions import (
+from qdialect.dialects.arrays.reductions import (
     Arrays,
     Combine,
     PoolWindow,
@@ -41,10 +41,10 @@ from qdialect.check.interpreters.reductions import (
     reduce_by_region,
     reduced,
 )
-from qdialect.check.interpreters.scalar_functions import (
+from qdialect.dialects.arrays.scalar_functions import (
     total_order,
 )
-from qdialect.check.interpreters.values import (
+from qdialect.dialects.arrays.values import (
     TypedArray,
     computed,
     held_type,

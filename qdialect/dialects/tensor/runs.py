@@ -10,8 +10,8 @@ from xdsl.interpreter import Interpreter
 from xdsl.ir import Attribute, Operation
 
 from qdialect.algebra.movement import DYNAMIC, Shape
-from qdialect.check.interpreters.places import within
-from qdialect.check.interpreters.values import (
+from qdialect.dialects.arrays.places import within
+from qdialect.dialects.arrays.values import (
     TypedArray,
     allocated,
     at_all_positions,

@@ -15,15 +15,15 @@ from xdsl.interpreter import Interpreter
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import InterpretationError
 
-from qdialect.check.interpreters.places import (
+from qdialect.dialects.arrays.places import (
     WindowNumbers,
     indices_of,
     run_sort,
     scattered,
     within,
 )
-from qdialect.check.interpreters.reductions import Arrays, Combine, reduce_by_region
-from qdialect.check.interpreters.values import TypedArray, temporary_memory
+from qdialect.dialects.arrays.reductions import Arrays, Combine, reduce_by_region
+from qdialect.dialects.arrays.values import TypedArray, temporary_memory
 from qdialect.ops.interface import attribute_of, integer_of, integers_of
 
 

@@ -248,7 +248,7 @@ _each = OnElements
 _pair = partial(OnElements, arity=2, broadcasts=True)
 
 _REGIONS = "it runs regions, in which ops are quantized"
-_LAYER = "qdialect.check.interpreters.reductions:run_layer"
+_LAYER = "qdialect.dialects.arrays.reductions:run_layer"
 
 
 def _run(function: str) -> str:

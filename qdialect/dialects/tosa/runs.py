@@ -12,7 +12,7 @@ from xdsl.interpreter import Interpreter
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import InterpretationError
 
-from qdialect.check.interpreters.elements import (
+from qdialect.dialects.arrays.elements import (
     Function,
     Numbers,
     all_numbers,
@@ -22,20 +22,20 @@ from qdialect.check.interpreters.elements import (
     rounded,
     run_conversion,
 )
-from qdialect.check.interpreters.places import within
-from qdialect.check.interpreters.reductions import (
+from qdialect.dialects.arrays.places import within
+from qdialect.dialects.arrays.reductions import (
     PoolWindow,
     combined_by,
     pooled,
     reduced,
 )
-from qdialect.check.interpreters.scalar_functions import (
+from qdialect.dialects.arrays.scalar_functions import (
     larger,
     larger_number,
     smaller,
     smaller_number,
 )
-from qdialect.check.interpreters.values import TypedArray, allocated, temporary_memory
+from qdialect.dialects.arrays.values import TypedArray, allocated, temporary_memory
 from qdialect.ops.interface import find_attribute, integer_of, integers_of, name_of
 
 

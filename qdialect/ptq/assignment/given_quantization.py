@@ -138,7 +138,7 @@ def _codes(
     """The codes that a cast gives numbers. Raises TooManySlotsError and MemoryLimitError."""
     # Interpreters import numpy.
     from qdialect.check.interpreters import TypedArray
-    from qdialect.check.interpreters.values import quantized, temporary_memory
+    from qdialect.dialects.arrays.values import quantized, temporary_memory
 
     parameters, size = tensor.element_type.parameters_on(shape), math.prod(shape)
     is_splat = numbers.size == 1 and parameters.size == 1 and size > 0

@@ -43,7 +43,7 @@ from xdsl.utils.exceptions import InterpretationError, VerifyException
 
 from qdialect.algebra.movement import DYNAMIC
 from qdialect.check.interpreters import TypedArray
-from qdialect.check.interpreters.values import dtype_of, held_type
+from qdialect.dialects.arrays.values import dtype_of, held_type
 from qdialect.dialects.quant.constants import verify_in_range
 from qdialect.dialects.quant.storage import StoredType
 from qdialect.ir.value_types import element_type_or_self, shape_of

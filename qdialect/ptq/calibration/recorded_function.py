@@ -43,7 +43,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 
 from qdialect.algebra.movement import DYNAMIC
 from qdialect.check.interpreters import TypedArray, find_function
-from qdialect.check.interpreters.values import held_type
+from qdialect.dialects.arrays.values import held_type
 from qdialect.ir.names import symbols_of
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.interface import shape_of

@@ -15,8 +15,8 @@ from xdsl.utils.exceptions import InterpretationError
 from xdsl.utils.test_value import create_ssa_value
 
 from qdialect.check.interpreters import run_function
-from qdialect.check.interpreters.elements import Numbers, find_run, numbers_of, on_elements, rounded
 from qdialect.check.interpreters.interpreter import is_rounded
+from qdialect.dialects.arrays.elements import Numbers, find_run, numbers_of, on_elements, rounded
 from qdialect.dialects.quant import Quant
 from qdialect.ops.fields import (
     CastReads,

@@ -109,6 +109,7 @@ ON_ARRAYS = (
     "qdialect.check.comparison",
     "qdialect.check.sampled_runs",
     "qdialect.check.interpreters",
+    "qdialect.dialects.arrays",
     "qdialect.ptq.calibration.compared_functions",
     "qdialect.ptq.fake_quantization",
     "qdialect.ptq.calibration.record",

@@ -23,7 +23,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import InterpretationError
 
 from qdialect.check.interpreters import TypedArray, run_function
-from qdialect.check.interpreters.elements import find_run
+from qdialect.dialects.arrays.elements import find_run
 from qdialect.ops.model import Bits, models_for_all
 from qdialect.opt.registry import ToolContext
 from qdialect.text.parser import LocatingParser

@@ -16,8 +16,8 @@ from qdialect.check.interpreters import (
     TypedArray,
     run_function,
 )
-from qdialect.check.interpreters.values import Slices, allocated, elementwise, repeated_axes
 from qdialect.check.run_tool import parse_values
+from qdialect.dialects.arrays.values import Slices, allocated, elementwise, repeated_axes
 from qdialect.opt.registry import ToolContext
 from qdialect.support.memory import MemoryLimitError, memory_budget
 from qdialect.text.parser import LocatingParser

@@ -48,7 +48,7 @@ from qdialect.algebra.padding import (
 )
 from qdialect.algebra.parameters import QuantizationParameters
 from qdialect.algebra.views import ArrayView, Splat
-from qdialect.check.interpreters.values import (
+from qdialect.dialects.arrays.values import (
     MIN_COUNTED,
     TypedArray,
     allocated,

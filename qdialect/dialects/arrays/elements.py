@@ -14,7 +14,7 @@ from xdsl.interpreter import Interpreter
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import InterpretationError
 
-from qdialect.check.interpreters.values import (
+from qdialect.dialects.arrays.values import (
     Slices,
     TypedArray,
     at_all_positions,

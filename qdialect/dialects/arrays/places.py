@@ -15,10 +15,10 @@ from xdsl.ir import Operation
 from xdsl.utils.exceptions import InterpretationError
 
 from qdialect.algebra.movement import Shape
-from qdialect.check.interpreters.elements import all_numbers, is_float, is_integer, rounded
-from qdialect.check.interpreters.reductions import Arrays, Combine
-from qdialect.check.interpreters.scalar_functions import total_order
-from qdialect.check.interpreters.values import TypedArray, allocated, temporary_memory, value_of
+from qdialect.dialects.arrays.elements import all_numbers, is_float, is_integer, rounded
+from qdialect.dialects.arrays.reductions import Arrays, Combine
+from qdialect.dialects.arrays.scalar_functions import total_order
+from qdialect.dialects.arrays.values import TypedArray, allocated, temporary_memory, value_of
 from qdialect.ops.interface import integer_of, name_of
 
 Indices = tuple[NDArray[np.int64], ...]

@@ -20,7 +20,7 @@ from xdsl.ir import Attribute, Block, Operation, Region
 from xdsl.utils.exceptions import InterpretationError
 
 from qdialect.algebra.movement import Shape
-from qdialect.check.interpreters.elements import (
+from qdialect.dialects.arrays.elements import (
     Function,
     Numbers,
     all_numbers,
@@ -31,7 +31,7 @@ from qdialect.check.interpreters.elements import (
     range_of,
     rounded,
 )
-from qdialect.check.interpreters.values import (
+from qdialect.dialects.arrays.values import (
     TypedArray,
     at_all_positions,
     elements_of_numbers,
