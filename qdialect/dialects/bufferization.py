@@ -1,8 +1,11 @@
-"""The forms of bufferization: https://mlir.llvm.org/docs/Dialects/BufferizationOps/."""
+"""The ops of bufferization: https://mlir.llvm.org/docs/Dialects/BufferizationOps/."""
 
 from __future__ import annotations
 
+from qdialect.ops.model import OpModel, OpModels
 from qdialect.text.syntax import DialectSyntax, Form
+
+MODELS = OpModels("bufferization", {"alloc_tensor": OpModel(is_undefined=True)})
 
 SYNTAX = DialectSyntax(
     dialect="bufferization",

@@ -7,16 +7,18 @@ Numbers that an op has for each position of an axis: recorded ranges, and the sc
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from xdsl.dialects.builtin import AnyFloat, DenseIntOrFPElementsAttr, ModuleOp
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 from xdsl.rewriter import Rewriter
 
 from qdialect.algebra.movement import DYNAMIC, Shape
 from qdialect.algebra.views import as_view
 from qdialect.ir.elements import DenseElementsAttr, elements_of
 from qdialect.ir.rewriting import Replacements
+from qdialect.ir.value_types import element_type_or_self, is_tensor
 from qdialect.ops.fields import AlongAxis, CastReads
 from qdialect.ops.interface import (
     Refusal,
@@ -29,6 +31,7 @@ from qdialect.ops.interface import (
 from qdialect.ops.model import OpModel
 from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import np
+from qdialect.support.memory import registered_cache
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -98,6 +101,21 @@ STATISTICS: Final = OpModel(cast=CastReads.CONVERTED, along_axis=_ranges_along_a
 def is_statistics(op: Operation) -> bool:
     """Whether `op` returns its operand, and carries ranges."""
     return op_model(op).along_axis is _ranges_along_axis
+
+
+def is_recordable(value: SSAValue) -> bool:
+    """Whether ranges can be recorded for a value: it is a float tensor with defined elements."""
+    type: Attribute = value.type
+    if not _is_float(element_type_or_self(type).__class__) or not is_tensor(type):
+        return False
+    return not (isinstance(value, OpResult) and op_model(value.op).is_undefined)
+
+
+# Cached, since the type checks dominate the time of reading keys.
+@registered_cache
+@lru_cache(maxsize=64)
+def _is_float(cls: type[Attribute]) -> bool:
+    return issubclass(cls, AnyFloat)
 
 
 def drop_ranges(module: ModuleOp) -> None:

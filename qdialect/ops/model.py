@@ -212,6 +212,12 @@ class OpModel:
     yields: bool = False
     """Whether it ends a region, and yields its operands."""
 
+    is_undefined: bool = False
+    """Whether the elements of the result are not defined: they are written before they are read."""
+
+    reads_bits: bool = False
+    """Whether it returns the bits of its operand as another type, although it is no known cast."""
+
     # Read by runs, and by comparisons of them
 
     bits: Bits | Callable[[Operation], Bits] = Bits.UNKNOWN

@@ -24,6 +24,7 @@ from xdsl.dialects.builtin import (
     NoneAttr,
     Signedness,
     TensorType,
+    UnrealizedConversionCastOp,
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, ParametrizedAttribute, SSAValue
@@ -51,6 +52,7 @@ from qdialect.ops.interface import (
     model_of,
     models_of,
     name_of,
+    op_model,
     set_attribute,
 )
 from qdialect.ops.reading import Constants
@@ -58,16 +60,6 @@ from qdialect.support.lazy_numpy import np
 
 MAX_WIDTH: Final = 16
 """Biases have 32 bits, whatever the storage of other values."""
-
-_READS_BITS: Final = frozenset(
-    {
-        "arith.bitcast",
-        "builtin.unrealized_conversion_cast",
-        "stablehlo.bitcast_convert",
-        "tensor.bitcast",
-    }
-)
-"""Casts that reinterpret bits, and are not registered as casts."""
 
 
 @dataclass(frozen=True)
@@ -206,7 +198,7 @@ class _Shifting:
             return self._check_cast(op)
         if _is_control(op):
             return None
-        if name_of(op) in _READS_BITS:
+        if op_model(op).reads_bits or name_of(op) == UnrealizedConversionCastOp.name:
             return "it converts the stored integers to something else"
         width = self._shift.source.width
         if any(isinstance(type, IntegerType) and type.bitwidth == width for type in types):

@@ -20,11 +20,9 @@ from qdialect.ir.resources import ResourceBlobs
 from qdialect.ops.along_axis import is_statistics, statistics_of
 from qdialect.ops.interface import name_of
 from qdialect.opt.registry import ToolContext
-from qdialect.ptq.calibration.attaching import attach_ranges
-from qdialect.ptq.calibration.fingerprints import fingerprint_of
-from qdialect.ptq.calibration.recorded_function import record_function, returning
-from qdialect.ptq.equalization.equalizing import EqualizationReport, equalize_inputs
-from qdialect.ptq.equalization.layers import channel_axes
+from qdialect.ptq.calibration.attaching import attach_ranges, fingerprint_of
+from qdialect.ptq.calibration.recorded_functions import record_function, returning
+from qdialect.ptq.equalization.equalizing import EqualizationReport, channel_axes, equalize_inputs
 from qdialect.ptq.passes.weights import EqualizeInputsPass
 from qdialect.ptq.schemes.profile import Profile
 from qdialect.ptq.schemes.ranges import WHOLE

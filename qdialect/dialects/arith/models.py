@@ -189,6 +189,7 @@ MODELS = OpModels(
         "fptosi fptoui": _undefined(rule=own(), run=_run("truncate"), is_elementwise=True),
         "bitcast": _exact(
             stays_float="it reads bits, not numbers",
+            reads_bits=True,
             run=_run("bitcast"),
             runs_on_codes=True,
             is_elementwise=True,

@@ -220,7 +220,9 @@ MODELS = OpModels(
         "batch_norm_grad batch_norm_training select_and_scatter": _pure(
             stays_float="it is a step of training"
         ),
-        "bitcast_convert": _exact(stays_float="it reads bits, not numbers", run=_run("bitcast")),
+        "bitcast_convert": _exact(
+            stays_float="it reads bits, not numbers", reads_bits=True, run=_run("bitcast")
+        ),
         "cholesky triangular_solve": _pure(
             stays_float="a rounded matrix may have no such factorization or inverse"
         ),

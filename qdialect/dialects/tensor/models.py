@@ -137,7 +137,7 @@ MODELS = OpModels(
             movement=_insert_slice, static_lists=_SLICE_LISTS, rule=shared(0, 1)
         ),
         "scatter": OpModel(rule=shared(0, 1)),
-        "bitcast": _exact(stays_float="it reads bits, not numbers"),
+        "bitcast": _exact(stays_float="it reads bits, not numbers", reads_bits=True),
         "extract": _undefined(
             run=_run("extract"),
             runs_on_codes=True,
@@ -151,6 +151,7 @@ MODELS = OpModels(
         "dim": _on_codes(run=_run("dim"), reads_lengths=True),
         # Its elements are not specified; ops only write to it.
         "empty": _on_codes(
+            is_undefined=True,
             run=_run("empty"),
             integers=lambda op, values: np.zeros(static_shape_of(op.results[0]), dtype=np.int64),
         ),

@@ -40,6 +40,7 @@ from qdialect.folding.dequantization import Leaf, recognize
 from qdialect.ir.elements import DenseElementsAttr, elements_of, float_elements
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, is_static, shape_of, with_element_type
+from qdialect.ops.along_axis import is_recordable
 from qdialect.ops.elementwise import read_elementwise
 from qdialect.ops.fields import Apply, Arithmetic, CastReads, Contraction, Elementwise, Scalar, Term
 from qdialect.ops.interface import (
@@ -57,7 +58,6 @@ from qdialect.ops.interface import (
 )
 from qdialect.ops.reading import ConstantOperands, Constants
 from qdialect.ops.unused_ops import erase_unused
-from qdialect.ptq.calibration.keys import is_recordable
 from qdialect.ptq.float_graph.flow_graph import FlowGraph, Use, functions_of, result_axes
 from qdialect.support.lazy_numpy import np
 from qdialect.support.memory import MemoryLimitError

@@ -19,11 +19,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from functools import lru_cache
 from typing import Final, NamedTuple, cast
 
 from xdsl.dialects.builtin import (
-    AnyFloat,
     ArrayAttr,
     CallSiteLoc,
     DictionaryAttr,
@@ -38,8 +36,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region
 from qdialect.algebra.movement import ValueSet
 from qdialect.ir.names import names_in, stem_of
 from qdialect.ir.resources import ResourceBlobs
-from qdialect.ir.value_types import element_type_or_self, is_tensor
-from qdialect.ops.along_axis import is_statistics
+from qdialect.ops.along_axis import is_recordable, is_statistics
 from qdialect.ops.interface import (
     Refusal,
     elements_attribute_of,
@@ -47,9 +44,9 @@ from qdialect.ops.interface import (
     is_cast,
     model_of,
     name_of,
+    op_model,
 )
 from qdialect.ops.reading import ConstantOperands, Constants, unmoved_operand
-from qdialect.support.memory import registered_cache
 
 KEY_ATTRIBUTE: Final = "quant.key"
 """The attribute of an op, or of an argument of a function, that names a value."""
@@ -88,25 +85,6 @@ def keys_of(module: ModuleOp) -> Keys:
     value without a name is numbered within its function: `@main#0`.
     """
     return _KeyFinder().find(module)
-
-
-def is_recordable(value: SSAValue) -> bool:
-    """Whether ranges can be recorded for a value: it is a float tensor with defined elements."""
-    type: Attribute = value.type
-    if not _is_float(element_type_or_self(type).__class__) or not is_tensor(type):
-        return False
-    return not (isinstance(value, OpResult) and name_of(value.op) in _UNDEFINED)
-
-
-# Cached, since the type checks dominate the time of reading keys.
-@registered_cache
-@lru_cache(maxsize=64)
-def _is_float(cls: type[Attribute]) -> bool:
-    return issubclass(cls, AnyFloat)
-
-
-_UNDEFINED: Final = frozenset({"bufferization.alloc_tensor", "tensor.empty", "ub.poison"})
-"""Ops whose results have no defined elements."""
 
 
 class _KeyFinder:
@@ -352,7 +330,7 @@ def constant_values(module: ModuleOp) -> set[SSAValue]:
     found = set[SSAValue]()
     for op in module.walk():
         if not op.operands:
-            is_constant = elements_attribute_of(op) is not None or name_of(op) in _UNDEFINED
+            is_constant = elements_attribute_of(op) is not None or op_model(op).is_undefined
         else:
             is_constant = all(operand in found for operand in op.operands)
             is_constant = is_constant and all(of in found for of in _captured_by(op))

@@ -47,7 +47,7 @@ from qdialect.ops.interface import (
     shape_of,
 )
 from qdialect.ptq.float_graph.flow_graph import FlowGraph, Node, Use
-from qdialect.ptq.schemes.ranges import Range
+from qdialect.ptq.schemes.schemes import Range
 from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import np
 

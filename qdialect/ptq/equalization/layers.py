@@ -8,13 +8,10 @@ for the channels within a group; the group follows from the channel of the resul
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import AnyFloat, ModuleOp
+from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import SSAValue
 
 from qdialect.algebra.movement import Shape
@@ -24,12 +21,9 @@ from qdialect.ir.elements import float_elements
 from qdialect.ir.value_types import tensor_parts
 from qdialect.ops.along_axis import is_statistics
 from qdialect.ops.fields import CastReads, Contraction, Side
-from qdialect.ops.interface import Refusal, RefusalCode, cast_reads, layer_of, models_of, shape_of
-from qdialect.ptq.equalization.factors import passages_of
+from qdialect.ops.interface import Refusal, RefusalCode, cast_reads, layer_of, shape_of
 from qdialect.ptq.float_graph.flow_graph import FlowGraph, Node
-from qdialect.ptq.float_graph.flow_reading import flow_graph
 from qdialect.support.lazy_numpy import np
-from qdialect.support.memory import memory_budget
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -229,84 +223,3 @@ def quantized_layer(moved: MovedConstant) -> int | None:
 
 RAISE_FIRST = "--raise-dequantization before equalization replaces an exact dequantization by casts"
 """What to do about weights that arithmetic dequantizes."""
-
-
-# The axes of the channels
-
-
-def channel_axes(module: ModuleOp, context: Context) -> Mapping[SSAValue, int]:
-    """
-    The axis of each value whose indices equalization needs ranges of.
-
-    It is an axis that the input of a layer shares with the weights, also of the values before it,
-    as far as factors propagate, and of the result of the layer before. Of several axes, as before a
-    reshape that merges them, the channel axis of that layer is chosen, whose rows can have factors,
-    or else the longest.
-    """
-    with models_of(context), memory_budget() as budget:
-        return _AxisFinder(flow_graph(module, context, budget)).axes()
-
-
-class _AxisFinder:
-    def __init__(self, graph: FlowGraph) -> None:
-        self._graph = graph
-        self._layers = dict[Node, LayerIndices]()
-        for node in layer_nodes(graph):
-            with suppress(Refusal):
-                self._layers[node] = indices_of(node)
-        self._passages = passages_of(graph)
-        self._rows: dict[SSAValue, NDArray[Any]] = {}
-        """For a value, distinct numbers for the rows of weights that compute it."""
-        self._axes = dict[SSAValue, int]()
-
-    def axes(self) -> Mapping[SSAValue, int]:
-        """The axis of each value."""
-        for node in self._graph.nodes:
-            self._number_rows(node)
-        for node in reversed(self._graph.nodes):
-            self._choose_axes(node)
-        for value, axis in list(self._axes.items()):
-            maker = self._graph.makers.get(value)
-            if maker in self._layers:
-                # A bias has the axes of its sums.
-                sums = (result for op in maker.ops[:-1] for result in op.results)
-                self._axes |= dict.fromkeys(sums, axis)
-        return self._axes
-
-    def _number_rows(self, node: Node) -> None:
-        """Number the rows of weights that the elements of a result are computed with."""
-        indices, passage = self._layers.get(node), self._passages.get(node)
-        if indices is not None:
-            assert node.weight is not None
-            shape = shape_of(node.weight.value)
-            numbers = np.arange(math.prod(shape)).reshape(shape)
-            self._rows[node.results[0]] = indices.rows(numbers, np.maximum)
-        elif passage is not None:
-            reads = [self._graph.value(use.value) for use in passage.uses]
-            rows = [self._rows[value] for value in reads if value in self._rows]
-            moved = passage.moves.moved(rows) if len(rows) == len(reads) == 1 else None
-            if moved is not None:
-                self._rows[node.results[0]] = moved
-
-    def _choose_axes(self, node: Node) -> None:
-        """Choose the axes of the operands of a node."""
-        indices, passage = self._layers.get(node), self._passages.get(node)
-        if indices is not None and node.side is not None:
-            use = next(use for use in node.uses if use.number == node.side.other)
-            rank, shared = len(shape_of(use.value)), indices.lengths
-            self._choose(self._graph.value(use.value), [shared.get(at, 1) for at in range(rank)])
-        elif passage is not None and (axis := self._axes.get(node.results[0])) is not None:
-            shape = shape_of(node.results[0])
-            lengths = [length if at == axis else 1 for at, length in enumerate(shape)]
-            numbers = np.arange(1, 1 + shape[axis], dtype="f8").reshape(lengths)
-            pulled = passage.moves.pulled(numbers)
-            for use, factors in zip(passage.uses, pulled or (), strict=pulled is not None):
-                self._choose(self._graph.value(use.value), factors.shape)
-
-    def _choose(self, value: SSAValue, lengths: Sequence[int]) -> None:
-        """Choose one of the axes along which numbers vary, unless another reader has chosen."""
-        shape, rows = shape_of(value), self._rows.get(value)
-        axes = [axis for axis, n in enumerate(lengths) if n > 1 and shape[axis] == n]
-        of_rows = [axis for axis in axes if rows is not None and rows.shape[axis] > 1]
-        if axes:
-            self._axes.setdefault(value, max(of_rows or axes, key=lambda axis: (shape[axis], axis)))

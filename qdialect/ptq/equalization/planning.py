@@ -48,7 +48,7 @@ from qdialect.ptq.equalization.layers import (
 )
 from qdialect.ptq.float_graph.flow_graph import FlowGraph, Node, Use
 from qdialect.ptq.schemes.equalization import ScaleRule, scaled
-from qdialect.ptq.schemes.ranges import Range
+from qdialect.ptq.schemes.schemes import Range
 from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import np
 

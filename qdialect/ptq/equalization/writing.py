@@ -58,8 +58,7 @@ from qdialect.ptq.float_graph.flow_graph import FLOAT_ATTRIBUTE, Bias, Node, Use
 from qdialect.ptq.float_graph.flow_reading import broadcast_axes
 from qdialect.ptq.schemes.equalization import scaled
 from qdialect.ptq.schemes.presets import scheme_of
-from qdialect.ptq.schemes.ranges import Range
-from qdialect.ptq.schemes.schemes import Blocks
+from qdialect.ptq.schemes.schemes import Blocks, Range
 from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import np
 

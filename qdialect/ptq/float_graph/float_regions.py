@@ -22,7 +22,7 @@ from xdsl.ir.affine import AffineMap
 
 from qdialect.dialects.linalg.generic import gathering_op
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.ops.along_axis import is_statistics
+from qdialect.ops.along_axis import is_recordable, is_statistics
 from qdialect.ops.fields import Contraction, Limit, Operands
 from qdialect.ops.interface import (
     Refusal,
@@ -38,7 +38,6 @@ from qdialect.ops.interface import (
     read_movements,
     rule_of,
 )
-from qdialect.ptq.calibration.keys import is_recordable
 from qdialect.support.lazy_numpy import np
 
 Compare = Callable[[float, float], bool]

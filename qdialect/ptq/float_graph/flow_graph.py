@@ -33,7 +33,7 @@ from qdialect.folding.graph import FoldGraph
 from qdialect.folding.moved_constant import MovedConstant
 from qdialect.ir.elements import float_elements
 from qdialect.ir.value_types import element_type_or_self, shape_of
-from qdialect.ops.along_axis import is_statistics
+from qdialect.ops.along_axis import is_recordable, is_statistics
 from qdialect.ops.fields import Lookup, QuantizationRule, RuleKind, Side
 from qdialect.ops.interface import (
     Refusal,
@@ -46,7 +46,6 @@ from qdialect.ops.interface import (
     read_movements,
 )
 from qdialect.ops.model import model_named
-from qdialect.ptq.calibration.keys import is_recordable
 from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import np
 

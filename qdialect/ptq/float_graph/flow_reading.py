@@ -22,7 +22,7 @@ from qdialect.dialects.linalg.generic import gathering_op
 from qdialect.dialects.quant import DequantizeCastOp, QuantizeCastOp, UniformQuantizedType
 from qdialect.folding.graph import GraphReader
 from qdialect.ir.value_types import element_type_or_self, shape_of
-from qdialect.ops.along_axis import is_statistics, statistics_of
+from qdialect.ops.along_axis import is_recordable, is_statistics, statistics_of
 from qdialect.ops.fields import Contraction, Lookup, QuantizationRule, RuleKind, Side
 from qdialect.ops.interface import (
     Refusal,
@@ -36,7 +36,7 @@ from qdialect.ops.interface import (
     rule_of,
 )
 from qdialect.ops.model import model_named
-from qdialect.ptq.calibration.keys import is_recordable, keys_of
+from qdialect.ptq.calibration.keys import keys_of
 from qdialect.ptq.float_graph.float_regions import FloatRegion, Known, float_regions, is_clamp
 from qdialect.ptq.float_graph.flow_graph import (
     CLAMP,

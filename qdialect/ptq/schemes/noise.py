@@ -281,6 +281,28 @@ def _integral(end: NDArray[Any], low: NDArray[Any], high: NDArray[Any]) -> NDArr
     return (2 * code - 1) / 24 + ((end - code) ** 3 + 1 / 8) / 3
 
 
+def noise_of_products(
+    weights: NDArray[Any],
+    squares: NDArray[Any],
+    input_steps: NDArray[Any],
+    weight_steps: NDArray[Any],
+) -> Noise:
+    """
+    The expected noise of a sum of products, if its terms are independent of each other.
+
+    `weights` are multiplied by inputs with the mean `squares`. The error of a code is uniform
+    within half a step, so its mean square is a twelfth of the squared step. All arrays broadcast.
+    """
+    squares_of_weights = weights.astype("f8") ** 2
+    noise = squares_of_weights * input_steps**2 + squares * weight_steps**2
+    return Noise(float((squares_of_weights * squares).sum()), float(noise.sum()) / 12, 1)
+
+
+def step_of(low: float, high: float, bits: int) -> float:
+    """The step of the codes of a range, extended to include 0."""
+    return (max(high, 0.0) - min(low, 0.0)) / (2**bits - 1)
+
+
 # Evaluations
 
 _FORMAT: Final = "qdialect-evaluation"

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from qdialect.ptq.schemes.arrays import array_range
-from qdialect.ptq.schemes.schemes import Blocks
+from qdialect.ptq.schemes.schemes import Blocks, Range
 from qdialect.support.arguments import integer, integers
 from qdialect.support.lazy_numpy import np
 
@@ -40,30 +40,6 @@ _POSITIVE: Final = 1 << (31 - _DROPPED)
 
 _NUMBERS: Final = 1 << 20
 """The numbers counted at once, which bounds temporary memory."""
-
-
-class Range(NamedTuple):
-    """A range for each slot, for `Scheme.choose`: float32 in the shape of the slots."""
-
-    minimum: NDArray[np.float32]
-    maximum: NDArray[np.float32]
-
-    def along(self, axes: Sequence[int], rank: int) -> Range:
-        """
-        The same ranges with one dimension per axis of a tensor of `rank`, as in `Blocks.slots`.
-
-        The ranges are those of the indices of `axes`, ascending, as in `Statistics`. Raises
-        ValueError if the number of axes differs, or if an axis is out of bounds.
-        """
-        lengths = np.shape(self.minimum)
-        if len(lengths) != len(axes) or not all(0 <= axis < rank for axis in axes):
-            raise ValueError(
-                f"ranges of shape {list(lengths)} are not along axes {list(axes)} of {rank}"
-            )
-        shape = [1] * rank
-        for axis, length in zip(axes, lengths, strict=True):
-            shape[axis] = length
-        return Range(np.reshape(self.minimum, shape), np.reshape(self.maximum, shape))
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from qdialect.algebra.parameters import (
     MAX_STORAGE_WIDTH,
@@ -392,6 +392,30 @@ class Scheme:
             ]
         low, high = map(np.asarray, ends)
         return Choice(self, arithmetic, np.asarray(scales), np.asarray(zero_points), low, high)
+
+
+class Range(NamedTuple):
+    """A range for each slot, for `Scheme.choose`: float32 in the shape of the slots."""
+
+    minimum: NDArray[np.float32]
+    maximum: NDArray[np.float32]
+
+    def along(self, axes: Sequence[int], rank: int) -> Range:
+        """
+        The same ranges with one dimension per axis of a tensor of `rank`, as in `Blocks.slots`.
+
+        The ranges are those of the indices of `axes`, ascending, as in `Statistics`. Raises
+        ValueError if the number of axes differs, or if an axis is out of bounds.
+        """
+        lengths = np.shape(self.minimum)
+        if len(lengths) != len(axes) or not all(0 <= axis < rank for axis in axes):
+            raise ValueError(
+                f"ranges of shape {list(lengths)} are not along axes {list(axes)} of {rank}"
+            )
+        shape = [1] * rank
+        for axis, length in zip(axes, lengths, strict=True):
+            shape[axis] = length
+        return Range(np.reshape(self.minimum, shape), np.reshape(self.maximum, shape))
 
 
 @dataclass(frozen=True, eq=False)

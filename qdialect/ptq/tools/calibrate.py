@@ -29,15 +29,15 @@ from qdialect.opt.module_tool import read_module
 from qdialect.opt.outputs import STANDARD_OUTPUT, check_writable, overwrite_each_other, write_file
 from qdialect.opt.process import end_process
 from qdialect.opt.tool_error import ToolError, reason_of
-from qdialect.ptq.calibration.fingerprints import fingerprint_of
+from qdialect.ptq.calibration.attaching import fingerprint_of
 from qdialect.ptq.calibration.keys import keys_of
 from qdialect.ptq.calibration.record_files import Argument, RecordError, RecordFiles
-from qdialect.ptq.calibration.recorded_function import (
+from qdialect.ptq.calibration.recorded_functions import (
     RecordedFunction,
     RecordedValues,
     record_function,
 )
-from qdialect.ptq.equalization.layers import channel_axes
+from qdialect.ptq.equalization.equalizing import channel_axes
 from qdialect.ptq.float_graph.flow_graph import LOWER_TENSORS, is_other_tensor
 from qdialect.ptq.schemes.profile import Fingerprint, Profile, merged_profiles
 from qdialect.ptq.schemes.ranges import Reduction, ReductionKind, Statistics

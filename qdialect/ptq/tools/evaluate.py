@@ -22,9 +22,8 @@ from qdialect.opt.diagnostics import DiagnosticPrinter
 from qdialect.opt.module_tool import read_module, whole_number
 from qdialect.opt.outputs import STANDARD_OUTPUT, check_writable, standard_output, write_file
 from qdialect.opt.tool_error import ToolError
-from qdialect.ptq.calibration.compared_functions import compare_functions
 from qdialect.ptq.calibration.record_files import Argument, RecordError, RecordFiles
-from qdialect.ptq.calibration.recorded_function import floats_of
+from qdialect.ptq.calibration.recorded_functions import compare_functions, floats_of
 from qdialect.ptq.schemes.noise import Answers, Noise
 from qdialect.ptq.tools.evaluation import (
     Evaluation,

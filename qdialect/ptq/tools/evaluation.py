@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, TextIO, cast
 
 from qdialect.opt.outputs import check_writable
 from qdialect.opt.tool_error import ToolError, reason_of
-from qdialect.ptq.calibration.compared_functions import (
+from qdialect.ptq.calibration.recorded_functions import (
     ComparedResult,
     ComparedValue,
     NotCompared,

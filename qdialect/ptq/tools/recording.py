@@ -39,7 +39,7 @@ from qdialect.opt.opt import Options
 from qdialect.opt.tool_error import ToolError
 from qdialect.ptq.calibration.keys import keys_of
 from qdialect.ptq.calibration.record_files import Argument, RecordError, RecordFiles
-from qdialect.ptq.calibration.recorded_function import without_passed_arguments
+from qdialect.ptq.calibration.recorded_functions import without_passed_arguments
 from qdialect.support.extras import MissingLibraryError
 from qdialect.support.memory import MemoryLimitError, memory_budget
 from qdialect.text import write_module

@@ -527,7 +527,7 @@ class Terminal(StringIO):
 
 @needs_rich
 def test_tables_on_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from qdialect.ptq.calibration.compared_functions import ComparedValue
+    from qdialect.ptq.calibration.recorded_functions import ComparedValue
     from qdialect.ptq.schemes.noise import Noise
 
     noise = Noise(100.0, 1.0, 5)
@@ -556,7 +556,7 @@ def test_plots(tmp_path: Path, ending: str) -> None:
 @pytest.mark.parametrize("count", [5, 61, 1000])
 def test_what_is_drawn(tmp_path: Path, count: int) -> None:
     """A bar for each number and each expected number, and a word where there is no number."""
-    from qdialect.ptq.calibration.compared_functions import ComparedValue
+    from qdialect.ptq.calibration.recorded_functions import ComparedValue
     from qdialect.ptq.schemes.noise import Noise
 
     noises = [Noise(10.0**at, 1.0, 1) for at in (1, 2, 3)]

@@ -110,7 +110,7 @@ ON_ARRAYS = (
     "qdialect.check.sampled_runs",
     "qdialect.check.interpreters",
     "qdialect.dialects.arrays",
-    "qdialect.ptq.calibration.compared_functions",
+    "qdialect.ptq.calibration.recorded_functions",
     "qdialect.ptq.fake_quantization",
     "qdialect.ptq.calibration.record",
     "qdialect.ptq.tools.calibrate",

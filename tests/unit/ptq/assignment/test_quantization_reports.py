@@ -23,9 +23,9 @@ from qdialect.dialects.quant import (
     StatisticsOp,
 )
 from qdialect.dialects.quant.types import uniform_tensor
+from qdialect.ops.along_axis import is_recordable
 from qdialect.ops.interface import elements_attribute_of, name_of
 from qdialect.opt import opt
-from qdialect.ptq.calibration.keys import is_recordable
 from qdialect.ptq.passes.models import QuantizeWithRangesPass
 from qdialect.ptq.tools import calibrate, evaluate
 from qdialect.ptq.tools.evaluation import expected_from_report

@@ -26,12 +26,12 @@ from qdialect.dialects.quant import (
     UniformQuantizedType,
 )
 from qdialect.dialects.quant.types import uniform_tensor
+from qdialect.ops.along_axis import is_recordable
 from qdialect.ops.interface import name_of
 from qdialect.ptq.assignment.assignment_steps import SEQUENCE
 from qdialect.ptq.assignment.parameter_assignment import read_attributes
 from qdialect.ptq.assignment.settings import Configuration, LayerSetting, Settings, precision_of
 from qdialect.ptq.assignment.whole_model import quantize_model
-from qdialect.ptq.calibration.keys import is_recordable
 from qdialect.ptq.passes.models import QuantizeWithRangesPass, VerifyQuantizationPass
 from qdialect.ptq.passes.ranges import DropRangesPass
 

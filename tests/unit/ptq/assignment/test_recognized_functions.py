@@ -19,12 +19,12 @@ from qdialect.dialects.quant import QuantizeCastOp, StatisticsOp
 from qdialect.folding.report import Outcome
 from qdialect.frontends import from_jax, from_torch
 from qdialect.ir.rewriting import insert_after
+from qdialect.ops.along_axis import is_recordable
 from qdialect.ops.interface import elements_attribute_of
 from qdialect.opt.registry import ToolContext
 from qdialect.passes.inline import InlinePass
 from qdialect.ptq.assignment.settings import Settings, precision_of
 from qdialect.ptq.assignment.whole_model import quantize_model
-from qdialect.ptq.calibration.keys import is_recordable
 
 pytestmark = [
     pytest.mark.exporters,

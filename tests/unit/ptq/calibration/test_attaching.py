@@ -18,8 +18,7 @@ from qdialect.dialects.quant import StatisticsOp
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.opt.opt import main
 from qdialect.passes.fold_quant_shapes import FoldConstantShapesPass
-from qdialect.ptq.calibration.attaching import attach_ranges
-from qdialect.ptq.calibration.fingerprints import fingerprint_of
+from qdialect.ptq.calibration.attaching import attach_ranges, fingerprint_of
 from qdialect.ptq.calibration.keys import keys_of
 from qdialect.ptq.passes.ranges import AttachKeysPass, AttachRangesPass, DropRangesPass
 from qdialect.ptq.schemes.profile import Fingerprint, Profile

@@ -21,7 +21,7 @@ from qdialect.dialects.quant import ConstantOp, StatisticsOp
 from qdialect.dialects.quant.types import uniform_tensor
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.passes.fold_quant_shapes import FoldConstantShapesPass
-from qdialect.ptq.calibration.fingerprints import fingerprint_of
+from qdialect.ptq.calibration.attaching import fingerprint_of
 from qdialect.ptq.calibration.keys import keys_of
 from qdialect.ptq.passes.ranges import AttachRangesPass
 from qdialect.ptq.passes.weights import QuantizeWeightsPass

@@ -24,7 +24,7 @@ from qdialect.check.interpreters import TypedArray, find_function, run_function
 from qdialect.ops.along_axis import is_statistics, statistics_of
 from qdialect.opt.opt import main as opt
 from qdialect.opt.registry import ToolContext
-from qdialect.ptq.calibration.recorded_function import returning
+from qdialect.ptq.calibration.recorded_functions import returning
 from qdialect.ptq.schemes.profile import Profile
 from qdialect.ptq.tools.calibrate import main as calibrate
 from qdialect.text import parse_module

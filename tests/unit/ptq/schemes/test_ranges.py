@@ -13,8 +13,8 @@ from hypothesis.extra.numpy import arrays
 
 from qdialect.ptq.schemes.arrays import quantize_array, quantize_values
 from qdialect.ptq.schemes.presets import U8, luci
-from qdialect.ptq.schemes.ranges import FloatHistogram, Range, Statistics, merged
-from qdialect.ptq.schemes.schemes import Blocks
+from qdialect.ptq.schemes.ranges import FloatHistogram, Statistics, merged
+from qdialect.ptq.schemes.schemes import Blocks, Range
 
 pytestmark = pytest.mark.without_xdsl
 
