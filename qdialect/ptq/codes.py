@@ -70,13 +70,15 @@ def quantized_values(
     """
     if isinstance(values, Splat):
         of_slots = np.broadcast_to(float_elements(values, expressed), blocks.slots(values.shape))
-        each = Blocks.of_sizes({axis: 1 for axis, _ in blocks.sizes})
-        found = quantize_array(of_slots, scheme, each)
-        codes: Values = Splat(found.codes.reshape(-1)[0], values.shape)
+        single = Blocks.of_sizes({axis: 1 for axis, _ in blocks.sizes})
+        quantized = quantize_array(of_slots, scheme, single)
+        codes: Values = Splat(quantized.codes.reshape(-1)[0], values.shape)
     else:
-        found = quantize_array(float_elements(values, expressed), scheme, blocks)
-        codes = found.codes
-    return codes, TensorType(type_of_choice(found.choice, values.shape, expressed), values.shape)
+        quantized = quantize_array(float_elements(values, expressed), scheme, blocks)
+        codes = quantized.codes
+    return codes, TensorType(
+        type_of_choice(quantized.choice, values.shape, expressed), values.shape
+    )
 
 
 def type_of_choice(choice: Choice, shape: Shape, expressed: AnyFloat) -> UniformQuantizedType:
@@ -103,14 +105,14 @@ def dequantized_values(codes: Values, tensor: QuantizedTensor) -> Values:
         if bits.size == 1:
             return Splat(bits.reshape(-1)[0], shape)
         return np.broadcast_to(bits, shape)
-    held, bits = as_view(codes).array(), np.empty(shape, dtype)
+    stored, bits = as_view(codes).array(), np.empty(shape, dtype)
     # All elements as float64 would take several times the memory of the result.
-    rows = max(1, _PIECE * shape[0] // max(1, held.size))
+    rows = max(1, _PIECE * shape[0] // max(1, stored.size))
     for start in range(0, shape[0], rows):
         end = min(start + rows, shape[0])
         starts, ends = (start, *(0 for _ in shape[1:])), (end, *shape[1:])
         piece = Slice.between(starts, ends, [1] * len(shape))(parameters)
-        bits[start:end] = encode(piece.read(held[start:end]))
+        bits[start:end] = encode(piece.read(stored[start:end]))
     return bits
 
 
@@ -122,9 +124,9 @@ def held_as_source(
     old = find_attribute(source, name)
     if not isinstance(old, DenseResourceAttr) or isinstance(codes, Splat):
         return codes
-    held = element_type_of(type.element_type)
-    codes = np.asarray(codes).astype(element_dtype(held), copy=False)
-    return resources.write(codes, held, old.resource_handle.data)
+    element = element_type_of(type.element_type)
+    codes = np.asarray(codes).astype(element_dtype(element), copy=False)
+    return resources.write(codes, element, old.resource_handle.data)
 
 
 def kept_attributes(sources: Sequence[Operation]) -> Mapping[str, Attribute]:
@@ -132,5 +134,7 @@ def kept_attributes(sources: Sequence[Operation]) -> Mapping[str, Attribute]:
     kept = dict[str, Attribute]()
     for source in reversed(sources):
         own = (elements_attribute_of(source), NAME_OF_UNREGISTERED)
-        kept |= {name: held for name, held in source.attributes.items() if name not in own}
+        kept |= {
+            name: attribute for name, attribute in source.attributes.items() if name not in own
+        }
     return kept

@@ -179,11 +179,14 @@ class _Faking:
         finally:
             copy.operands = ()
 
-    def _check_zero_point(self, op: Operation, number: int, of: int) -> None:
+    def _check_zero_point(self, op: Operation, number: int, owner_number: int) -> None:
         """Raise Refusal unless an operand is the zero point of its type, or a float."""
         if number >= len(op.operands):
             return
-        operand, value = op.operands[number], op.results[0] if of == _RESULT else op.operands[of]
+        operand, value = (
+            op.operands[number],
+            op.results[0] if owner_number == _RESULT else op.operands[owner_number],
+        )
         if not isinstance(element_type_or_self(operand.type), IntegerType):
             return
         owner, type = operand.owner, element_type_or_self(value.type)
@@ -193,8 +196,8 @@ class _Faking:
                 RefusalCode.NOT_CONSTANT, f"operand #{number} is not a constant zero point"
             )
         wrap = type.storage_format.wrap
-        held = wrap(as_view(values).array().astype(np.int64)).reshape(-1)
-        if not (wrap(type.zero_points).reshape(-1, 1) == held).all():
+        stored = wrap(as_view(values).array().astype(np.int64)).reshape(-1)
+        if not (wrap(type.zero_points).reshape(-1, 1) == stored).all():
             raise Refusal(
                 RefusalCode.STALE_TYPE, f"operand #{number} differs from the zero point of the type"
             )

@@ -98,15 +98,15 @@ class ShiftedTypes(TypeConversion):
                 return self._quantized(type)
             case ArrayAttr():
                 items = type.data
-                parts = [self._part(each) for each in items]
+                parts = [self._part(item) for item in items]
                 return type if _are_same(parts, items) else ArrayAttr(parts)
             case DictionaryAttr():
-                held = type.data
-                parts = [self._part(each) for each in held.values()]
-                kept = _are_same(parts, tuple(held.values()))
-                return type if kept else DictionaryAttr(dict(zip(held, parts, strict=True)))
+                members = type.data
+                parts = [self._part(member) for member in members.values()]
+                kept = _are_same(parts, tuple(members.values()))
+                return type if kept else DictionaryAttr(dict(zip(members, parts, strict=True)))
             case ParametrizedAttribute() if not isinstance(type, UniformQuantizedType):
-                parts = [self._part(each) for each in type.parameters]
+                parts = [self._part(parameter) for parameter in type.parameters]
                 return type if _are_same(parts, type.parameters) else type.new(parts)
             case _:
                 return type
@@ -146,7 +146,7 @@ class ShiftedTypes(TypeConversion):
 
 
 def _are_same(parts: Sequence[Attribute], whole: Sequence[Attribute]) -> bool:
-    return all(part is each for part, each in zip(parts, whole, strict=True))
+    return all(part is before for part, before in zip(parts, whole, strict=True))
 
 
 class _Shifting:
@@ -247,27 +247,27 @@ class _Shifting:
         if values is None or not is_held:
             raise Refusal(RefusalCode.NOT_CONSTANT, "the integers of its constant are not known")
         declared = cast("TensorType[AnyDenseElement]", cast(Any, attribute).type)
-        held = declared.element_type
+        element = declared.element_type
         if isinstance(element_type_or_self(op.results[0].type), StoredType):
-            held = element_type_of(_of_format(self._shift.result))
+            element = element_type_of(_of_format(self._shift.result))
             if declared.element_type != element_type_of(_of_format(self._shift.source)):
                 raise Refusal(
                     RefusalCode.UNKNOWN_OP, f"its integers are of '{declared.element_type}'"
                 )
-        shifted = self._values(values, held)
+        shifted = self._values(values, element)
         if isinstance(attribute, DenseResourceAttr) and not isinstance(shifted, Splat):
             key, alignment = attribute.resource_handle.data, self._resources.alignment_of(attribute)
-            return self._resources.write(shifted, held, key, alignment=alignment)
-        return dense_elements(shifted, held)
+            return self._resources.write(shifted, element, key, alignment=alignment)
+        return dense_elements(shifted, element)
 
-    def _values(self, values: Values, held: AnyDenseElement) -> Values:
+    def _values(self, values: Values, element: AnyDenseElement) -> Values:
         """Stored integers as those of the other storage, whatever type holds them."""
-        signed = held == IntegerType(self._shift.source.width)
+        signed = element == IntegerType(self._shift.source.width)
         format = StorageFormat(self._shift.source.width, signed)
 
         def shifted(codes: Any) -> Any:
             numbers = self._shift.shifted(np.asarray(codes).astype(np.int64))
-            return format.wrap(numbers).astype(element_dtype(held))
+            return format.wrap(numbers).astype(element_dtype(element))
 
         if isinstance(values, Splat):
             return Splat(shifted(values.value)[()], values.shape)
@@ -280,10 +280,10 @@ class _Shifting:
         source = cast(Operation, op.operands[0].owner)
         new = source.clone()
         set_attribute(new, cast(str, elements_attribute_of(source)), elements)
-        (made,), (old,) = new.results, source.results
-        made.name_hint = old.name_hint
+        (result,), (old,) = new.results, source.results
+        result.name_hint = old.name_hint
         Rewriter.insert_op(new, InsertPoint.before(op))
-        op.operands = (made,)
+        op.operands = (result,)
         if not old.uses:
             Rewriter.erase_op(source)
 
@@ -293,10 +293,10 @@ class _Shifting:
         for value in values:
             if self._types.converts(value.type):
                 self._types.convert_value(value)
-        for held in (op.properties, op.attributes):
-            for key, attribute in held.items():
+        for attributes in (op.properties, op.attributes):
+            for key, attribute in attributes.items():
                 if self._types.converts(attribute):
-                    held[key] = cast(Attribute, self._types.of(attribute))
+                    attributes[key] = cast(Attribute, self._types.of(attribute))
 
 
 def _of_format(format: StorageFormat) -> AnyQuantizedType:

@@ -200,7 +200,7 @@ class _WeightQuantizer:
         if not isinstance(movement, BroadcastInDim):
             return None
         before = WeightAxes(
-            *(tuple(at for at, to in enumerate(movement.dims) if to in each) for each in axes)
+            *(tuple(at for at, to in enumerate(movement.dims) if to in role) for role in axes)
         )
         return (repeats, list(repeats.operands).index(read.operands[0])), before
 
@@ -212,7 +212,7 @@ class _WeightQuantizer:
                 if (other.operation, other.index) == use:
                     continue
                 results = other.operation.results
-                if not results or any(self._graph.final(of) is not value for of in results):
+                if not results or any(self._graph.final(result) is not value for result in results):
                     return False
                 pending += results
         return True
@@ -253,7 +253,7 @@ class _WeightQuantizer:
                     continue
                 if use.operation not in self._graph.models:
                     return use.operation
-                behind = [each for each in use.operation.results if each not in seen]
+                behind = [result for result in use.operation.results if result not in seen]
                 pending += behind
                 seen.update(behind)
         return None
@@ -264,7 +264,9 @@ class _WeightQuantizer:
             return PER_TENSOR
         shape = weight.moved.shape
         # Axes of length 1 are ignored, unless there are no others.
-        all_axes = {WeightAxes(*(long_axes(axes, shape) for axes in each)) for each in weight.axes}
+        all_axes = {
+            WeightAxes(*(long_axes(axes, shape) for axes in roles)) for roles in weight.axes
+        }
         if len(all_axes) > 1:
             raise Refusal(
                 RefusalCode.GRANULARITY, "its weights are read along other axes by others"
@@ -287,8 +289,8 @@ class _WeightQuantizer:
             constant = constant_like(sources, numbers, weight.value.type, self._resources)
             new = [constant]
         else:
-            held = held_as_source(codes, type, sources[0], self._resources)
-            constant = ConstantOp(held, type)
+            elements = held_as_source(codes, type, sources[0], self._resources)
+            constant = ConstantOp(elements, type)
             constant.attributes |= kept_attributes(sources)
             constant.location = sources[0].location
             new = [constant, DequantizeCastOp(constant, TensorType(expressed, type.get_shape()))]
@@ -318,16 +320,16 @@ class _WeightQuantizer:
         element, scheme = type.element_type, self._policy.scheme
         shape = type.get_shape()
         before, after = (
-            np.broadcast_to(float_elements(each, expressed), shape)
-            for each in (values, dequantized_values(codes, type))
+            np.broadcast_to(float_elements(elements, expressed), shape)
+            for elements in (values, dequantized_values(codes, type))
         )
-        found = array_range(before)
+        ranges = array_range(before)
         return Stored(
             element,
             element.storage_format.width,
             RuleKind.GIVEN,
             name_of_scheme(scheme),
-            range=(float(found.minimum.item()), float(found.maximum.item())),
+            range=(float(ranges.minimum.item()), float(ranges.maximum.item())),
             decibels=Noise.between(before, after).decibels,
             basis=Basis.MEASURED,
             saturated=0.0,

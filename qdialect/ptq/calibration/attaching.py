@@ -85,12 +85,12 @@ def attach_ranges(
     keys = keys_of(module)
     fingerprint = fingerprint_of(module, resources, keys)
     records = _Records(profile, keys, fingerprint, trust_numbers=trust_numbers)
-    found = set[str]()
+    bound = set[str]()
     for key, values in keys.roots.items():
         name, doubt = records.find(key, values)
         statistics = None if name is None else profile.statistics(name)
         if name is not None:
-            found.add(profile.aliases.get(name, name))
+            bound.add(profile.aliases.get(name, name))
         for value in values:
             if isinstance(value.owner, Operation) and value.owner.parent is None:
                 # It was the result of `quant.stats`, which has been replaced.
@@ -106,7 +106,7 @@ def attach_ranges(
                 _attach(report, value, recorded, statistics, reduction(statistics))
                 continue
             _refuse(report, _op_of(value), RefusalCode.NO_RECORD, reason)
-    for key in sorted(profile.values.keys() - found):
+    for key in sorted(profile.values.keys() - bound):
         _refuse(
             report,
             module,
@@ -189,12 +189,12 @@ def _numbered_in(profile: Profile) -> frozenset[str]:
     """The keys in a profile that number values."""
     if profile.fingerprint.values:
         return profile.fingerprint.numbered
-    found = set[str]()
+    numbered = set[str]()
     for key in (*profile.values, *profile.aliases):
         if (number := _NUMBER.search(key)) is not None:
             # A profile of version 1 has no other sign that values share a name.
-            found |= {key, key[: number.start()]}
-    return frozenset(found)
+            numbered |= {key, key[: number.start()]}
+    return frozenset(numbered)
 
 
 _NUMBER: Final = re.compile(r"#[0-9]+(?=\Z|\.)")
@@ -230,9 +230,9 @@ def _misfit(statistics: Statistics, value: SSAValue) -> str | None:
 
 
 def _attach(
-    report: PassReport, value: SSAValue, key: str, statistics: Statistics, found: Range
+    report: PassReport, value: SSAValue, key: str, statistics: Statistics, ranges: Range
 ) -> None:
-    ends: NDArray[np.float64] = np.stack([found.minimum, found.maximum], -1).astype(np.float64)
+    ends: NDArray[np.float64] = np.stack([ranges.minimum, ranges.maximum], -1).astype(np.float64)
     whole = np.array([ends[..., 0].min(), ends[..., 1].max()])
     axis = statistics.axes[0] if statistics.axes else None
     by_axis = None if axis is None else floats_attribute(ends)
@@ -298,7 +298,7 @@ def _identities(module: ModuleOp, resources: ResourceBlobs) -> dict[SSAValue, st
             continue
         block = function.body.blocks[0]
         for argument in block.args:
-            types = [each.type for each in block.args]
+            types = [other.type for other in block.args]
             text = f"{function.sym_name.data} {argument.index} {[*map(str, types)]}"
             identities[argument] = blake2b(text.encode(), digest_size=8).hexdigest()
         for op in block.ops:
@@ -374,13 +374,13 @@ class _Hash:
             self._add(name_of(op))
             for value in (*op.operands, *op.successors):
                 self._add(self._number(value))
-            held = {**op.attributes, **op.properties}
-            for name in sorted(held):
-                if name == KEY_ATTRIBUTE or held[name] == _PROPAGATES_NAN:
+            attributes = {**op.attributes, **op.properties}
+            for name in sorted(attributes):
+                if name == KEY_ATTRIBUTE or attributes[name] == _PROPAGATES_NAN:
                     continue
-                if not _says_nothing(held[name]):
+                if not _says_nothing(attributes[name]):
                     self._add(name)
-                    self._add_attribute(held[name])
+                    self._add_attribute(attributes[name])
             for result in op.results:
                 self._number(result)
                 self._add(str(result.type))
@@ -418,15 +418,15 @@ class _Hash:
                     self._hash.update(np.ascontiguousarray(as_view(elements).array()).data)
             case ArrayAttr():
                 self._add("[")
-                for each in attribute:
-                    self._add_attribute(each)
+                for item in attribute:
+                    self._add_attribute(item)
             case DictionaryAttr():
                 # For example the attributes of the arguments of a function.
                 self._add("{")
-                for name, each in sorted(attribute.data.items()):
+                for name, item in sorted(attribute.data.items()):
                     if name != KEY_ATTRIBUTE:
                         self._add(name)
-                        self._add_attribute(each)
+                        self._add_attribute(item)
             case _:
                 self._add(str(attribute))
 
@@ -436,7 +436,7 @@ def _says_nothing(attribute: Attribute) -> bool:
     if not isinstance(attribute, ArrayAttr):
         return False
     items = cast("ArrayAttr[Attribute]", attribute).data
-    return all(isinstance(each, DictionaryAttr) and each.data.keys() <= _KEYS for each in items)
+    return all(isinstance(item, DictionaryAttr) and item.data.keys() <= _KEYS for item in items)
 
 
 _KEYS: Final = {KEY_ATTRIBUTE}

@@ -179,14 +179,14 @@ class _KeyFinder:
 
     def _uses(self, root: SSAValue, order: Mapping[Operation, int]) -> list[Use]:
         """The uses that compute with the elements of `root`, in the order of the text."""
-        found, pending = list[Use](), [root]
+        uses, pending = list[Use](), [root]
         while pending:
             for use in pending.pop().uses:
-                passed = [of for of in use.operation.results if self._holds(of, root)]
+                passed = [result for result in use.operation.results if self._holds(result, root)]
                 pending += passed
                 if not passed:
-                    found.append(use)
-        return sorted(found, key=lambda use: (order[use.operation], use.index))
+                    uses.append(use)
+        return sorted(uses, key=lambda use: (order[use.operation], use.index))
 
     def _holds(self, value: SSAValue, root: SSAValue) -> bool:
         """
@@ -226,19 +226,19 @@ class _KeyFinder:
 
     def _aliases(self) -> dict[str, str]:
         """The names of values without a key of their own that no other value has."""
-        found: dict[str, set[str]] = {}
+        keys_by_name: dict[str, set[str]] = {}
         for value, key in self._keys.items():
             chain = self._chains.get(value)
             origin = None if chain is None else self._name(chain.origin)
             for name in (self._name(value), origin):
                 if name is not None and name not in self._roots:
-                    found.setdefault(name, set()).add(key)
+                    keys_by_name.setdefault(name, set()).add(key)
                 elif name is not None and name != key:
                     self._numbered_keys.add(name)
             for name in self._readings.get(value, ()):
                 if name not in self._roots:
-                    found.setdefault(name, set()).add(key)
-        return {name: keys.pop() for name, keys in found.items() if len(keys) == 1}
+                    keys_by_name.setdefault(name, set()).add(key)
+        return {name: keys.pop() for name, keys in keys_by_name.items() if len(keys) == 1}
 
     def _numbered(self, function: str) -> str:
         number = self._nameless.get(function, 0)
@@ -271,14 +271,14 @@ class _KeyFinder:
             while isinstance(value, OpResult) and is_cast(value.op):
                 value = value.op.operands[0]
                 roots.setdefault(value.name_hint or "", set()).add(root)
-        names, found = {*names_in(module)}, set[str]()
+        names, numbered = {*names_in(module)}, set[str]()
         for name in names:
             if (stem := stem_of(name)) is not None and stem in names:
                 is_one = roots.get(name) == roots.get(stem, set()) and len(roots[name]) == 1
-                found.update((name,) if is_one else (name, stem))
+                numbered.update((name,) if is_one else (name, stem))
             elif _ARGUMENT.fullmatch(name):
-                found.add(name)
-        return found
+                numbered.add(name)
+        return numbered
 
     def _name(self, value: SSAValue) -> str | None:
         """The name in the location of a value, or of its float source; else its SSA name."""
@@ -287,7 +287,7 @@ class _KeyFinder:
         located = next(filter(None, map(_location_name, named)), None)
         if located is not None:
             return located
-        names = [of.name_hint for of in named if of.name_hint]
+        names = [place.name_hint for place in named if place.name_hint]
         if not names:
             return None
         # A printer may have numbered the cast, if both have the same name.
@@ -317,7 +317,9 @@ def moved_operand(op: Operation, operands: ConstantOperands) -> SSAValue | None:
         read = operands.read(op, model)
     except Refusal:
         return None
-    if len(read.operands) == 1 and all(of.values is ValueSet.SAME for of in read.movements):
+    if len(read.operands) == 1 and all(
+        movement.values is ValueSet.SAME for movement in read.movements
+    ):
         return read.operands[0]
     return unmoved_operand(op)
 
@@ -327,16 +329,16 @@ _ARGUMENT: Final = re.compile("arg[0-9]+")
 
 def constant_values(module: ModuleOp) -> set[SSAValue]:
     """The values that depend on constants alone, which a fold may replace or move."""
-    found = set[SSAValue]()
+    constant = set[SSAValue]()
     for op in module.walk():
         if not op.operands:
             is_constant = elements_attribute_of(op) is not None or op_model(op).is_undefined
         else:
-            is_constant = all(operand in found for operand in op.operands)
-            is_constant = is_constant and all(of in found for of in _captured_by(op))
+            is_constant = all(operand in constant for operand in op.operands)
+            is_constant = is_constant and all(value in constant for value in _captured_by(op))
         if is_constant:
-            found.update(op.results)
-    return found
+            constant.update(op.results)
+    return constant
 
 
 def _captured_by(op: Operation) -> Iterator[SSAValue]:
@@ -344,7 +346,7 @@ def _captured_by(op: Operation) -> Iterator[SSAValue]:
     inside = set[SSAValue]()
     for region in op.regions:
         for inner in region.walk():
-            for block in (block for of in inner.regions for block in of.blocks):
+            for block in (block for region in inner.regions for block in region.blocks):
                 inside.update(block.args)
             inside.update(inner.results)
         for block in region.blocks:
@@ -441,8 +443,8 @@ def attach_keys(module: ModuleOp) -> Keys:
     """
     of_ops = dict[Operation, dict[int, str]]()
     of_functions = dict[FuncOp, dict[int, str]]()
-    found = keys_of(module)
-    for key, values in found.roots.items():
+    keys_here = keys_of(module)
+    for key, values in keys_here.roots.items():
         for value in values:
             if isinstance(value, BlockArgument):
                 if (function := _function_of(value)) is not None:
@@ -457,12 +459,14 @@ def attach_keys(module: ModuleOp) -> Keys:
             every = (StringAttr(keys.get(index, "")) for index in range(len(op.results)))
             op.attributes[KEY_ATTRIBUTE] = ArrayAttr(every)
     for function, keys in of_functions.items():
-        held = [dict(each.data) for each in function.arg_attrs or ()]
-        held = held or [dict[str, Attribute]() for _ in function.function_type.inputs]
+        attributes_of = [dict(attributes.data) for attributes in function.arg_attrs or ()]
+        attributes_of = attributes_of or [
+            dict[str, Attribute]() for _ in function.function_type.inputs
+        ]
         for index, key in keys.items():
-            held[index][KEY_ATTRIBUTE] = StringAttr(key)
-        function.arg_attrs = ArrayAttr(map(DictionaryAttr, held))
-    return found
+            attributes_of[index][KEY_ATTRIBUTE] = StringAttr(key)
+        function.arg_attrs = ArrayAttr(map(DictionaryAttr, attributes_of))
+    return keys_here
 
 
 def _function_of(argument: BlockArgument) -> FuncOp | None:

@@ -118,8 +118,8 @@ class RecordFiles:
         self._budget: tuple[MemoryBudget, int] | None = None
         """The budget that counts the bytes in memory, and their number."""
         count = 0
-        for each in _files_of(Path(path)):
-            part = self._part(each, count)
+        for file in _files_of(Path(path)):
+            part = self._part(file, count)
             self._parts.append(part)
             count += part.count
         self._count = count
@@ -205,7 +205,7 @@ class RecordFiles:
                 )
         if unknown:
             extra = ", ".join(f"'{name}'" for name in sorted(unknown))
-            wanted = ", ".join(f"'{of.names[0]}'" for of in self._arguments) or "none"
+            wanted = ", ".join(f"'{argument.names[0]}'" for argument in self._arguments) or "none"
             raise RecordError(
                 f"'{path}': {extra} is not an argument of the function: the arguments are {wanted}"
             )
@@ -269,7 +269,9 @@ class _OpenFile:
                 # The checksum is compared at the end.
                 while stream.read(_PIECE):
                     pass
-        self._arrays = [_StoredArray(self._archive, of, part.is_batch) for of in part.headers]
+        self._arrays = [
+            _StoredArray(self._archive, header, part.is_batch) for header in part.headers
+        ]
 
     def record(self, index: int) -> list[NDArray[Any]]:
         """The arrays of a record."""
@@ -357,26 +359,26 @@ def _files_of(path: Path) -> list[Path]:
     try:
         if not path.is_dir():
             return [path]
-        return sorted(each for each in path.iterdir() if each.suffix == ".npz")
+        return sorted(file for file in path.iterdir() if file.suffix == ".npz")
     except OSError as error:
         raise RecordError(f"cannot read '{path}': {error.strerror}") from None
 
 
 def _headers(path: Path) -> dict[str, _Header]:
     """The arrays of a file, by name."""
-    found = dict[str, _Header]()
+    headers = dict[str, _Header]()
     try:
         with _open_archive(path) as archive:
             for member in archive.infolist():
                 name = re.sub(r"\.npy\Z", "", member.filename)
-                if name in found:
+                if name in headers:
                     raise ValueError(f"'{name}' is there several times")
                 with archive.open(member) as stream:
-                    found[name] = _header(name, member, stream)
+                    headers[name] = _header(name, member, stream)
     except _UNREADABLE as error:
         reason = error.strerror if isinstance(error, OSError) else None
         raise RecordError(f"cannot read '{path}': {reason or error}") from None
-    return found
+    return headers
 
 
 def _header(name: str, member: zipfile.ZipInfo, stream: IO[bytes]) -> _Header:
@@ -433,31 +435,31 @@ def _count_of(path: Path, name: str, header: _Header, type: Attribute) -> int | 
 
 def _fits(shape: Sequence[int], declared: Sequence[int]) -> bool:
     return len(shape) == len(declared) and all(
-        of in (DYNAMIC, length) for length, of in zip(shape, declared, strict=True)
+        wanted in (DYNAMIC, length) for length, wanted in zip(shape, declared, strict=True)
     )
 
 
 def _dtype_name(type: Attribute) -> str:
     """The dtype that elements of a type must have, in words. Raises InterpretationError."""
-    held = held_type(element_type_or_self(type))
-    if isinstance(held, Float16Type | Float32Type | Float64Type):
-        return f"float{held.bitwidth}"
-    if isinstance(held, IntegerType | IndexType):
-        is_bit = isinstance(held, IntegerType) and held.bitwidth == 1
-        return "bool" if is_bit else dtype_of(held).name
-    if isinstance(held, AnyFloat):
-        return f"its bits, as uint{8 * dtype_of(held).itemsize}"
-    raise InterpretationError(f"elements of type '{held}' are not supported in records")
+    element = held_type(element_type_or_self(type))
+    if isinstance(element, Float16Type | Float32Type | Float64Type):
+        return f"float{element.bitwidth}"
+    if isinstance(element, IntegerType | IndexType):
+        is_bit = isinstance(element, IntegerType) and element.bitwidth == 1
+        return "bool" if is_bit else dtype_of(element).name
+    if isinstance(element, AnyFloat):
+        return f"its bits, as uint{8 * dtype_of(element).itemsize}"
+    raise InterpretationError(f"elements of type '{element}' are not supported in records")
 
 
 def _is_dtype(dtype: np.dtype[Any], type: Attribute) -> bool:
     """Whether elements may have a dtype. Raises InterpretationError."""
-    name, held = _dtype_name(type), held_type(element_type_or_self(type))
+    name, element = _dtype_name(type), held_type(element_type_or_self(type))
     if name.startswith("its bits"):
         # A file stores the dtypes of `ml_dtypes` as void.
-        return dtype.kind in "uV" and dtype.itemsize == dtype_of(held).itemsize
-    if name != "bool" and isinstance(held, IntegerType) and _is_signless(held):
-        return dtype.kind in "iu" and dtype.itemsize == dtype_of(held).itemsize
+        return dtype.kind in "uV" and dtype.itemsize == dtype_of(element).itemsize
+    if name != "bool" and isinstance(element, IntegerType) and _is_signless(element):
+        return dtype.kind in "iu" and dtype.itemsize == dtype_of(element).itemsize
     return dtype.newbyteorder("=") == np.dtype(name)
 
 
@@ -468,12 +470,12 @@ def _is_signless(type: IntegerType) -> bool:
 def _value_of(elements: NDArray[Any], type: Attribute) -> TypedArray:
     """The value of an argument. Raises InterpretationError and VerifyException."""
     element_type = element_type_or_self(type)
-    held = dtype_of(element_type)
+    dtype = dtype_of(element_type)
     native = np.array(elements, elements.dtype.newbyteorder("="), order="C")
-    stored = native.astype(held) if native.dtype == np.bool_ else native.view(held)
+    stored = native.astype(dtype) if native.dtype == np.bool_ else native.view(dtype)
     if isinstance(element_type, StoredType):
         verify_in_range(stored, element_type)
-    elif isinstance(element_type, IntegerType) and 1 < element_type.bitwidth < 8 * held.itemsize:
+    elif isinstance(element_type, IntegerType) and 1 < element_type.bitwidth < 8 * dtype.itemsize:
         low, high = element_type.value_range()
         if stored.size and not low <= stored.min() <= stored.max() < high:
             raise InterpretationError(f"an element is out of the range of '{element_type}'")

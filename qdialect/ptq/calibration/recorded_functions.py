@@ -116,7 +116,7 @@ class RecordedValues:
         A value has none if all its elements are NaN, such as a constant that a select leaves out.
         Raises ValueError for a value without elements, and for an argument or a result of NaN only.
         """
-        found = dict[str, Statistics]()
+        statistics = dict[str, Statistics]()
         step = 1 if self.are_whole else _RESULTS_OF_RANGE
         for at, (key, axis) in enumerate(zip(self.keys, self.axes, strict=True)):
             axes = () if axis is None else (axis,)
@@ -135,8 +135,8 @@ class RecordedValues:
                 if isinstance(error, AllNaNError) and key not in self.required:
                     continue
                 raise ValueError(f"value '{key}': {error}") from None
-            found[key] = _together(found[key], seen) if key in found else seen
-        return found
+            statistics[key] = _together(statistics[key], seen) if key in statistics else seen
+        return statistics
 
 
 class RecordedFunction(NamedTuple):
@@ -164,14 +164,14 @@ def record_function(
     left out: they may be computed several times, or not at all. Values in `axes` have a range for
     each index of that axis. Raises InterpretationError if the function does not exist.
     """
-    found, left_out = recordable_values(module, find_function(module, name))
-    roots = [value for each in found.values() for value in each]
-    chosen = [axis for each in found.values() for axis in _common_axis(each, axes)]
+    by_key, left_out = recordable_values(module, find_function(module, name))
+    roots = [value for parts in by_key.values() for value in parts]
+    chosen = [axis for parts in by_key.values() for axis in _common_axis(parts, axes)]
     copy, recorder, values = returning(module, find_function(module, name), roots)
     if not whole_values:
         pairs = zip(values, chosen, strict=True)
         return_instead(recorder, [end for value, axis in pairs for end in _range_of(value, axis)])
-    keys = tuple(key for key, each in found.items() for _ in each)
+    keys = tuple(key for key, parts in by_key.items() for _ in parts)
     function = find_function(module, name)
     ends = (block.last_op for block in function.body.blocks)
     returned = [value for op in ends if isinstance(op, ReturnOp) for value in op.operands]
@@ -204,7 +204,7 @@ def recordable_values(
 ) -> tuple[dict[str, tuple[SSAValue, ...]], tuple[LeftOut, ...]]:
     """The values of a function that can be recorded, by their keys, and those that cannot."""
     first = function.body.blocks[0]
-    found = dict[str, tuple[SSAValue, ...]]()
+    values_of = dict[str, tuple[SSAValue, ...]]()
     left_out = dict[tuple[Operation, str], list[str]]()
     reached = _reached_from(module, function)
     for key, roots in keys_of(module).roots.items():
@@ -220,8 +220,8 @@ def recordable_values(
                 op = function if isinstance(owner, Block) else owner
                 left_out.setdefault((op, reason), []).append(key)
             else:
-                found[key] = (*found.get(key, ()), root)
-    return found, tuple(LeftOut((*keys,), *place) for place, keys in left_out.items())
+                values_of[key] = (*values_of.get(key, ()), root)
+    return values_of, tuple(LeftOut((*keys,), *place) for place, keys in left_out.items())
 
 
 def returning(
@@ -235,16 +235,16 @@ def returning(
     copy = module.clone()
     # A new function, since other functions may call the original one.
     copies = dict[SSAValue, SSAValue]()
-    made = function.clone(copies)
+    new = function.clone(copies)
     for op in copy.ops:
         if isinstance(op, FuncOp):
             op.sym_visibility = StringAttr("private")
-    made.sym_visibility = None
-    made.sym_name = StringAttr(_free_name(copy, f"{function.sym_name.data}_recorded"))
-    copy.body.blocks[0].add_op(made)
+    new.sym_visibility = None
+    new.sym_name = StringAttr(_free_name(copy, f"{function.sym_name.data}_recorded"))
+    copy.body.blocks[0].add_op(new)
     results = [copies[value] for value in values]
-    return_instead(made, results)
-    return copy, made, results
+    return_instead(new, results)
+    return copy, new, results
 
 
 def _reached_from(module: ModuleOp, function: FuncOp) -> set[FuncOp]:
@@ -318,10 +318,10 @@ def without_passed_arguments(function: FuncOp) -> tuple[int | None, ...]:
     returned = next((op.operands for op in ends if isinstance(op, ReturnOp)), ())
     arguments = function.body.blocks[0].args
     passed = {cast(SSAValue, argument): at for at, argument in enumerate(arguments)}
-    found = tuple(passed.get(value) for value in returned)
-    kept = [value for value, at in zip(returned, found, strict=True) if at is None]
+    numbers = tuple(passed.get(value) for value in returned)
+    kept = [value for value, at in zip(returned, numbers, strict=True) if at is None]
     return_instead(function, kept)
-    return found
+    return numbers
 
 
 def _range_of(value: SSAValue, axis: int | None) -> Sequence[SSAValue]:
@@ -334,7 +334,7 @@ def _range_of(value: SSAValue, axis: int | None) -> Sequence[SSAValue]:
     type = cast("TensorType[AnyFloat]", value.type)
     rank, wide = len(type.get_shape()), f64 if type.element_type == f64 else f32
     kept = [] if axis is None else [axis]
-    lengths = [type.get_shape()[each] for each in kept]
+    lengths = [type.get_shape()[dimension] for dimension in kept]
     floats, counts = TensorType(wide, lengths), TensorType(i64, lengths)
     initial = [
         arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(floats, [float("inf")])),
@@ -354,7 +354,7 @@ def _range_of(value: SSAValue, axis: int | None) -> Sequence[SSAValue]:
         one = arith.ConstantOp.from_int_and_width(1, 64).result
         zero = arith.ConstantOp.from_int_and_width(0, 64).result
         is_nan = arith.CmpfOp(element, element, "uno")
-        counted = [arith.SelectOp(is_nan, *each).result for each in ((zero, one), (one, zero))]
+        counted = [arith.SelectOp(is_nan, *pair).result for pair in ((zero, one), (one, zero))]
         sums = [
             arith.AddiOp(count, more).result
             for count, more in zip((numbers, nans), counted, strict=True)
@@ -362,16 +362,16 @@ def _range_of(value: SSAValue, axis: int | None) -> Sequence[SSAValue]:
         YieldOp(*ends, *sums)
     reduced = GenericOp(
         [value],
-        [each.result for each in initial],
+        [op.result for op in initial],
         Region(body),
         [AffineMapAttr(AffineMap.identity(rank))]
         + [AffineMapAttr(AffineMap(rank, 0, tuple(map(AffineExpr.dimension, kept))))]
         * _RESULTS_OF_RANGE,
         [
-            IteratorTypeAttr(IteratorType.PARALLEL if each in kept else IteratorType.REDUCTION)
-            for each in range(rank)
+            IteratorTypeAttr(IteratorType.PARALLEL if loop in kept else IteratorType.REDUCTION)
+            for loop in range(rank)
         ],
-        [each.result.type for each in initial],
+        [op.result.type for op in initial],
     )
     owner = value.owner
     if isinstance(owner, Block):
@@ -386,9 +386,9 @@ def _range_of(value: SSAValue, axis: int | None) -> Sequence[SSAValue]:
 def _of_range(index: int, results: Sequence[TypedArray], axes: tuple[int, ...]) -> Statistics:
     low, high, numbers, nans = (floats_of(result) for result in results)
     if not numbers.all():
-        of = f" at an index of axis {axes[0]}" if axes else ""
+        place = f" at an index of axis {axes[0]}" if axes else ""
         if nans.any():
-            raise AllNaNError(f"all elements{of} are NaN: they have no range")
+            raise AllNaNError(f"all elements{place} are NaN: they have no range")
         raise ValueError("it has no elements")
     with np.errstate(over="ignore"):
         # Adding 0 makes a negative zero positive.
@@ -564,18 +564,20 @@ class _Comparison:
     def functions(self) -> ComparedFunctions:
         before, after = self._before, self._after
         # Values that cannot be recorded are reported elsewhere.
-        left_out = {key for side in (before, after) for of in side.left_out for key in of.keys}
-        found = set[str]()
+        left_out = {
+            key for side in (before, after) for values in side.left_out for key in values.keys
+        }
+        known = set[str]()
         for key in before.roots:
             if (there := after.root_of(key)) is not None:
-                found.add(there)
+                known.add(there)
                 reason = self._add(key, there)
             else:
                 reason = None if key in left_out else "only FLOAT has it"
             if reason is not None:
                 self._not_compared.append(NotCompared(key, reason))
         for key in after.roots:
-            if key not in found and key not in left_out:
+            if key not in known and key not in left_out:
                 self._not_compared.append(NotCompared(key, "only QUANTIZED has it"))
         results = (*self._results(),)
         types = before.function.function_type.inputs.data
@@ -599,17 +601,17 @@ class _Comparison:
                 )
             if (reason := _shape_mismatch(old, new)) is not None:
                 return reason
-        found = [(old, reading) for old, new in pairs for reading in _readings_of(new)]
-        if not any(reading.is_quantized for _, reading in found):
-            found = self._moved(key, there) or found
-        storages = dict.fromkeys(reading.storage for _, reading in found)
+        compared = [(old, reading) for old, new in pairs for reading in _readings_of(new)]
+        if not any(reading.is_quantized for _, reading in compared):
+            compared = self._moved(key, there) or compared
+        storages = dict.fromkeys(reading.storage for _, reading in compared)
         owner = olds[0].owner
         operands = owner.operands if isinstance(owner, Operation) else ()
         inputs = [self._before.keys.get(operand) for operand in operands]
         for storage in storages:
             parts = [
                 (old, _as_floats(reading.value))
-                for old, reading in found
+                for old, reading in compared
                 if reading.storage == storage
             ]
             self._pairs += parts
@@ -643,30 +645,30 @@ class _Comparison:
             shape = shape_of(old.type)
             if not is_recordable(old) or not shape or shape[-1] == 1:
                 continue
-            found = _as_floats(new)
+            floats = _as_floats(new)
             reason = f"its type is '{new.type}' in QUANTIZED"
-            if is_recordable(found):
-                reason = _shape_mismatch(old, found)
+            if is_recordable(floats):
+                reason = _shape_mismatch(old, floats)
             if reason is not None:
                 self._not_compared.append(NotCompared(f"result {number}", reason))
                 continue
-            self._pairs.append((old, found))
+            self._pairs.append((old, floats))
             yield ComparedResult(number, self._before.keys.get(old, ""))
 
 
 def _readings_of(value: SSAValue) -> list[_Reading]:
     """The values that the users of a value read: a cast for each type, or the value itself."""
-    found, pending = dict[Attribute, _Reading](), [value]
+    readings, pending = dict[Attribute, _Reading](), [value]
     while pending:
-        of = pending.pop(0)
+        read = pending.pop(0)
         # xDSL lists the last use first.
-        users = [use.operation for use in of.uses][::-1]
+        users = [use.operation for use in read.uses][::-1]
         casts = [op for op in users if is_cast(op)]
         pending += [op.results[0] for op in casts]
-        stored = _stored_type(of)
+        stored = _stored_type(read)
         if stored is not None and len(casts) < len(users):
-            found.setdefault(stored, _Reading(of, _name_of_storage(stored), True))
-    return [*found.values()] or [
+            readings.setdefault(stored, _Reading(read, _name_of_storage(stored), True))
+    return [*readings.values()] or [
         _Reading(value, _name_of_storage(_stored_type(value) or value.type), False)
     ]
 

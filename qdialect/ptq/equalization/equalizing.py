@@ -92,7 +92,9 @@ def equalize_inputs(
                 for layer in plan.layers
                 if layer in plan.scales or plan.rows(layer) is not None
             ]
-            report = report_on(plan, resolution, {of: name_of(of.node.ops[0]) for of in changed})
+            report = report_on(
+                plan, resolution, {layer: name_of(layer.node.ops[0]) for layer in changed}
+            )
             providers = [_providers(plan, layer) for layer in changed]
             try:
                 products = write_equalization(plan, context)

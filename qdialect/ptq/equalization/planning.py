@@ -265,14 +265,14 @@ class _Planner:
     # Layers
 
     def _read_layers(self, chosen: Collection[str] | None) -> Iterator[Layer]:
-        found = set[str]()
+        known = set[str]()
         for node in self._graph.nodes:
             if not is_layer_node(node):
                 continue
             keys = keys_of_node(self._graph, node)
             if chosen is not None and not set(keys) & set(chosen):
                 continue
-            found.update(keys)
+            known.update(keys)
             if node.weight is None:
                 self._refuse(node.ops[0], RefusalCode.NOT_CONSTANT, self._why_no_weights(node))
                 continue
@@ -282,7 +282,7 @@ class _Planner:
                 yield self._layer(node, keys[0])
             except Refusal as error:
                 self._refuse(node.ops[0], error.code, str(error))
-        for key in sorted(set(chosen or ()) - found):
+        for key in sorted(set(chosen or ()) - known):
             reason = f"no layer has the key '{key}'"
             self._refuse(self._graph.module, RefusalCode.NO_VALUE, reason)
 
@@ -576,13 +576,13 @@ def _joined(
     groups = dict[tuple[SSAValue, tuple[int, ...]], list[Layer]]()
     for layer, (weights, _) in columns.items():
         groups.setdefault((layer.value, weights.minimum.shape), []).append(layer)
-    found = dict(columns)
+    joined = dict(columns)
     for layers in groups.values():
         low = np.min([columns[layer][0].minimum for layer in layers], axis=0)
         high = np.max([columns[layer][0].maximum for layer in layers], axis=0)
         for layer in layers:
-            found[layer] = Range(low, high), columns[layer][1]
-    return found
+            joined[layer] = Range(low, high), columns[layer][1]
+    return joined
 
 
 def _are_close(before: Mapping[Layer, Factors], after: Mapping[Layer, Factors]) -> bool:

@@ -112,7 +112,7 @@ class _Writer:
             maker = self._graph.makers[value]
             for part in (value, *(result for op in maker.ops[:-1] for result in op.results)):
                 self._rewrite_ranges(part, factors)
-        made = {product: self._multiply(product) for product in self._plan.products.values()}
+        products = {product: self._multiply(product) for product in self._plan.products.values()}
         old = [use.value.owner for use, _ in replaced]
         for layer in self._plan.layers:
             if self._plan.rows(layer) is not None and layer.node.bias is not None:
@@ -124,7 +124,7 @@ class _Writer:
             if source.parent is not None:
                 # Keys are unique, and the old constants still exist.
                 new.attributes.pop(KEY_ATTRIBUTE, None)
-        return made
+        return products
 
     def _steps(self) -> Iterator[tuple[Use, list[Step], Node]]:
         """The constants that change, with their steps."""
@@ -342,17 +342,17 @@ def _dialect(product: Product) -> str:
 
 def _on_bias(rows: Factors, bias: Bias, layer: Layer) -> Factors:
     """The factors of a bias, from those of the elements of the weights."""
-    order = [axis for of in bias.weight_axes for axis in of]
+    order = [axis for axes in bias.weight_axes for axis in axes]
     rest = [axis for axis in range(rows.ndim) if axis not in order]
     lengths = layer.weights.shape
-    found = rows.transpose([*order, *rest]).reshape([rows.shape[axis] for axis in order])
+    factors = rows.transpose([*order, *rest]).reshape([rows.shape[axis] for axis in order])
     full, shape = list[int](), list[int]()
-    for of in bias.weight_axes:
-        is_whole = any(rows.shape[axis] > 1 for axis in of)
-        counts = [lengths[axis] if is_whole else 1 for axis in of]
+    for axes in bias.weight_axes:
+        is_whole = any(rows.shape[axis] > 1 for axis in axes)
+        counts = [lengths[axis] if is_whole else 1 for axis in axes]
         full += counts
         shape.append(int(np.prod(counts)))
-    return np.broadcast_to(found, full).reshape(shape)
+    return np.broadcast_to(factors, full).reshape(shape)
 
 
 def _bits(numbers: NDArray[Any], type: AnyFloat) -> NDArray[Any]:

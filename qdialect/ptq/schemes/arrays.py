@@ -113,26 +113,26 @@ def array_range(
     distinct = array[tuple(slice(1) if is_once else slice(None) for is_once in once)]
     check_slots(math.prod(slots), distinct.size)
     lengths, visited = (
-        tuple(1 if is_once else n for n, is_once in zip(of, once, strict=True))
-        for of in (lengths, slots)
+        tuple(1 if is_once else n for n, is_once in zip(counts, once, strict=True))
+        for counts in (lengths, slots)
     )
-    found = _Extremes(visited, array.dtype, skips_nans=False)
+    extremes = _Extremes(visited, array.dtype, skips_nans=False)
     with _Pool(threads) as pool:
-        _visit(distinct, lengths, visited, found, pool)
-        if np.isnan(found.minimum).any():
-            found = _Extremes(visited, array.dtype, skips_nans=True)
-            _visit(distinct, lengths, visited, found, pool)
-    is_empty = np.isnan(found.minimum)
+        _visit(distinct, lengths, visited, extremes, pool)
+        if np.isnan(extremes.minimum).any():
+            extremes = _Extremes(visited, array.dtype, skips_nans=True)
+            _visit(distinct, lengths, visited, extremes, pool)
+    is_empty = np.isnan(extremes.minimum)
     if is_empty.any():
         at = first_index(is_empty) if blocks.sizes else ()
         raise AllNaNError(f"all elements{of_slot(at)} are NaN: they have no range")
     with np.errstate(over="ignore"):
-        low, high = (end.astype("f4", copy=False) for end in (found.minimum, found.maximum))
+        low, high = (end.astype("f4", copy=False) for end in (extremes.minimum, extremes.maximum))
     for end in (low, high):
         # A negative zero becomes positive.
         np.add(end, 0, out=end)
     low, high = (np.broadcast_to(end, slots) for end in (low, high))
-    return ArrayRange(low, high, found.nans * (array.size // distinct.size))
+    return ArrayRange(low, high, extremes.nans * (array.size // distinct.size))
 
 
 def quantize_values(
@@ -168,13 +168,13 @@ def quantize_array(
 
     Raises as `array_range`, `Scheme.choose` and `quantize_values` do.
     """
-    found = array_range(array, blocks, threads=threads)
-    if found.nans:
+    ranges = array_range(array, blocks, threads=threads)
+    if ranges.nans:
         raise ValueError(_nan_message(array))
-    choice = scheme.choose(found.minimum, found.maximum)
-    lengths, slots = blocks.lengths(array.shape), found.minimum.shape
-    codes = _codes(array, lengths, slots, choice, found, threads)
-    return QuantizedArray(codes, choice, found)
+    choice = scheme.choose(ranges.minimum, ranges.maximum)
+    lengths, slots = blocks.lengths(array.shape), ranges.minimum.shape
+    codes = _codes(array, lengths, slots, choice, ranges, threads)
+    return QuantizedArray(codes, choice, ranges)
 
 
 def quantize_alike(
@@ -188,11 +188,14 @@ def quantize_alike(
     if len(arrays) == 1:
         return [quantize_array(arrays[0], scheme, blocks)]
     of_stack = Blocks(((0, 1), *((axis + 1, size) for axis, size in blocks.sizes)))
-    found = quantize_array(np.stack(arrays), scheme, of_stack)
-    choices, ends = found.choice.along_first_axis(), (found.range.minimum, found.range.maximum)
+    stacked = quantize_array(np.stack(arrays), scheme, of_stack)
+    choices, ends = (
+        stacked.choice.along_first_axis(),
+        (stacked.range.minimum, stacked.range.maximum),
+    )
     return [
         QuantizedArray(codes, choice, ArrayRange(low, high, 0))
-        for codes, choice, low, high in zip(found.codes, choices, *ends, strict=True)
+        for codes, choice, low, high in zip(stacked.codes, choices, *ends, strict=True)
     ]
 
 
@@ -281,7 +284,7 @@ class _Layout:
         ]
         merged = [
             (math.prod(size for size, _ in group), is_slot)
-            for is_slot, group in ((key, list(of)) for key, of in groupby(axes, lambda a: a[1]))
+            for is_slot, group in ((key, list(run)) for key, run in groupby(axes, lambda a: a[1]))
         ] or [(1, False)]
         self.shape = tuple(size for size, _ in merged)
         self.slots = tuple(size if is_slot else 1 for size, is_slot in merged)
@@ -305,7 +308,8 @@ class _Layout:
             index = np.unravel_index(before, self.prefix) if self.prefix else ()
             at = [slice(int(i), int(i) + 1) for i in index] + [slice(start, stop)]
             slots = [
-                of if count > 1 else slice(None) for of, count in zip(at, self.slots, strict=False)
+                part if count > 1 else slice(None)
+                for part, count in zip(at, self.slots, strict=False)
             ]
             flat = before * length
             yield _Block(
@@ -336,10 +340,12 @@ class _Extremes:
             nans = int(np.count_nonzero(np.isnan(values))) if self.skips_nans else 0
             with self._lock:
                 self.nans += nans
-                for of, found, end in zip(self._functions, (lows, highs), ends, strict=True):
+                for function, extreme, end in zip(
+                    self._functions, (lows, highs), ends, strict=True
+                ):
                     # The elements of a piece are contiguous, so this does not copy.
                     part = end.reshape(layout.slots)[block.slots]
-                    of(part, found.reshape(part.shape), out=part)
+                    function(part, extreme.reshape(part.shape), out=part)
 
 
 def _all_reduced(
@@ -353,13 +359,16 @@ def _all_reduced(
     width = values.shape[-1]
     count = values.size // width
     if slots[-1] > 1 or not 1 < width <= _SHORT or count <= width:
-        return [_reduced(of, values, slots) for of in functions]
+        return [_reduced(function, values, slots) for function in functions]
     # numpy calls a function for each row that it reduces, but not for each column.
     word = math.gcd(width * values.dtype.itemsize, _WORD)
     words = np.ascontiguousarray(values.reshape(count, width).view(f"u{word}").T)
     columns = words.view(values.dtype)
     shape = (*values.shape[:-1], 1)
-    return [_reduced(of, _of_columns(of, columns, count).reshape(shape), slots) for of in functions]
+    return [
+        _reduced(function, _of_columns(function, columns, count).reshape(shape), slots)
+        for function in functions
+    ]
 
 
 def _of_columns(function: Any, columns: NDArray[Any], count: int) -> NDArray[Any]:
@@ -414,7 +423,9 @@ class _Codes:
             origin = choice.minimum
         self._has_origin = bool(origin.min() or origin.max())
         parameters = [scales, origin] if self._has_origin else [scales]
-        self._parameters = [of.astype(dtype, copy=False).reshape(slots) for of in parameters]
+        self._parameters = [
+            parameter.astype(dtype, copy=False).reshape(slots) for parameter in parameters
+        ]
         self._dtype = dtype
         self._codes = codes
         # Codes wider than the significand of float32 are clamped as float64.
@@ -429,19 +440,21 @@ class _Codes:
     def _fits(self, values: NDArray[Any]) -> bool:
         """Whether the given value of each slot has a code without clamping."""
         scheme, flat = self._choice.scheme, values.reshape(-1)
-        parameters = [of.reshape(-1) for of in self._parameters]
+        parameters = [parameter.reshape(-1) for parameter in self._parameters]
         for start in range(0, flat.size, _BLOCK):
             part = slice(start, start + _BLOCK)
             numbers = np.empty(flat[part].shape, self._dtype)
             with np.errstate(all="ignore"):
-                self._quantize(flat[part], numbers, *(of[part] for of in parameters))
+                self._quantize(flat[part], numbers, *(parameter[part] for parameter in parameters))
             if not scheme.minimum <= numbers.min() <= numbers.max() <= scheme.maximum:
                 return False
         return True
 
     def visit(self, layout: _Layout, piece: _Piece, elements: NDArray[Any], which: slice) -> None:
         codes = self._codes[(*piece.place, ...)].reshape(-1)
-        parameters = [of[(*piece.slots, ...)].reshape(layout.slots) for of in self._parameters]
+        parameters = [
+            parameter[(*piece.slots, ...)].reshape(layout.slots) for parameter in self._parameters
+        ]
         if not hasattr(self._buffers, "numbers"):
             self._buffers.numbers = np.empty(_BLOCK, self._dtype)
         with np.errstate(all="ignore"):
@@ -449,7 +462,7 @@ class _Codes:
                 values = elements[block.elements]
                 numbers = self._buffers.numbers[: values.size]
                 shape, of_block = _broadcast_shape(
-                    block.shape, [of[block.slots] for of in parameters], layout
+                    block.shape, [parameter[block.slots] for parameter in parameters], layout
                 )
                 self._quantize(values.reshape(shape), numbers.reshape(shape), *of_block)
                 if self._is_checked:
@@ -515,7 +528,8 @@ def _round_to_float32(
     is_halfway = (sums.view(np.int64) & ((1 << _DROPPED) - 1)) == 1 << (_DROPPED - 1)
     if is_halfway.any():
         values, factors, addends = (
-            np.broadcast_to(of, sums.shape)[is_halfway] for of in (values, factors, addends)
+            np.broadcast_to(operand, sums.shape)[is_halfway]
+            for operand in (values, factors, addends)
         )
         # Exact: float64 has more than twice the digits of float32.
         halfway, products = sums[is_halfway], values.astype("f8") * factors
@@ -534,7 +548,7 @@ def _broadcast_shape(
     shape: tuple[int, ...], parameters: Sequence[NDArray[Any]], layout: _Layout
 ) -> tuple[tuple[int, ...], list[NDArray[Any]]]:
     """A shape of a block with long inner rows, and parameters that broadcast to it."""
-    parameters = [of.reshape(of.shape[layout.split :]) for of in parameters]
+    parameters = [parameter.reshape(parameter.shape[layout.split :]) for parameter in parameters]
     first = len(shape) - 1
     if not first or shape[-1] >= _FEW:
         return shape, parameters
@@ -543,10 +557,15 @@ def _broadcast_shape(
     tail = shape[first:]
     row = math.prod(tail)
     # Repeating is faster than broadcasting along a short axis.
-    parameters = [np.repeat(of, tail[-1], -1) if of.shape[-1:] == (1,) else of for of in parameters]
+    parameters = [
+        np.repeat(parameter, tail[-1], -1) if parameter.shape[-1:] == (1,) else parameter
+        for parameter in parameters
+    ]
     return (*shape[:first], row), [
-        np.broadcast_to(of, (*of.shape[:first], *tail)).reshape(*of.shape[:first], row)
-        for of in parameters
+        np.broadcast_to(parameter, (*parameter.shape[:first], *tail)).reshape(
+            *parameter.shape[:first], row
+        )
+        for parameter in parameters
     ]
 
 
@@ -595,7 +614,7 @@ def _visit(
     try:
         for piece in pieces:
             part = array[(*piece.place, ...)]
-            counts = [of.stop - of.start for of in piece.slots]
+            counts = [part.stop - part.start for part in piece.slots]
             counts += slots[len(counts) :]
             layout = _Layout([n // c for n, c in zip(part.shape, counts, strict=True)], counts)
             if not is_plain:

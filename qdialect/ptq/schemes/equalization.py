@@ -53,19 +53,21 @@ class ScaleRule:
         It is 1 where the quotient is zero, infinite or NaN, or has no reciprocal in float32.
         """
         with np.errstate(all="ignore"):
-            spans = [np.asarray(of.maximum - of.minimum, "f4") for of in (weights, inputs)]
+            spans = [
+                np.asarray(ranges.maximum - ranges.minimum, "f4") for ranges in (weights, inputs)
+            ]
             ratios = spans[0] / spans[1]
             if self.strength == STRENGTH:
-                found = np.sqrt(ratios)
+                scales = np.sqrt(ratios)
             else:
-                found = np.power(ratios.astype("f8"), self.strength).astype("f4")
+                scales = np.power(ratios.astype("f8"), self.strength).astype("f4")
             if self.power_of_two:
-                found = nearest_powers_of_two(found)
-            is_usable = np.isfinite(found) & (found > 0) & np.isfinite(np.float32(1) / found)
-        found = np.where(is_usable, found, np.float32(1)).astype("f4")
-        if (np.abs(found - np.float32(1)) <= _IS_EQUAL).all():
-            return np.ones_like(found)
-        return found
+                scales = nearest_powers_of_two(scales)
+            is_usable = np.isfinite(scales) & (scales > 0) & np.isfinite(np.float32(1) / scales)
+        scales = np.where(is_usable, scales, np.float32(1)).astype("f4")
+        if (np.abs(scales - np.float32(1)) <= _IS_EQUAL).all():
+            return np.ones_like(scales)
+        return scales
 
 
 def nearest_powers_of_two(numbers: NDArray[np.float32]) -> NDArray[np.float32]:

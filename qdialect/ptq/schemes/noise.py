@@ -51,17 +51,17 @@ class Noise:
     """The number of omitted elements that differ: NaN or infinite in one, but not in the other."""
 
     @classmethod
-    def between(cls, expected: NDArray[Any], found: NDArray[Any]) -> Noise:
+    def between(cls, expected: NDArray[Any], computed: NDArray[Any]) -> Noise:
         """Compare two tensors of floats. Raises ValueError if they differ in shape."""
-        _check_shapes(expected, found)
-        one, other = expected.astype("f8").reshape(-1), found.astype("f8").reshape(-1)
+        _check_shapes(expected, computed)
+        one, other = expected.astype("f8").reshape(-1), computed.astype("f8").reshape(-1)
         is_finite = np.isfinite(one) & np.isfinite(other)
         left_out = int(one.size - np.count_nonzero(is_finite))
         nans_before = nans_after = infinite = differing = 0
         if left_out:
             special, others = one[~is_finite], other[~is_finite]
             is_nan, are_nan = np.isnan(special), np.isnan(others)
-            nans_before, nans_after = (int(np.count_nonzero(each)) for each in (is_nan, are_nan))
+            nans_before, nans_after = (int(np.count_nonzero(kind)) for kind in (is_nan, are_nan))
             infinite = int(np.count_nonzero(~(is_nan | are_nan)))
             alike = (special == others) | (is_nan & are_nan)
             differing = int(np.count_nonzero(~alike))
@@ -118,7 +118,7 @@ class Answers:
 
     @classmethod
     def between(
-        cls, expected: NDArray[Any], found: NDArray[Any], labels: NDArray[np.int64] | None = None
+        cls, expected: NDArray[Any], computed: NDArray[Any], labels: NDArray[np.int64] | None = None
     ) -> Answers:
         """
         Compare results, which are floats with at least one axis.
@@ -126,8 +126,8 @@ class Answers:
         Raises ValueError if they differ in shape, if the numbers of labels and answers differ, and
         for a label that is not a class.
         """
-        _check_shapes(expected, found)
-        old, new = _answers(expected), _answers(found)
+        _check_shapes(expected, computed)
+        old, new = _answers(expected), _answers(computed)
         right_before = right_after = 0
         if labels is not None:
             if labels.size != old.size:
@@ -139,13 +139,15 @@ class Answers:
                     f"label {wrong[0]} is not the index of one of the {classes} classes"
                 )
             known = labels.reshape(-1)
-            right_before, right_after = (int(np.count_nonzero(of == known)) for of in (old, new))
+            right_before, right_after = (
+                int(np.count_nonzero(answers == known)) for answers in (old, new)
+            )
         return cls(
             old.size,
             int(np.count_nonzero((old == new) & (old != _NO_ANSWER))),
             right_before,
             right_after,
-            *(int(np.count_nonzero(of == _NO_ANSWER)) for of in (old, new)),
+            *(int(np.count_nonzero(answers == _NO_ANSWER)) for answers in (old, new)),
         )
 
     @staticmethod
@@ -165,15 +167,15 @@ def _answers(numbers: NDArray[Any]) -> NDArray[np.int64]:
     return np.where(np.isnan(rows).any(axis=1), _NO_ANSWER, rows.argmax(axis=1))
 
 
-def _check_shapes(expected: NDArray[Any], found: NDArray[Any]) -> None:
-    if expected.shape != found.shape:
-        raise ValueError(f"shapes {[*expected.shape]} and {[*found.shape]} differ")
+def _check_shapes(expected: NDArray[Any], computed: NDArray[Any]) -> None:
+    if expected.shape != computed.shape:
+        raise ValueError(f"shapes {[*expected.shape]} and {[*computed.shape]} differ")
 
 
 def _squares(numbers: NDArray[Any]) -> float:
     """The sum of squares; zero only if all numbers are zero."""
-    found = float(np.square(numbers).sum())
-    return math.ulp(0.0) if not found and numbers.any() else found
+    total = float(np.square(numbers).sum())
+    return math.ulp(0.0) if not total and numbers.any() else total
 
 
 def _sum(numbers: Sequence[Any]) -> Any:
@@ -202,7 +204,7 @@ class Spread(NamedTuple):
     @classmethod
     def even(cls, minimum: float, maximum: float) -> Spread:
         """The uniform distribution in a range."""
-        return cls(*(np.array([each], "f8") for each in (minimum, maximum, 1)))
+        return cls(*(np.array([number], "f8") for number in (minimum, maximum, 1)))
 
     @classmethod
     def of_histogram(cls, histogram: FloatHistogram, minimum: float, maximum: float) -> Spread:
@@ -210,11 +212,11 @@ class Spread(NamedTuple):
         The distribution of a histogram, except infinities; its outer bins are clipped to the range.
         """
         near, far = histogram.edges
-        lows, highs = (np.clip(each, minimum, maximum) for each in (near, far))
+        lows, highs = (np.clip(ends, minimum, maximum) for ends in (near, far))
         is_finite = np.isfinite(near)
         counts = histogram.counts.astype("f8")
         ends = np.minimum(lows, highs), np.maximum(lows, highs)
-        return cls(*(each[is_finite] for each in (*ends, counts)))
+        return cls(*(array[is_finite] for array in (*ends, counts)))
 
 
 class Expected(NamedTuple):
@@ -239,7 +241,7 @@ def expected_noise(
 
     Each slot of `scales` and `zero_points` has an equal share of the numbers.
     """
-    scale, zero_point = (each.astype("f8").reshape(-1, 1) for each in (scales, zero_points))
+    scale, zero_point = (numbers.astype("f8").reshape(-1, 1) for numbers in (scales, zero_points))
     low, high = minimum - zero_point, maximum - zero_point
     total = spread.weights.sum() * scale.size
     if not total:
@@ -257,7 +259,7 @@ def expected_noise(
     above = np.clip((end - high - 0.5) / safe, 0, 1)
     beyond = np.where(is_narrow, (middle < low - 0.5) | (middle > high + 0.5), below + above)
     weights = spread.weights
-    signal, noise = (float((each * scale**2 * weights).sum()) for each in (signal, noise))
+    signal, noise = (float((powers * scale**2 * weights).sum()) for powers in (signal, noise))
     # The difference of two nearly equal integrals may be negative.
     return Expected(
         Noise(signal, max(noise, 0.0), 1).decibels, float((beyond * weights).sum() / total)
@@ -320,27 +322,27 @@ def worst_keys(
     the file follow, by their first keys. Raises OSError, and ValueError for another file.
     """
     known = _decibels(path)
-    found, missing = list[tuple[float, str]](), list[str]()
+    pairs, missing = list[tuple[float, str]](), list[str]()
     for keys in layers:
         key = next((key for key in keys if key in known), None)
         if key is None:
             missing.append(keys[0])
         else:
-            found.append((known[key], key))
-    return [key for _, key in sorted(found, key=lambda pair: pair[0])[:count]], missing
+            pairs.append((known[key], key))
+    return [key for _, key in sorted(pairs, key=lambda pair: pair[0])[:count]], missing
 
 
 def _decibels(path: str) -> dict[str, float]:
     """The least signal-to-noise ratio of each value, in dB."""
     text = read_text(path, _REMEDY)
     try:
-        held: Any = json.loads(text)
+        content: Any = json.loads(text)
     except json.JSONDecodeError as error:
         raise FileError(path, text, error.pos, error.msg, _REMEDY) from None
-    if not isinstance(held, dict) or cast("dict[str, Any]", held).get("format") != _FORMAT:
+    if not isinstance(content, dict) or cast("dict[str, Any]", content).get("format") != _FORMAT:
         raise ValueError(f"{path}: it is not an evaluation; {_REMEDY}")
-    rows = cast("dict[str, Any]", held).get("values")
-    found = dict[str, float]()
+    rows = cast("dict[str, Any]", content).get("values")
+    decibels = dict[str, float]()
     for row in cast("list[Any]", rows) if isinstance(rows, list) else []:
         if not isinstance(row, dict) or "key" not in row or "signal_to_noise" not in row:
             raise ValueError(f"{path}: a value has no key or no signal-to-noise ratio; {_REMEDY}")
@@ -348,5 +350,5 @@ def _decibels(path: str) -> dict[str, float]:
         number = _WORDS.get(number, None) if isinstance(number, str) else number
         if isinstance(number, int | float):
             key = str(cast("dict[str, Any]", row)["key"])
-            found[key] = min(float(number), found.get(key, math.inf))
-    return found
+            decibels[key] = min(float(number), decibels.get(key, math.inf))
+    return decibels

@@ -125,9 +125,9 @@ class Profile:
         aliases = dict(sorted(self.aliases.items()))
         lines.append(f' "aliases": {json.dumps(aliases)}')
         if self.reduction != WHOLE:
-            of = self.reduction
-            held = {"kind": of.kind.value, "low": of.low, "high": of.high}
-            lines.append(f' "reduction": {json.dumps(held)}')
+            reduction = self.reduction
+            written = {"kind": reduction.kind.value, "low": reduction.low, "high": reduction.high}
+            lines.append(f' "reduction": {json.dumps(written)}')
         values = [
             f"  {json.dumps(key)}: {json.dumps(_to_json(self.values[key]), allow_nan=False)}"
             for key in sorted(self.values)
@@ -149,7 +149,7 @@ class Profile:
 def merged_profiles(profiles: Sequence[Profile]) -> Profile:
     """Merge at least one profile. Raises as `Profile.merge`."""
     first, *others = profiles
-    found: dict[str, list[Statistics]] = {}
+    parts_of: dict[str, list[Statistics]] = {}
     aliases: dict[str, str] = {}
     for other in others:
         if differences := first.fingerprint.differences(other.fingerprint):
@@ -162,7 +162,7 @@ def merged_profiles(profiles: Sequence[Profile]) -> Profile:
             raise ValueError("profiles with different reductions cannot be merged")
     for profile in profiles:
         for key, statistics in profile.values.items():
-            found.setdefault(key, []).append(statistics)
+            parts_of.setdefault(key, []).append(statistics)
         for alias, key in profile.aliases.items():
             if aliases.setdefault(alias, key) != key:
                 raise ValueError(
@@ -170,7 +170,7 @@ def merged_profiles(profiles: Sequence[Profile]) -> Profile:
                     f"and of '{key}' in another"
                 )
     values: dict[str, Statistics] = {}
-    for key, parts in found.items():
+    for key, parts in parts_of.items():
         try:
             values[key] = merged(parts)
         except ValueError as error:
@@ -202,7 +202,7 @@ def _nested(numbers: NDArray[np.float32]) -> Any:
 
     def written(item: Any) -> Any:
         if isinstance(item, list):
-            return [written(of) for of in cast("list[Any]", item)]
+            return [written(inner) for inner in cast("list[Any]", item)]
         return _INFINITIES.get(item, item)
 
     return written(numbers.tolist())
@@ -215,12 +215,12 @@ class _Object(dict[str, Any]):
 
     @classmethod
     def of_pairs(cls, pairs: list[tuple[str, Any]]) -> _Object:
-        found = cls()
+        members = cls()
         for key, value in pairs:
-            if key in found:
-                found.repeated = key
-            found[key] = value
-        return found
+            if key in members:
+                members.repeated = key
+            members[key] = value
+        return members
 
 
 class _JsonReader:
@@ -266,7 +266,10 @@ class _JsonReader:
             ("aliases",),
             lambda: Profile(
                 Fingerprint(parts, identities, frozenset(numbered)),
-                {key: self._statistics(("values", key), of) for key, of in values.items()},
+                {
+                    key: self._statistics(("values", key), content)
+                    for key, content in values.items()
+                },
                 aliases,
                 reduction,
             ),
@@ -276,14 +279,14 @@ class _JsonReader:
         path = ("reduction",)
         if "reduction" not in profile:
             return WHOLE
-        held = self._field((), profile, "reduction", _Object, "an object")
-        self._check_names(path, held, ("kind", "low", "high"))
-        kind = self._field(path, held, "kind", str, "a text")
+        content = self._field((), profile, "reduction", _Object, "an object")
+        self._check_names(path, content, ("kind", "low", "high"))
+        kind = self._field(path, content, "kind", str, "a text")
         if kind not in tuple(ReductionKind):
             words = ", ".join(ReductionKind)
             raise self._error((*path, "kind"), f"this must be one of {words}")
         low, high = (
-            cast(float, self._field(path, held, name, (int, float), "a number"))
+            cast(float, self._field(path, content, name, (int, float), "a number"))
             for name in ("low", "high")
         )
         return self._fitting(path, lambda: Reduction(ReductionKind(kind), low, high))
@@ -303,8 +306,8 @@ class _JsonReader:
             content = self._field(path, value, "histogram", _Object, "an object")
             self._check_names(at, content, ("bins", "counts"))
             bins, counts = (self._integers(at, content, name) for name in ("bins", "counts"))
-            for number, each in enumerate(counts):
-                self._count((*at, "counts", number), each)
+            for number, count in enumerate(counts):
+                self._count((*at, "counts", number), count)
             histogram = self._fitting(
                 at, lambda: FloatHistogram(np.array(bins, np.int64), np.array(counts, np.int64))
             )
@@ -417,13 +420,13 @@ def _offset_of(text: str, path: Sequence[str | int]) -> int:
     """The position of the value at `path`, in a valid JSON text."""
 
     def after_space(offset: int) -> int:
-        found = _SPACE.match(text, offset)
-        return offset if found is None else found.end()
+        space = _SPACE.match(text, offset)
+        return offset if space is None else space.end()
 
     decoder = json.JSONDecoder()
     offset = after_space(0)
     for step in path:
-        found, index, at = offset, 0, after_space(offset + 1)
+        start, index, at = offset, 0, after_space(offset + 1)
         while text[at] not in "]}":
             key: str | int = index
             if isinstance(step, str):
@@ -431,9 +434,9 @@ def _offset_of(text: str, path: Sequence[str | int]) -> int:
                 at = after_space(after_space(at) + 1)
             if key == step:
                 # Of duplicate keys, the last one counts.
-                found = at
+                start = at
             at = after_space(decoder.raw_decode(text, at)[1])
             at = after_space(at + 1) if text[at] == "," else at
             index += 1
-        offset = found
+        offset = start
     return offset

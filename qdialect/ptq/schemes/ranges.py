@@ -172,15 +172,15 @@ class Statistics:
         Raises as `array_range`, also if all elements of an index are NaN.
         """
         axes = integers("axes", axes)
-        found = array_range(array, Blocks.of_sizes(dict.fromkeys(axes, 1)), threads=threads)
+        ranges = array_range(array, Blocks.of_sizes(dict.fromkeys(axes, 1)), threads=threads)
         shape = (1, *(array.shape[axis] for axis in sorted(axes)))
         return cls(
             tuple(sorted(axes)),
             np.array([integer("index", index)]),
-            found.minimum.reshape(shape),
-            found.maximum.reshape(shape),
-            array.size - found.nans,
-            found.nans,
+            ranges.minimum.reshape(shape),
+            ranges.maximum.reshape(shape),
+            array.size - ranges.nans,
+            ranges.nans,
             FloatHistogram.of(array) if histogram else None,
         )
 
@@ -285,19 +285,19 @@ def merged(statistics: Sequence[Statistics]) -> Statistics:
             raise ValueError(f"ranges of {_axes(first)} do not match those of {_axes(other)}")
         if (first.histogram is None) != (other.histogram is None):
             raise ValueError("only one of the two has a histogram")
-    records = np.concatenate([of.records for of in statistics])
+    records = np.concatenate([part.records for part in statistics])
     order = np.argsort(records)
     records = records[order]
     if (is_again := np.diff(records) == 0).any():
         raise ValueError(f"both have record {records[int(np.argmax(is_again))]}")
-    histograms = [of.histogram for of in statistics if of.histogram is not None]
+    histograms = [part.histogram for part in statistics if part.histogram is not None]
     return Statistics(
         first.axes,
         records,
-        np.concatenate([of.minima for of in statistics])[order],
-        np.concatenate([of.maxima for of in statistics])[order],
-        sum(of.count for of in statistics),
-        sum(of.nans for of in statistics),
+        np.concatenate([part.minima for part in statistics])[order],
+        np.concatenate([part.maxima for part in statistics])[order],
+        sum(part.count for part in statistics),
+        sum(part.nans for part in statistics),
         reduce(FloatHistogram.merge, histograms) if histograms else None,
     )
 
@@ -312,12 +312,14 @@ def _percentile(
     ends: NDArray[np.float32], percentile: float, infinite: Callable[[Any, Any], Any]
 ) -> NDArray[np.float32]:
     with np.errstate(all="ignore"):
-        found: NDArray[Any] = np.percentile(ends.astype("f8"), percentile, axis=0)
+        ends_at: NDArray[Any] = np.percentile(ends.astype("f8"), percentile, axis=0)
     if not np.isfinite(ends).all():
-        around = [np.percentile(ends, percentile, axis=0, method=of) for of in ("lower", "higher")]
+        around = [
+            np.percentile(ends, percentile, axis=0, method=method) for method in ("lower", "higher")
+        ]
         is_between = (around[0] < around[1]) & np.isfinite(around[0]) & np.isfinite(around[1])
-        found = np.where(is_between, found, infinite(*around))
-    return np.asarray(found, "f4")
+        ends_at = np.where(is_between, ends_at, infinite(*around))
+    return np.asarray(ends_at, "f4")
 
 
 def _moving_average(batches: Sequence[NDArray[np.float32]], share: float) -> NDArray[np.float32]:

@@ -228,7 +228,7 @@ class Scheme:
         for start in range(0, low.size, _FEW_SLOTS):
             part = slice(start, start + _FEW_SLOTS)
             with np.errstate(all="ignore"):
-                choice.fill(part, self._chosen(*(of[part] for of in flat)))
+                choice.fill(part, self._chosen(*(end[part] for end in flat)))
         self._check_scales(choice.scales, self.values)
         return choice
 
@@ -345,17 +345,17 @@ class Scheme:
         self, low: NDArray[Any], high: NDArray[Any], scales: NDArray[Any]
     ) -> NDArray[np.int64]:
         lowest, highest = self._ends
-        of = self.zero_point_rounding.round
+        rounded = self.zero_point_rounding.round
         match self.zero_point_rule:
             case ZeroPointRule.ROUNDED_DIFFERENCE:
-                zeros = of(lowest - low / scales)
+                zeros = rounded(lowest - low / scales)
             case ZeroPointRule.ROUNDED_QUOTIENT:
-                zeros = lowest - of(low / scales)
+                zeros = lowest - rounded(low / scales)
             case ZeroPointRule.NEARER_END:
                 at_low, at_high = low / scales, high / scales
                 is_low_nearer = abs(lowest) + abs(at_low) < abs(highest) + abs(at_high)
                 ends = lowest - at_low, highest - at_high
-                zeros = np.where(is_low_nearer, of(ends[0]), of(ends[1]))
+                zeros = np.where(is_low_nearer, rounded(ends[0]), rounded(ends[1]))
                 if self.minimum < 0:
                     difference = abs(high.astype("f4") + low.astype("f4"))
                     zeros = np.where(difference <= np.finfo("f4").eps, 0, zeros)
