@@ -80,7 +80,7 @@ BUDGETS = {
     "passes": (1580, 3),
     "opt": (3230, 8),
     "check": (7100, 7),
-    "ptq": (17000, 14),
+    "ptq": (16700, 7),
     "frontends": (270, 1),
 }
 """
@@ -88,7 +88,7 @@ Of each folder: the number of its lines, and of the files in its longest chain o
 fall, but for a commit that says why.
 """
 
-LONGEST_CHAIN = 21
+LONGEST_CHAIN = 18
 """The number of files in the longest chain of imports."""
 
 
@@ -164,7 +164,7 @@ DIALECTS = (
     "tm_tensor torch torch_c tosa ttir"
 )
 
-OP_NAMES_ELSEWHERE = 78
+OP_NAMES_ELSEWHERE = 4
 """The op names that still stand outside of their dialect's place: this number only falls."""
 
 
