@@ -306,8 +306,8 @@ class _JsonReader:
             content = self._field(path, value, "histogram", _Object, "an object")
             self._check_names(at, content, ("bins", "counts"))
             bins, counts = (self._integers(at, content, name) for name in ("bins", "counts"))
-            for number, count in enumerate(counts):
-                self._count((*at, "counts", number), count)
+            for number, in_bin in enumerate(counts):
+                self._count((*at, "counts", number), in_bin)
             histogram = self._fitting(
                 at, lambda: FloatHistogram(np.array(bins, np.int64), np.array(counts, np.int64))
             )
