@@ -124,6 +124,8 @@ class LocatingParser(AttributeParser):
 
     _first_seen: dict[SSAValue, Span]
     _names: list[Span]
+    _readers: dict[type[Operation], type[Operation]]
+    """The class that reads the custom form of each registered op that was met."""
     _unnamed_arguments: list[dict[str, Attribute]]
     _is_unnamed_argument: bool
     _in_brackets: frozenset[str]
@@ -150,6 +152,7 @@ class LocatingParser(AttributeParser):
         self.locations = WeakKeyDictionary()
         self._first_seen = {}
         self._names = []
+        self._readers = {}
         self._unnamed_arguments = []
         self._is_unnamed_argument = False
 
@@ -398,7 +401,10 @@ class LocatingParser(AttributeParser):
         if not is_custom:
             return op_type
         if not is_unknown:
-            return syntax_of_op(op_type.name).reader_of(op_type.name, op_type)
+            if (reader := self._readers.get(op_type)) is None:
+                reader = syntax_of_op(op_type.name).reader_of(op_type.name, op_type)
+                self._readers[op_type] = reader
+            return reader
         syntax = syntax_of_op(name)
         form = syntax.reader_of(name, op_type) if syntax.is_unregistered else op_type
         return self._plain_syntax(op_type, name) if form is op_type else form

@@ -130,7 +130,7 @@ class DialectSyntax:
 
     def has_function(self, name: str) -> bool:
         """Whether the op of a full name is a function."""
-        return name.partition(".")[2] in self.functions.split()
+        return bool(self.functions) and name.partition(".")[2] in self.functions.split()
 
     def added_to(self, xdsl: Dialect) -> Dialect:
         """xDSL's dialect, with the classes of this syntax, which replace those of their names."""
