@@ -8,10 +8,11 @@ import sys
 import time
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import filterfalse
 from typing import Any, Final
 
 from typing_extensions import override
@@ -211,7 +212,7 @@ def _calibrate(interruption: _Interruption, options: Namespace) -> bool:
         keeper.write()
         raise ToolError(f"{error}; {keeper.state()}") from None
     state = keeper.state()
-    if keeper.missing:
+    if keeper.recorded < count:
         state += "; --resume continues from there"
     else:
         # All records are done, so the signal has not stopped the run.
@@ -229,7 +230,6 @@ def _record(
     interruption: _Interruption,
 ) -> None:
     """Record the missing records, until a signal. Raises RunFailure and RecordError."""
-    indices = keeper.missing
     with_iree = options.engine == "iree"
     function = prepare(
         recorded.module,
@@ -246,8 +246,8 @@ def _record(
     )
     with (
         interruption.taken(),
-        Progress(TOOL, keeper.count, keeper.count - len(indices)) as progress,
-        closing(record_all(recording, indices, options.jobs)) as all_seen,
+        Progress(TOOL, keeper.count, keeper.recorded) as progress,
+        closing(record_all(recording, keeper.missing, options.jobs)) as all_seen,
     ):
         for seen in all_seen:
             keeper.add(seen)
@@ -297,8 +297,16 @@ class _Keeper:
             self._profile = self._read()
         if self._path not in STANDARD_OUTPUT:
             check_writable(self._path)
+        values = () if self._profile is None else self._profile.values.values()
+        # A value lacks the records in which it was NaN.
+        self._recorded = {index for value in values for index in value.records.tolist()}
         self._written = time.monotonic()
         self._seconds_to_keep = _SECONDS_TO_KEEP
+
+    @property
+    def recorded(self) -> int:
+        """The number of records that have been run."""
+        return len(self._recorded)
 
     def _read(self) -> Profile:
         """The profile that `--resume` continues. Raises ToolError."""
@@ -337,20 +345,14 @@ class _Keeper:
         return replace(profile, reduction=self._reduction)
 
     @property
-    def missing(self) -> Sequence[int]:
-        """The indices of the records that have not been run."""
-        seen = {index for index, _ in self._new}
-        if self._profile is not None:
-            # A value lacks the records in which it was NaN.
-            seen.update(*(value.records.tolist() for value in self._profile.values.values()))
-        if max(seen, default=-1) < len(seen):
-            # A small file may have more records than a list has space for.
-            return range(len(seen), self.count)
-        return [index for index in range(self.count) if index not in seen]
+    def missing(self) -> Iterator[int]:
+        """The indices of the records that have not been run, one by one: a list has no space."""
+        return filterfalse({*self._recorded}.__contains__, range(self.count))
 
     def add(self, seen: Seen) -> None:
         """Add the statistics of a record, and write the file if the last write is long ago."""
         self._new.append(seen)
+        self._recorded.add(seen[0])
         start = time.monotonic()
         if start - self._written >= self._seconds_to_keep and self._path not in STANDARD_OUTPUT:
             self.write()
@@ -377,7 +379,7 @@ class _Keeper:
 
     def state(self) -> str:
         """A message about the state of the run."""
-        recorded = self.count - len(self.missing)
+        recorded = self.recorded
         if self._profile is None:
             return "no records were run, so nothing is written"
         values = self._profile.values

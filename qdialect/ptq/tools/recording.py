@@ -292,7 +292,7 @@ def _loaded(binary: bytes) -> tuple[()]:
     return ()
 
 
-def record_all(task: Task[Result], indices: Sequence[int], jobs: int) -> Generator[Result]:
+def record_all(task: Task[Result], indices: Iterable[int], jobs: int) -> Generator[Result]:
     """
     The results of a task for records, in any order.
 
@@ -309,10 +309,12 @@ def record_all(task: Task[Result], indices: Sequence[int], jobs: int) -> Generat
             yield value
             count += 1
     except ChildEndedError as error:
-        raise RecordError(f"record {indices[count]}: IREE's runtime {error}") from None
+        # The copy has its own iterator, so that of this process is still at its start.
+        index = next(islice(indices, count, None))
+        raise RecordError(f"record {index}: IREE's runtime {error}") from None
 
 
-def _each(task: Task[Result], indices: Sequence[int]) -> Iterator[Result]:
+def _each(task: Task[Result], indices: Iterable[int]) -> Iterator[Result]:
     """The results of a task for records. Raises RecordError."""
     yield from map(task.start(), indices)
 

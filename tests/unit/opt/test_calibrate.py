@@ -729,6 +729,32 @@ def test_what_is_read_as_a_whole_counts_in_the_budget(
     assert "error: record 0: it would take 67108864 more bytes, but only 1000000" in told
 
 
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_what_a_profile_lacks_is_no_list(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], jobs: int
+) -> None:
+    """A profile has gaps if its records were run by several processes."""
+    model, data, output = (tmp_path / name for name in ("m.mlir", "data.npz", "profile.json"))
+    type = "tensor<4xf32>"
+    model.write_text(f"func.func @main(%x: {type}) -> {type} {{ return %x : {type} }}")
+    arguments = [str(model), "--data", str(data), "--engine=reference", "-o", str(output)]
+    save(data, {"x": np.ones((3, 4), "f4")})
+    assert main(arguments) == 0
+    output.write_text(output.read_text().replace("[0, 1, 2]", "[0, 2, 5]"))
+    # As it is read as a whole, no record can be run.
+    zeros_of(data, 1 << 22, 4, order="F")
+    tracemalloc.start()
+    try:
+        limits = ["--resume", "--max-memory=1000000", f"--jobs={jobs}"]
+        assert main([*arguments, *limits]) == 1
+        assert tracemalloc.get_traced_memory()[1] < 1 << 25
+    finally:
+        tracemalloc.stop()
+    told = capsys.readouterr().err
+    assert "error: record 1: it would take" in told
+    assert "3 of 4194304 records of 1 values are recorded" in told
+
+
 def test_what_is_no_regular_file_is_refused(
     model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
