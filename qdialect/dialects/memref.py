@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
+
+from xdsl.dialects import memref
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, TensorType, UnitAttr, i64
+from xdsl.dialects.utils import verify_dynamic_index_list
+from xdsl.ir import Operation
+from xdsl.utils.exceptions import VerifyException
 
 from qdialect.text.syntax import DialectSyntax, Form
 
@@ -13,6 +20,44 @@ _ATOMIC: Final = (
 _SLICED: Final = "offsets*=index sizes*=index strides*=index"
 
 _STATIC: Final = "static_offsets:any static_sizes:any static_strides:any"
+
+
+def _verify(op: Operation, verify: Callable[[Operation], None]) -> None:
+    """Verify what xDSL verifies of the classes that the table replaces, as MLIR does."""
+    verify(op)
+    if isinstance(op, memref.GlobalOp):
+        number = 1 if op.alignment is None else op.alignment.value.data
+        if op.alignment not in (None, IntegerAttr(number, i64)) or number.bit_count() != 1:
+            raise VerifyException(f"Alignment attribute {op.alignment} is not a power of 2 of i64")
+        initial = op.properties.get("initial_value", UnitAttr())
+        # An attribute of MLIR that xDSL lacks has elements of an unknown type.
+        elements = getattr(initial, "type", None)
+        tensor = TensorType(op.type.element_type, op.type.get_shape())
+        if not tensor.has_static_shape() or elements not in (None, tensor):
+            raise VerifyException(f"Expected a static {tensor} as initial value, not {initial}")
+    elif isinstance(op, memref.ReinterpretCastOp):
+        _verify_reinterpret_cast(op)
+
+
+def _verify_reinterpret_cast(op: memref.ReinterpretCastOp) -> None:
+    """A known length may be unknown in the type of the result, which xDSL refuses."""
+    for static, dynamic, name in (
+        (op.static_sizes, op.sizes, "size"),
+        (op.static_offsets, op.offsets, "offset"),
+        (op.static_strides, op.strides, "stride"),
+    ):
+        where = f" in the {name} arguments"
+        verify_dynamic_index_list(static.get_values(), dynamic, DYNAMIC_INDEX, where)
+    shape, sizes = op.result.type.get_shape(), op.static_sizes.get_values()
+    if len(shape) != len(sizes):
+        raise VerifyException(f"Expected {len(shape)} size values but got {len(sizes)}")
+    for axis, (length, size) in enumerate(zip(shape, sizes, strict=True)):
+        if length not in (DYNAMIC_INDEX, size):
+            wanted = "dynamic size" if size == DYNAMIC_INDEX else f"size = {size}"
+            raise VerifyException(
+                f"Expected result type with {wanted} instead of {length} in dim = {axis}"
+            )
+
 
 SYNTAX = DialectSyntax(
     dialect="memref",
@@ -111,4 +156,5 @@ SYNTAX = DialectSyntax(
         ),
     ),
     replaced=dict.fromkeys(("global", "rank", "reinterpret_cast")),
+    verify=_verify,
 )

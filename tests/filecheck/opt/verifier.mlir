@@ -109,3 +109,57 @@ func.func @twice() {
 func.func @twice() {
   return
 }
+
+// -----
+
+// expected-error@+1 {{Alignment attribute 3 : i64 is not a power of 2 of i64}}
+memref.global "private" @aligned : memref<2xf32> = dense<1.0> {alignment = 3 : i64}
+
+// -----
+
+// expected-error@+1 {{Expected a static tensor<?xf32> as initial value, not unit}}
+memref.global "private" @unknown_length : memref<?xf32>
+
+// -----
+
+// expected-error@+1 {{Expected a static tensor<2xf32> as initial value, not dense<1.000000e+00> : tensor<3xf32>}}
+"memref.global"() <{sym_name = "longer", type = memref<2xf32>, initial_value = dense<1.0> : tensor<3xf32>}> : () -> ()
+
+// -----
+
+// expected-error@+1 {{Expected a static tensor<2xf32> as initial value, not 3 : i32}}
+"memref.global"() <{sym_name = "number", type = memref<2xf32>, initial_value = 3 : i32}> : () -> ()
+
+// -----
+
+func.func @offset_too_many(%x: memref<8xf32>, %i: index) {
+  // expected-error@+1 {{The number of dynamic positions passed as values (1) does not match the number of dynamic position markers (0) in the offset arguments.}}
+  %0 = "memref.reinterpret_cast"(%x, %i) <{static_offsets = array<i64: 0>, static_sizes = array<i64: 2>, static_strides = array<i64: 1>, operandSegmentSizes = array<i32: 1, 1, 0, 0>}> : (memref<8xf32>, index) -> memref<2xf32, strided<[1], offset: ?>>
+  return
+}
+
+// -----
+
+func.func @other_rank(%x: memref<8xf32>) {
+  // expected-error@+1 {{Expected 1 size values but got 2}}
+  %0 = memref.reinterpret_cast %x to offset: [0], sizes: [2, 1], strides: [1, 1] : memref<8xf32> to memref<2xf32>
+  return
+}
+
+// -----
+
+func.func @other_length(%x: memref<*xf32>, %n: index) {
+  // This length may be unknown.
+  %0 = memref.reinterpret_cast %x to offset: [0], sizes: [3], strides: [1] : memref<*xf32> to memref<?xf32>
+  // expected-error@+1 {{Expected result type with size = 3 instead of 2 in dim = 0}}
+  %1 = memref.reinterpret_cast %x to offset: [0], sizes: [3], strides: [1] : memref<*xf32> to memref<2xf32>
+  return
+}
+
+// -----
+
+func.func @unknown_length(%x: memref<*xf32>, %n: index) {
+  // expected-error@+1 {{Expected result type with dynamic size instead of 2 in dim = 0}}
+  %0 = memref.reinterpret_cast %x to offset: [0], sizes: [%n], strides: [1] : memref<*xf32> to memref<2xf32>
+  return
+}
