@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from qdialect.algebra.movement import (
     DYNAMIC,
@@ -19,10 +19,7 @@ from qdialect.algebra.movement import (
 )
 from qdialect.algebra.parameters import QuantizationParameters
 from qdialect.algebra.views import ArrayView, Joined, Splat, Values, as_view
-from qdialect.support.lazy_numpy import np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from qdialect.support.lazy_numpy import NDArray, np
 
 
 @dataclass(frozen=True)

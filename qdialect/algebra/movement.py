@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import (
-    TYPE_CHECKING,
     Any,
     Final,
     Protocol,
@@ -25,10 +24,7 @@ from typing import (
 from qdialect.algebra.parameters import QuantizationParameters
 from qdialect.algebra.views import ArrayView, Splat, Values, as_view
 from qdialect.support.arguments import check_instance, integer, integers
-from qdialect.support.lazy_numpy import np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from qdialect.support.lazy_numpy import NDArray, np
 
 DYNAMIC: Final = -(2**63)
 """xDSL's placeholder for an axis length that is only known at run time."""

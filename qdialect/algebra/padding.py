@@ -12,7 +12,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from typing_extensions import override
 
@@ -29,10 +29,7 @@ from qdialect.algebra.parameters import QuantizationParameters, Slot, StorageFor
 from qdialect.algebra.run_map import IntArray
 from qdialect.algebra.views import ArrayView, Splat
 from qdialect.support.arguments import check_instance, number
-from qdialect.support.lazy_numpy import np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from qdialect.support.lazy_numpy import NDArray, np
 
 
 class PaddingError(MovementError):

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias
+from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 from typing_extensions import override
 
@@ -28,11 +28,8 @@ from qdialect.support.arguments import (
     number_array,
 )
 from qdialect.support.float_format import FloatFormat, Rounding
-from qdialect.support.lazy_numpy import np
+from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import BoundedCache
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 class Granularity(Enum):

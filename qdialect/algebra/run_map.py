@@ -14,17 +14,13 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Self, SupportsIndex, TypeAlias
+from typing import Any, Final, Self, SupportsIndex, TypeAlias
 
 from typing_extensions import override
 
 from qdialect.algebra.regrouping import regroup
-from qdialect.support.lazy_numpy import ArrayFunctions, np
+from qdialect.support.lazy_numpy import ArrayFunctions, NDArray, np
 from qdialect.support.memory import current_budget
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 IntArray: TypeAlias = "NDArray[np.int64]"
 

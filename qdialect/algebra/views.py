@@ -6,18 +6,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any, Final, SupportsIndex, TypeAlias, Union, cast
+from typing import Any, Final, SupportsIndex, TypeAlias, Union, cast
 
 from typing_extensions import override
 
 from qdialect.algebra.blocked_copy import contiguous, contiguous_bytes, write
 from qdialect.algebra.regrouping import regroup
 from qdialect.support.arguments import integer, integers, shown
-from qdialect.support.lazy_numpy import ArrayFunctions, np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+from qdialect.support.lazy_numpy import ArrayFunctions, NDArray, np
 
 MAX_RANK: Final = 64
 """The maximum rank of a numpy array."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import partial
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -39,10 +39,7 @@ from qdialect.ir.names import symbols_used_by
 from qdialect.ir.rewriting import dependencies_first
 from qdialect.ops.interface import models_of, name_of
 from qdialect.ops.model import Effects
-from qdialect.support.lazy_numpy import np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from qdialect.support.lazy_numpy import NDArray, np
 
 
 class Grounds(IntEnum):

@@ -11,7 +11,7 @@ import heapq
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 from xdsl.dialects.builtin import AnyFloat, IntegerType
 
@@ -45,10 +45,7 @@ from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ops.elementwise import conversion, values_of
 from qdialect.ops.fields import Apply, Input, Term
 from qdialect.ops.interface import Refusal, is_arithmetic, name_of
-from qdialect.support.lazy_numpy import np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from qdialect.support.lazy_numpy import NDArray, np
 
 PIECE: Final = 1 << 15
 """The number of elements in a piece: a few MiB, including intermediate results."""

@@ -53,10 +53,9 @@ from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
 from qdialect.ops.interface import Refusal, elements_attribute_of, lists_of, name_of, op_model
 from qdialect.ops.model import Effects
 from qdialect.ops.reading import computes_integers
+from qdialect.support.lazy_numpy import NDArray
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from qdialect.support.lazy_numpy import np
 
 _STEPS_PER_OP: Final = 3_000

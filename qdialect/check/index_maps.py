@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from functools import singledispatch
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from qdialect.algebra.joins import Concat, InsertSlice
 from qdialect.algebra.movement import (
@@ -27,10 +27,7 @@ from qdialect.algebra.movement import (
     Transpose,
 )
 from qdialect.algebra.padding import Pad
-from qdialect.support.lazy_numpy import np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from qdialect.support.lazy_numpy import NDArray, np
 
 Positions: TypeAlias = "NDArray[np.int64]"
 """Row-major positions of elements in a tensor: int64, one-dimensional."""

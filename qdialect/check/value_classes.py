@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from qdialect.algebra.padding import Pad
 from qdialect.check.followed_elements import (
@@ -43,10 +43,7 @@ from qdialect.check.value_nodes import (
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.rewriting import dependencies_first
 from qdialect.ops.interface import name_of
-from qdialect.support.lazy_numpy import np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from qdialect.support.lazy_numpy import NDArray, np
 
 
 class Difference(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
@@ -74,10 +74,7 @@ from qdialect.ops.interface import (
     read_movements,
 )
 from qdialect.ops.reading import computed_integers, computes_integers
-from qdialect.support.lazy_numpy import np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from qdialect.support.lazy_numpy import NDArray, np
 
 
 class GraphReader:

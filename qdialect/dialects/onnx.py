@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -80,10 +80,7 @@ from qdialect.ops.readers import (
     tiled,
 )
 from qdialect.ops.reading import integers_from, nonzero_as_true
-from qdialect.support.lazy_numpy import np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from qdialect.support.lazy_numpy import NDArray, np
 
 # Operands that may be omitted
 

@@ -6,7 +6,7 @@ https://www.tensorflow.org/mlir/tfl_ops. Most ops are parametrized by constant o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from xdsl.ir import Operation
 
@@ -30,10 +30,7 @@ from qdialect.ops.interface import (
 )
 from qdialect.ops.model import OpModel, OpModels
 from qdialect.ops.readers import broadcast_trailing, reshaped, taken
-from qdialect.support.lazy_numpy import np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from qdialect.support.lazy_numpy import NDArray, np
 
 
 def _transpose(op: Operation, operands: Operands) -> Movements:

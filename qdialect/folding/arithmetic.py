@@ -46,11 +46,9 @@ from qdialect.ops.interface import (
 )
 from qdialect.ops.reading import ConstantOperands
 from qdialect.support.float_format import FLOAT_FORMATS
-from qdialect.support.lazy_numpy import np
+from qdialect.support.lazy_numpy import NDArray, np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from qdialect.folding.moved_constant import ElementStep, MovedConstant
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from xdsl.dialects.builtin import AnyFloat, Float8E8M0FNUType, IntegerType, Signedness
 from xdsl.ir import Attribute
@@ -21,10 +21,7 @@ from qdialect.ir.elements import has_signedness, integer_range
 from qdialect.ops.fields import Apply, Arithmetic, Input, Scalar, Term
 from qdialect.ops.interface import Refusal, RefusalCode
 from qdialect.support.float_format import FLOAT_FORMATS, FloatFormat
-from qdialect.support.lazy_numpy import np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from qdialect.support.lazy_numpy import NDArray, np
 
 
 class Leaf(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from typing_extensions import override
 from xdsl.context import Context
@@ -89,11 +89,8 @@ from qdialect.ops.reading import (
     computed_integers,
     computes_integers,
 )
-from qdialect.support.lazy_numpy import np
+from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import MemoryBudget, MemoryLimitError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 class _FoldedOperands(ConstantOperands):

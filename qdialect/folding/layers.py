@@ -55,12 +55,10 @@ from qdialect.ops.interface import (
     numbers_along_axis,
 )
 from qdialect.ops.reading import StoredElement
-from qdialect.support.lazy_numpy import np
+from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import BoundedCache
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from qdialect.folding.policy import FoldPolicy
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from typing_extensions import override
 from xdsl.ir import Operation
@@ -12,10 +12,7 @@ from xdsl.ir import Operation
 from qdialect.algebra.joins import Concat
 from qdialect.algebra.movement import Movement, Shape, ValueSet
 from qdialect.algebra.run_map import IntArray, SlotMap, TooManySlotsError
-from qdialect.support.lazy_numpy import np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from qdialect.support.lazy_numpy import NDArray, np
 
 _MAX_KEPT_RUNS: Final = 1 << 14
 """Larger maps are reduced to the list of sources, since each op of a chain holds a map."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from xdsl.context import Context
 from xdsl.dialects import arith
@@ -68,11 +68,8 @@ from qdialect.ops.interface import (
 )
 from qdialect.ops.reading import Constants
 from qdialect.ops.unused_ops import erase_unused
-from qdialect.support.lazy_numpy import np
+from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import MemoryBudget, MemoryLimitError, memory_budget, paused_collection
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def quant_cast_of(op: Operation) -> type[CastOp] | None:

@@ -31,12 +31,10 @@ from xdsl.ir import Attribute
 
 from qdialect.algebra.views import ArrayView, Splat, as_view
 from qdialect.support.float_format import FLOAT_FORMATS
-from qdialect.support.lazy_numpy import np
+from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import BoundedCache, memory_budget, registered_cache
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from qdialect.algebra.views import Elements, Values
 
 

@@ -53,11 +53,9 @@ from qdialect.lowering.storage_ops import (
     unreadable_storage,
 )
 from qdialect.support.float_format import FLOAT_FORMATS, FloatFormat, Rounding
-from qdialect.support.lazy_numpy import np
+from qdialect.support.lazy_numpy import NDArray, np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from qdialect.algebra.parameters import FloatArray
 
 ArithmeticCast: TypeAlias = QuantizeCastOp | DequantizeCastOp | RequantizeOp

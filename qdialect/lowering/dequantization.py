@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 from typing_extensions import override
 from xdsl.context import Context
@@ -49,11 +49,8 @@ from qdialect.ops.interface import Refusal, RefusalCode, elements_attribute_of, 
 from qdialect.ops.model import traits_of
 from qdialect.ops.reading import Constants
 from qdialect.support.float_format import FLOAT_FORMATS
-from qdialect.support.lazy_numpy import np
+from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import MemoryBudget, MemoryLimitError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 class Form(StrEnum):

@@ -8,7 +8,7 @@ Numbers that an op has for each position of an axis: recorded ranges, and the sc
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
 from xdsl.dialects.builtin import AnyFloat, DenseIntOrFPElementsAttr, ModuleOp
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
@@ -30,11 +30,8 @@ from qdialect.ops.interface import (
 )
 from qdialect.ops.model import OpModel
 from qdialect.support.float_format import FLOAT_FORMATS
-from qdialect.support.lazy_numpy import np
+from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import registered_cache
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 AXIS: Final = "axis"
 """The attribute with the axis."""

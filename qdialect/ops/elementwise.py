@@ -9,7 +9,7 @@ element-wise op, so the arithmetic is known here as a term, whatever dialect it 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from xdsl.dialects.builtin import AnyFloat, IntegerType, Signedness
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -42,10 +42,7 @@ from qdialect.ops.interface import (
     static_shape_of,
 )
 from qdialect.support.float_format import FLOAT_FORMATS, FloatFormat
-from qdialect.support.lazy_numpy import np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from qdialect.support.lazy_numpy import NDArray, np
 
 
 def arithmetic_model_of(op: Operation) -> ElementwiseModel:

@@ -19,10 +19,10 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.movement import Movement, Shape
 from qdialect.algebra.parameters import Granularity
+from qdialect.support.lazy_numpy import NDArray
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import NDArray
 
 
 # Movements

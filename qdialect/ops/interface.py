@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -73,11 +73,8 @@ from qdialect.ops.model import models_of as models_of
 from qdialect.ops.refusals import NoSuchMovementError as NoSuchMovementError
 from qdialect.ops.refusals import Refusal as Refusal
 from qdialect.ops.refusals import RefusalCode as RefusalCode
-from qdialect.support.lazy_numpy import np
+from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import BoundedCache, registered_cache
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # Names and attributes
 

@@ -39,10 +39,10 @@ from qdialect.ops.interface import (
     shape_of,
     static_shape_of,
 )
+from qdialect.support.lazy_numpy import NDArray
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import NDArray
 
 # Movements
 

@@ -22,11 +22,11 @@ from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.fields import RuleKind
 from qdialect.ops.interface import RefusalCode, name_of
 from qdialect.support.files import number_to_json
+from qdialect.support.lazy_numpy import NDArray
 from qdialect.support.terminal import Table
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import NDArray
 
 
 class Role(StrEnum):

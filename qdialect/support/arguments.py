@@ -11,12 +11,9 @@ import operator
 from collections.abc import Sequence
 from enum import Enum
 from reprlib import Repr
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
-from qdialect.support.lazy_numpy import np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from qdialect.support.lazy_numpy import NDArray, np
 
 Kind = TypeVar("Kind", bound=Enum)
 

@@ -20,13 +20,9 @@ from functools import cached_property
 from itertools import accumulate, repeat
 from operator import mul
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
-from qdialect.support.lazy_numpy import np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+from qdialect.support.lazy_numpy import NDArray, np
 
 _Bits = TypeVar("_Bits", int, "NDArray[np.int64]")
 

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
 if TYPE_CHECKING:
     import numpy as np
+    from numpy.typing import NDArray
 
 
-__all__ = ["ArrayFunctions", "np"]
+__all__ = ["ArrayFunctions", "NDArray", "np"]
 
 
 class _LazyNumpy:
@@ -30,6 +31,8 @@ class _LazyNumpy:
 
 if not TYPE_CHECKING:
     np = _LazyNumpy()
+    # Annotations alone name it.
+    NDArray = Any
 
 
 class ArrayFunctions:

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from io import StringIO
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from typing_extensions import override
 from xdsl.dialects.builtin import (
@@ -43,14 +43,11 @@ from qdialect.ir.elements import (
 )
 from qdialect.ir.xdsl_private import resume_from
 from qdialect.support.float_format import FLOAT_FORMATS, FloatFormat, Specials
-from qdialect.support.lazy_numpy import np
+from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import registered_cache
 from qdialect.text.messages import TextError, string_end
 from qdialect.text.plain_lists import MAX_LISTED_ELEMENTS, nested_list
 from qdialect.text.source import AbridgedInput
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _HEX_CHUNK = 1 << 18
 """

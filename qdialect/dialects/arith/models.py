@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import partial
 from math import inf, nan
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from xdsl.dialects.arith import FastMathFlagsAttr
 from xdsl.dialects.builtin import IntegerType
@@ -35,10 +35,7 @@ from qdialect.ops.fields import (
 from qdialect.ops.interface import Refusal, RefusalCode, find_attribute, integer_of, name_of
 from qdialect.ops.model import Bits, Effects, OnElements, OnNumbers, OpModel, OpModels
 from qdialect.ops.readers import conversion_rule
-from qdialect.support.lazy_numpy import np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from qdialect.support.lazy_numpy import NDArray, np
 
 # Integers
 

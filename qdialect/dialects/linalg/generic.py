@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import (
@@ -58,10 +58,7 @@ from qdialect.ops.interface import (
     static_shape_of,
 )
 from qdialect.ops.reading import integers_of_op
-from qdialect.support.lazy_numpy import np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from qdialect.support.lazy_numpy import NDArray, np
 
 # Movements
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from typing_extensions import override
 from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
@@ -47,7 +47,7 @@ from qdialect.ir.errors import VerifiedByAttributes, VerifiedPart
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ir.xdsl_private import parse_resource_key, resume_from
 from qdialect.support.arguments import array_of
-from qdialect.support.lazy_numpy import np
+from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import BoundedCache, registered_cache
 from qdialect.text.dense import DenseLiteral, print_dense
 from qdialect.text.plain_lists import (
@@ -56,9 +56,6 @@ from qdialect.text.plain_lists import (
     text_of_plain_list,
 )
 from qdialect.text.syntax import ListsElements
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _KNOWN_HELD_TYPES = BoundedCache[QuantizedTensor, TensorType[IntegerType]]()
 

@@ -5,17 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from qdialect.algebra.parameters import QuantizationParameters, Slot
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.elements import integer_range
 from qdialect.support.float_format import Rounding
-from qdialect.support.lazy_numpy import np
+from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import BoundedCache
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 MAX_WIDTH: Final = 16
 """The maximum storage width, in bits, for which all integers are tried."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from typing_extensions import override
 
@@ -15,12 +15,8 @@ from qdialect.algebra.parameters import FloatArray, IntArray, StorageFormat
 from qdialect.algebra.parameters import Granularity as Granularity
 from qdialect.support.decimal_text import decimal_texts
 from qdialect.support.float_format import FLOAT_FORMATS, FloatFormat
-from qdialect.support.lazy_numpy import np
+from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.text import repeated
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 _MAX_SHOWN_SLOTS: Final = 20
 

@@ -8,7 +8,7 @@ https://mlir.llvm.org/docs/Dialects/QuantDialect/.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from typing_extensions import override
 from xdsl.dialects.builtin import (
@@ -62,11 +62,8 @@ from qdialect.support.arguments import (
     shown,
 )
 from qdialect.support.float_format import FLOAT_FORMATS, FloatFormat
-from qdialect.support.lazy_numpy import np
+from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import BoundedCache
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 @irdl_attr_definition

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from string import ascii_letters
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -59,12 +59,9 @@ from qdialect.ops.interface import (
     static_shape_of,
 )
 from qdialect.ops.readers import padded, per_window, positive
-from qdialect.support.lazy_numpy import np
+from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import registered_cache
 from qdialect.support.text import repeated
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # Movements
 

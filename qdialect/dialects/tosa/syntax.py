@@ -80,13 +80,11 @@ from qdialect.ir.value_types import (
     verify_value_types,
 )
 from qdialect.ops.reading import unmoved_operand
-from qdialect.support.lazy_numpy import np
+from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.text.op_formats import parse_arrow_types, parse_assignment
 from qdialect.text.syntax import DialectSyntax, KnowsItsForms, ReadsItsLine
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from qdialect.algebra.movement import Shape
 
 

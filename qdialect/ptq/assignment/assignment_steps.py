@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.dialects.func import ReturnOp
@@ -50,10 +50,7 @@ from qdialect.ptq.float_graph.flow_reading import filled_with, unknown_bias
 from qdialect.ptq.schemes.arrays import array_range, quantize_alike
 from qdialect.ptq.schemes.presets import I16, U8, luci, luci_single_values
 from qdialect.ptq.schemes.schemes import Blocks, Scheme, WeightGranularity
-from qdialect.support.lazy_numpy import np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from qdialect.support.lazy_numpy import NDArray, np
 
 
 def assign_weights(flow: Flow, before: Assignment) -> Assignment:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from math import inf, prod
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation, SSAValue
@@ -43,11 +43,8 @@ from qdialect.ptq.schemes.arrays import array_range
 from qdialect.ptq.schemes.presets import fixed_choice, luci_integer_scale
 from qdialect.ptq.schemes.schemes import Choice
 from qdialect.support.float_format import FLOAT_FORMATS
-from qdialect.support.lazy_numpy import np
+from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import registered_cache
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def joins(node: Node) -> bool:

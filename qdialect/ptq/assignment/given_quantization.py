@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -59,11 +59,8 @@ from qdialect.ops.interface import (
 from qdialect.ops.reading import ConstantOperands, Constants
 from qdialect.ops.unused_ops import erase_unused
 from qdialect.ptq.float_graph.flow_graph import FlowGraph, Use, functions_of, result_axes
-from qdialect.support.lazy_numpy import np
+from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import MemoryLimitError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def rewrite_casts(module: ModuleOp) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerType, ModuleOp
@@ -37,11 +37,8 @@ from qdialect.ptq.float_graph.flow_graph import FlowGraph, Node, Use, is_quantiz
 from qdialect.ptq.float_graph.flow_reading import flow_graph
 from qdialect.ptq.schemes.presets import SCHEMES, fixed_choice
 from qdialect.ptq.value_reports import zero_points_of
-from qdialect.support.lazy_numpy import np
+from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import memory_budget
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _RELATIVE: Final = 2.0**-23
 """The relative tolerance of a float32 product: one rounding and a little more."""

@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from xdsl.dialects.arith import ConstantOp as ArithConstantOp
 from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType
@@ -47,11 +47,7 @@ from qdialect.ptq.float_graph.flow_graph import Node, Range, Use, stays_float
 from qdialect.ptq.schemes.arrays import array_range, quantize_values
 from qdialect.ptq.schemes.noise import Noise
 from qdialect.ptq.schemes.schemes import Blocks, bias_in_steps
-from qdialect.support.lazy_numpy import np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+from qdialect.support.lazy_numpy import NDArray, np
 
 _MOVED: Final = QuantizationRule(RuleKind.MOVED)
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from itertools import count
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
@@ -47,10 +47,7 @@ from qdialect.ptq.calibration.keys import (
 from qdialect.ptq.schemes.profile import Fingerprint, Profile
 from qdialect.ptq.schemes.ranges import Reduction, Statistics
 from qdialect.ptq.schemes.schemes import Range
-from qdialect.support.lazy_numpy import np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from qdialect.support.lazy_numpy import NDArray, np
 
 
 class Attached(NamedTuple):

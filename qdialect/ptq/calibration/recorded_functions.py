@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from xdsl.builder import ImplicitBuilder
 from xdsl.context import Context
@@ -60,10 +60,7 @@ from qdialect.ops.interface import is_cast, name_of
 from qdialect.ptq.calibration.keys import attach_keys, casts_to, constant_values, keys_of
 from qdialect.ptq.schemes.arrays import AllNaNError
 from qdialect.ptq.schemes.ranges import Statistics
-from qdialect.support.lazy_numpy import np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from qdialect.support.lazy_numpy import NDArray, np
 
 _FLOATS: Final = (
     Float16Type,

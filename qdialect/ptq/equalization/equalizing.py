@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -43,11 +43,8 @@ from qdialect.ptq.float_graph.flow_reading import flow_graph
 from qdialect.ptq.schemes.equalization import scaled
 from qdialect.ptq.schemes.noise import Noise, mean_squares, noise_of_products, step_of
 from qdialect.ptq.schemes.schemes import Range
-from qdialect.support.lazy_numpy import np
+from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import memory_budget, paused_collection
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Choose = Callable[[Sequence[Sequence[str]]], "Chosen"]
 """Chooses layers, each given by its keys."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -49,10 +49,7 @@ from qdialect.ops.interface import (
 from qdialect.ptq.float_graph.flow_graph import FlowGraph, Node, Use
 from qdialect.ptq.schemes.schemes import Range
 from qdialect.support.float_format import FLOAT_FORMATS
-from qdialect.support.lazy_numpy import np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from qdialect.support.lazy_numpy import NDArray, np
 
 Factors: TypeAlias = "NDArray[np.float32]"
 

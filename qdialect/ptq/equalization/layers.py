@@ -9,7 +9,7 @@ for the channels within a group; the group follows from the channel of the resul
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import SSAValue
@@ -23,10 +23,7 @@ from qdialect.ops.along_axis import is_statistics
 from qdialect.ops.fields import CastReads, Contraction, Side
 from qdialect.ops.interface import Refusal, RefusalCode, cast_reads, layer_of, shape_of
 from qdialect.ptq.float_graph.flow_graph import FlowGraph, Node
-from qdialect.support.lazy_numpy import np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from qdialect.support.lazy_numpy import NDArray, np
 
 
 class _Positions:

@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation, SSAValue
@@ -50,10 +50,7 @@ from qdialect.ptq.float_graph.flow_graph import FlowGraph, Node, Use
 from qdialect.ptq.schemes.equalization import ScaleRule, scaled
 from qdialect.ptq.schemes.schemes import Range
 from qdialect.support.float_format import FLOAT_FORMATS
-from qdialect.support.lazy_numpy import np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from qdialect.support.lazy_numpy import NDArray, np
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ New constants are made before the first change, so that an error leaves the modu
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
@@ -60,10 +60,7 @@ from qdialect.ptq.schemes.equalization import scaled
 from qdialect.ptq.schemes.presets import scheme_of
 from qdialect.ptq.schemes.schemes import Blocks, Range
 from qdialect.support.float_format import FLOAT_FORMATS
-from qdialect.support.lazy_numpy import np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from qdialect.support.lazy_numpy import NDArray, np
 
 _COUNT: Final = "count"
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from xdsl.dialects.builtin import (
     AffineMapAttr,
@@ -47,11 +47,7 @@ from qdialect.ops.interface import (
 )
 from qdialect.ops.model import model_named
 from qdialect.support.float_format import FLOAT_FORMATS
-from qdialect.support.lazy_numpy import np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+from qdialect.support.lazy_numpy import NDArray, np
 
 CLAMP: Final = "clamp"
 """The name of a function that clamps one value by constants."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial, reduce
 from itertools import groupby, pairwise
 from threading import Lock, local
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 from qdialect.algebra.blocked_copy import contiguous, processors
 from qdialect.algebra.parameters import QuantizationParameters
@@ -32,10 +32,7 @@ from qdialect.ptq.schemes.schemes import (
     just_below_half,
     of_slot,
 )
-from qdialect.support.lazy_numpy import np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from qdialect.support.lazy_numpy import NDArray, np
 
 _BLOCK: Final = 1 << 18
 """

@@ -13,13 +13,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from qdialect.ptq.schemes.schemes import Range
-from qdialect.support.lazy_numpy import np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from qdialect.support.lazy_numpy import NDArray, np
 
 STRENGTH: Final = 0.5
 """The exponent that makes both ranges equal."""

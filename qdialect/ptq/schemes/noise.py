@@ -16,14 +16,11 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from qdialect.ptq.schemes.ranges import FloatHistogram
 from qdialect.support.files import FileError, read_text
-from qdialect.support.lazy_numpy import np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from qdialect.support.lazy_numpy import NDArray, np
 
 
 @dataclass(frozen=True)

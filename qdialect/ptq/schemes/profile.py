@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from qdialect.ptq.schemes.ranges import (
     WHOLE,
@@ -24,10 +24,7 @@ from qdialect.ptq.schemes.ranges import (
     merged,
 )
 from qdialect.support.files import FileError, read_text
-from qdialect.support.lazy_numpy import np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from qdialect.support.lazy_numpy import NDArray, np
 
 FORMAT: Final = "qdialect-profile"
 VERSION: Final = 2

@@ -12,15 +12,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from qdialect.ptq.schemes.arrays import array_range
 from qdialect.ptq.schemes.schemes import Blocks, Range
 from qdialect.support.arguments import integer, integers
-from qdialect.support.lazy_numpy import np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from qdialect.support.lazy_numpy import NDArray, np
 
 BATCH: Final = 16
 """The number of records in a batch of a moving average, as in ONE."""

@@ -40,11 +40,11 @@ from qdialect.ptq.tools.recording import (
     record_all,
     run_parser,
 )
+from qdialect.support.lazy_numpy import NDArray
 from qdialect.support.terminal import Progress
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import NDArray
 
 TOOL: Final = "qdialect-evaluate"
 """The name that the tool's own errors begin with."""

@@ -41,13 +41,13 @@ from qdialect.ptq.calibration.keys import keys_of
 from qdialect.ptq.calibration.record_files import Argument, RecordError, RecordFiles
 from qdialect.ptq.calibration.recorded_functions import without_passed_arguments
 from qdialect.support.extras import MissingLibraryError
+from qdialect.support.lazy_numpy import NDArray
 from qdialect.support.memory import MemoryLimitError, memory_budget
 from qdialect.text import write_module
 from qdialect.text.source import abridge
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import NDArray
 
 Run = Callable[[Sequence[TypedArray]], Sequence[TypedArray]]
 """Runs a function on its arguments, and returns its results."""
