@@ -11,7 +11,7 @@ from typing import Any, Final, SupportsIndex, TypeAlias, Union, cast
 from typing_extensions import override
 
 from qdialect.algebra.blocked_copy import contiguous, contiguous_bytes, write
-from qdialect.algebra.regrouping import regroup
+from qdialect.algebra.run_map import IntArray, SlotMap, regroup
 from qdialect.support.arguments import integer, integers, shown
 from qdialect.support.lazy_numpy import ArrayFunctions, NDArray, np
 
@@ -326,3 +326,43 @@ def values_dtype(values: Values) -> np.dtype[Any]:
     if isinstance(values, Splat):
         return values.value.dtype
     return (values.factors if isinstance(values, ArrayView) else values).dtype
+
+
+@dataclass(frozen=True, eq=False)
+class ElementSlots(SlotMap):
+    """The map from each position of a tensor to an element; equal neighbours form one run."""
+
+    ends: tuple[IntArray, ...]
+    """For each axis, the end of each run: int64, as in `SlotMap`."""
+
+    elements: NDArray[Any]
+    """One element per slot, floats as their bits: `elements.shape[axis] == len(ends[axis])`."""
+
+    @classmethod
+    def of(cls, values: Values) -> ElementSlots:
+        """The map of a non-empty tensor in which each position reads its own element."""
+        runs = (1,) * len(values.shape) if isinstance(values, Splat) else values.shape
+        ends = tuple(
+            np.arange(1, count + 1, dtype=np.int64) * (length // count)
+            for length, count in zip(values.shape, runs, strict=True)
+        )
+        if isinstance(values, Splat):
+            return cls(ends, np.asarray(values.value).reshape(runs))
+        return cls(ends, as_view(values).array())
+
+    @property
+    @override
+    def slot_arrays(self) -> tuple[NDArray[Any]]:
+        return (self.elements,)
+
+    @override
+    def _with_slots(
+        self, ends: tuple[IntArray, ...], arrays: Sequence[NDArray[Any]]
+    ) -> ElementSlots:
+        (elements,) = arrays
+        return ElementSlots(ends, elements)
+
+    @property
+    @override
+    def _meaning(self) -> tuple[NDArray[Any]]:
+        return (self.elements,)

@@ -16,14 +16,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.movement import Movement
 from qdialect.algebra.padding import Pad
-from qdialect.algebra.parameters import (
-    MAX_STORAGE_WIDTH,
-    ElementSlots,
-    QuantizationParameters,
-    StorageFormat,
-)
+from qdialect.algebra.parameters import MAX_STORAGE_WIDTH, QuantizationParameters, StorageFormat
 from qdialect.algebra.run_map import TooManySlotsError
-from qdialect.algebra.views import as_view
+from qdialect.algebra.views import ElementSlots, as_view
 from qdialect.folding.dequantization import Leaf, recognize
 from qdialect.folding.layers import Element, Layer, ScaleOrigin, SideConstant, Sides
 from qdialect.ir.elements import element_dtype, integer_range

@@ -38,7 +38,7 @@ from qdialect.folding.arithmetic import (
     without_conversions,
 )
 from qdialect.folding.fold_plan import OpNames
-from qdialect.folding.layers import declared_layer, verified_layer
+from qdialect.folding.layers import Layer, declared_layer
 from qdialect.folding.moved_constant import (
     SLOT_BYTES,
     Element,
@@ -892,3 +892,11 @@ def _check_movement(movement: Movement, shape: Shape) -> None:
 def _is_view(movement: Movement) -> bool:
     """Whether a movement of elements needs no copy."""
     return isinstance(movement, Transpose | Reverse | BroadcastInDim)
+
+
+def verified_layer(op: Operation, shape: Shape) -> Layer | None:
+    """The layer declared by a result type that a verifier has checked; None otherwise."""
+    if not isinstance(op, ShapeOp):
+        return None
+    (result,) = op.results
+    return Layer.of(tensor_element_type(result.type), shape)

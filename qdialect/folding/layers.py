@@ -28,10 +28,9 @@ from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.movement import Movement, Shape
 from qdialect.algebra.padding import Pad, PaddingError, StorageRange
-from qdialect.algebra.parameters import ElementSlots, QuantizationParameters, StorageFormat
+from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
 from qdialect.algebra.run_map import TooManySlotsError
-from qdialect.algebra.views import Elements, Splat, as_view
-from qdialect.dialects.quant.shape_ops import ShapeOp
+from qdialect.algebra.views import Elements, ElementSlots, Splat, as_view
 from qdialect.dialects.quant.storage import StoredType
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.dialects.quant.verification import verify_same_slots
@@ -494,14 +493,6 @@ def keeps_bits(cast_op: Operation) -> bool:
     below, above = (isinstance(type, StoredType) for type in types)
     are_integers = all(isinstance(type, StoredType | IntegerType) for type in types)
     return below is not above and are_integers and CastReads.BITS in cast_reads(cast_op)
-
-
-def verified_layer(op: Operation, shape: Shape) -> Layer | None:
-    """The layer declared by a result type that a verifier has checked; None otherwise."""
-    if not isinstance(op, ShapeOp):
-        return None
-    (result,) = op.results
-    return Layer.of(tensor_element_type(result.type), shape)
 
 
 _KNOWN_DECLARED = BoundedCache[tuple[Layer, Attribute, Shape], Layer]()

@@ -88,7 +88,7 @@ Of each folder: the number of its lines, and of the files in its longest chain o
 fall, but for a commit that says why.
 """
 
-LONGEST_CHAIN = 18
+LONGEST_CHAIN = 16
 """The number of files in the longest chain of imports."""
 
 
@@ -165,7 +165,7 @@ DIALECTS = (
 )
 
 OP_NAMES_ELSEWHERE = 4
-"""The op names that still stand outside of their dialect's place: this number only falls."""
+"""The op names outside of their dialect's place: three of a frontend, and one of MLIR's pass."""
 
 
 def test_op_names_stand_in_the_place_of_their_dialect() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from random_tensors import reshaped, shapes
 
 from qdialect.algebra.movement import Shape
-from qdialect.algebra.regrouping import regroup
+from qdialect.algebra.run_map import regroup
 
 pairs = shapes().flatmap(lambda shape: st.tuples(st.just(shape), reshaped(shape)))
 
