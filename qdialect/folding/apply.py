@@ -35,7 +35,7 @@ from qdialect.folding.plan import (
 )
 from qdialect.folding.policy import FoldPolicy
 from qdialect.folding.provenance import Provenance
-from qdialect.folding.raising import gone_if_raised
+from qdialect.folding.raising import hints_of_raising
 from qdialect.folding.report import Outcome, PassRecord, PassReport
 from qdialect.folding.writing import WrittenConstant, check_writable, write_constant
 from qdialect.ir.errors import OpErrors
@@ -225,7 +225,7 @@ class _Reporter:
     Makes the report of a decision, after the module has been changed.
 
     `written` maps each replaced op to its constant and the casts after it, `joined` each composed
-    op of quant to the op that replaces it. `--raise-dequantization` would remove `raisable` ops.
+    op of quant to the op that replaces it, and `raisable` each op that raising removes to a hint.
     """
 
     def __init__(
@@ -234,7 +234,7 @@ class _Reporter:
         decision: Decision,
         written: Mapping[Operation, WrittenConstant],
         joined: Mapping[Operation, Operation],
-        raisable: Collection[Operation],
+        raisable: Mapping[Operation, str],
     ) -> None:
         self._graph = graph
         self._decision = decision
@@ -323,8 +323,7 @@ class _Reporter:
         return record if joined is None else record._replace(stands=joined.results[0])
 
     def _with_hint(self, op: Operation, reason: str) -> str:
-        is_gone = op in self._raisable
-        return f"{reason}; '--raise-dequantization' first removes it" if is_gone else reason
+        return f"{reason}; {self._raisable[op]}" if op in self._raisable else reason
 
     def _folded(self, op: Operation, provenance: Provenance, end: Operation) -> PassRecord:
         value_set = provenance.value_set
@@ -407,12 +406,12 @@ class FoldRun:
     """
 
     def __init__(
-        self, graph: FoldGraph, decision: Decision, raisable: Collection[Operation] = ()
+        self, graph: FoldGraph, decision: Decision, raisable: Mapping[Operation, str] | None = None
     ) -> None:
         self._graph = graph
         self._decision = decision
-        self._raisable = raisable
-        """Ops that `--raise-dequantization` would remove."""
+        self._raisable = raisable or {}
+        """Hints for ops that `--raise-dequantization` would remove."""
         places = enumerate(graph.module.walk()) if graph.unknown else ()
         self._places = {op: at for at, op in places}
         """The position of each op of the module, if there are unknown ops."""
@@ -636,14 +635,14 @@ def fold_run(
     with paused_collection(), models_of(context), memory_budget() as budget:
         reader = GraphReader(module, context, budget, may_fold)
         decision = decide(reader.graph, policy, budget)
-        run = FoldRun(reader.graph, decision, _raisable(reader, decision, policy))
+        run = FoldRun(reader.graph, decision, _hints(reader, decision, policy))
         if isinstance(context, FoldReportListener) and context.wants_fold_plans:
             context.take_fold_plan(run.plan)
         yield run
 
 
-def _raisable(reader: GraphReader, decision: Decision, policy: FoldPolicy) -> Collection[Operation]:
-    """The refused ops, and repeated reshapes, that `--raise-dequantization` first would remove."""
+def _hints(reader: GraphReader, decision: Decision, policy: FoldPolicy) -> Mapping[Operation, str]:
+    """Hints for the refused ops, and repeated reshapes, that raising first would remove."""
     limits = RefusalCode.GRANULARITY, RefusalCode.GROWTH, RefusalCode.PARAMETER_GROWTH
     codes = {
         op: refusal.code
@@ -653,7 +652,7 @@ def _raisable(reader: GraphReader, decision: Decision, policy: FoldPolicy) -> Co
     }
     reshapes = decision.repeated_reshapes(reader.graph)
     codes |= dict.fromkeys(reshapes, RefusalCode.PARAMETER_GROWTH)
-    return gone_if_raised(reader, codes, policy)
+    return hints_of_raising(reader, codes, policy)
 
 
 class Certificate(Enum):

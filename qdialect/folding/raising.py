@@ -156,17 +156,17 @@ def is_unmoved(graph: FoldGraph, constant: MovedConstant) -> bool:
     return graph.sources[graph.steps[number].op].shape == constant.shape
 
 
-def gone_if_raised(
+def hints_of_raising(
     reader: GraphReader, codes: Mapping[Operation, RefusalCode], policy: FoldPolicy
-) -> Collection[Operation]:
-    """
-    Those of some refused shape ops, users first, that fold if `--raise-dequantization` runs first.
-    """
+) -> Mapping[Operation, str]:
+    """Hints for refused shape ops, users first, that fold if raising runs first."""
     if not codes:
-        return ()
+        return {}
     reader.read_unused_arithmetic()
     raisable = _RaisableOps(reader, policy)
-    return {op for op, code in codes.items() if raisable.is_gone(op, code)}
+    gone = [op for op, code in codes.items() if raisable.is_gone(op, code)]
+    order = "first" if raisable.are_folded else "before '--fold-quant-shapes'"
+    return dict.fromkeys(gone, f"'--raise-dequantization' {order} removes it")
 
 
 def _is_cast_of_quant(op: Operation) -> bool:
@@ -177,6 +177,8 @@ class _RaisableOps:
     def __init__(self, reader: GraphReader, policy: FoldPolicy) -> None:
         self._graph = reader.graph
         self._may_fold = reader.may_fold
+        self.are_folded = True
+        """Whether this fold folds what is raised."""
         self._policy = policy
         self._raisable = dict[Operation, bool]()
         self._sides = set[Operation]()
@@ -212,7 +214,8 @@ class _RaisableOps:
         if raised is None or not any(map(self._is_raisable, raised.constant.casts)):
             return False
         layer = Layer.of(raised.type, raised.constant.shape)
-        return self._may_fold(raised.constant._replace(layers=(layer,)))
+        self.are_folded &= self._may_fold(raised.constant._replace(layers=(layer,)))
+        return True
 
     def _is_side(self, op: Operation) -> bool:
         """Whether only products that can be raised use the result of an op, directly or not."""

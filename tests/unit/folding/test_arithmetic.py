@@ -41,7 +41,7 @@ from qdialect.folding.policy import FoldPolicy
 from qdialect.folding.report import Outcome
 from qdialect.ops.interface import RefusalCode
 from qdialect.passes.dequantization import RaiseDequantizationPass
-from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
+from qdialect.passes.fold_quant_shapes import FoldConstantShapesPass, FoldQuantShapesPass
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 
@@ -153,6 +153,14 @@ def test_of_a_reshape_from_blocks_and_a_transpose_one_op_is_left(form: str, resh
     once = module.printed()
     module.run(FoldQuantShapesPass())
     assert module.printed() == once
+    refused = [
+        each.reason
+        for each in Module(whole).run(FoldConstantShapesPass()).records
+        if each.code is RefusalCode.PARAMETER_GROWTH
+    ]
+    hint = "'--raise-dequantization' before '--fold-quant-shapes' removes it"
+    assert all(reason.endswith(hint) for reason in refused)
+    assert refused
     raised = Module(whole)
     raised.run(RaiseDequantizationPass())
     raised.run(FoldQuantShapesPass(verify="values"))
