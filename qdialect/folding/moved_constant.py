@@ -262,7 +262,8 @@ def move(
         first.casts,
         first.provenance,
         input_bytes,
-        min(distinct, size),
+        # As many as a splat has that a run before has written.
+        size if splat is not None else min(distinct, size),
     )
     return ElementMove(movement, read), moved
 

@@ -8,12 +8,13 @@ Its `reshape` requires a static number of elements, and its ops that change the 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Final, cast
 
 from typing_extensions import override
 from xdsl.dialects import tensor
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, IntegerType, Signedness, TensorType
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation
 from xdsl.irdl import irdl_op_definition, operand_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
@@ -107,7 +108,6 @@ class ExpandShapeOp(tensor.ExpandShapeOp):
     def verify_(self) -> None:
         if not _verify_rank_0(self, self.src.type, self.result.type):
             super().verify_()
-        _verify_element_types(self, self.src.type, self.result.type)
 
 
 class CollapseShapeOp(tensor.CollapseShapeOp):
@@ -117,7 +117,6 @@ class CollapseShapeOp(tensor.CollapseShapeOp):
     def verify_(self) -> None:
         if not _verify_rank_0(self, self.result.type, self.src.type):
             super().verify_()
-        _verify_element_types(self, self.result.type, self.src.type)
 
 
 def _verify_rank_0(
@@ -136,10 +135,16 @@ def _verify_rank_0(
     return True
 
 
-def _verify_element_types(
-    op: ExpandShapeOp | CollapseShapeOp, collapsed: Attribute, expanded: Attribute
-) -> None:
-    """xDSL compares the shapes only. The message is MLIR's."""
+def _verify(op: Operation, verify: Callable[[Operation], None]) -> None:
+    """xDSL compares the shapes alone of a reshape. The message is MLIR's."""
+    verify(op)
+    match op:
+        case tensor.CollapseShapeOp():
+            collapsed, expanded = op.result.type, op.src.type
+        case tensor.ExpandShapeOp():
+            collapsed, expanded = op.src.type, op.result.type
+        case _:
+            return
     if (element := tensor_element_type(expanded)) != tensor_element_type(collapsed):
         tensor_type = cast("TensorType[Attribute]", collapsed)
         expected = TensorType(element, tensor_type.shape, tensor_type.encoding)
@@ -215,6 +220,7 @@ _STRIDED: Final = (
 
 SYNTAX = DialectSyntax(
     dialect="tensor",
+    verify=_verify,
     forms=(
         Form("bitcast", "source -> dest", "$source attr-dict : type(source) to type(dest)"),
         Form(

@@ -27,7 +27,7 @@ from qdialect.algebra.parameters import QuantizationParameters
 from qdialect.check.index_maps import NotCertifiableError, moved_shape, origins
 from qdialect.check.value_classes import first_difference
 from qdialect.check.value_graph import GraphReader
-from qdialect.folding import graph, plan, writing
+from qdialect.folding import layers, plan, writing
 from qdialect.folding import moved_constant as moved
 from qdialect.ir.errors import OpErrors
 from qdialect.ir.resources import ResourceBlobs
@@ -377,5 +377,5 @@ def test_the_option_has_three_values():
 def forget_what_was_folded(patch: pytest.MonkeyPatch) -> None:
     """Have the fold compute everything anew, and remember nothing of it."""
     patch.setattr(moved, "_KNOWN_MOVED_LAYERS", BoundedCache[Any, Any]())
-    patch.setattr(graph, "_KNOWN_DECLARED", BoundedCache[Any, Any]())
+    patch.setattr(layers, "_KNOWN_DECLARED", BoundedCache[Any, Any]())
     patch.setattr(plan, "_KNOWN_SPELLED", BoundedCache[Any, Any]())
