@@ -26,7 +26,7 @@
 // UNKNOWN: qdialect-opt: error: unknown command line argument '--canonicaliz'; try 'qdialect-opt --help'; did you mean '--canonicalize'?
 // PASS: qdialect-opt: error: 'nothing' does not refer to a registered pass or pass pipeline
 // OPTION: qdialect-opt: error: pass 'cse' has no option 'depth' (it has: none)
-// OPTIONS: qdialect-opt: error: pass 'fold-quant-shapes' has no option 'depth' (it has: granularity, max-parameter-growth, max-growth
+// OPTIONS: qdialect-opt: error: pass 'fold-quant-shapes' has no option 'depth' (it has: max-parameter-growth, max-growth, max-repetition
 // VALUE: qdialect-opt: error: pass 'fold-quant-shapes': max-growth must be a number of bytes, but is '1GiB'
 // OPTIONAL: qdialect-opt: error: pass 'fold-quant-shapes': max-parameter-growth must be an integer, but is '1,2'
 // NUMBER: qdialect-opt: error: pass 'equalize-inputs': strength must be a number, but is 'nan'
