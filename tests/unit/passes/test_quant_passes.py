@@ -70,7 +70,9 @@ def converted(file: Path, text: str, *flags: str) -> str:
 
 
 def assert_same_as_mlir(file: Path, text: str, flag: str) -> None:
-    assert run(GENERIC, converted(file, text, flag)) == run([*GENERIC, flag], text), text
+    """Also when it is run twice."""
+    for flags in ([flag], [flag, flag]):
+        assert run(GENERIC, converted(file, text, *flags)) == run([*GENERIC, *flags], text), text
 
 
 @needs_mlir_opt
