@@ -35,7 +35,6 @@ from qdialect.folding.plan import (
 )
 from qdialect.folding.policy import FoldPolicy
 from qdialect.folding.provenance import Provenance
-from qdialect.folding.raising import hints_of_raising
 from qdialect.folding.report import Outcome, PassRecord, PassReport
 from qdialect.folding.writing import WrittenConstant, check_writable, write_constant
 from qdialect.ir.errors import OpErrors
@@ -652,6 +651,11 @@ def _hints(reader: GraphReader, decision: Decision, policy: FoldPolicy) -> Mappi
     }
     reshapes = decision.repeated_reshapes(reader.graph)
     codes |= dict.fromkeys(reshapes, RefusalCode.PARAMETER_GROWTH)
+    if not codes:
+        return {}
+    # Deferred: few folds meet a limit, and raising needs the ops of arith.
+    from qdialect.folding.raising import hints_of_raising
+
     return hints_of_raising(reader, codes, policy)
 
 

@@ -160,8 +160,6 @@ def hints_of_raising(
     reader: GraphReader, codes: Mapping[Operation, RefusalCode], policy: FoldPolicy
 ) -> Mapping[Operation, str]:
     """Hints for refused shape ops, users first, that fold if raising runs first."""
-    if not codes:
-        return {}
     reader.read_unused_arithmetic()
     raisable = _RaisableOps(reader, policy)
     gone = [op for op, code in codes.items() if raisable.is_gone(op, code)]

@@ -25,7 +25,7 @@ from qdialect.opt.diagnostics import (
     text_of_place,
 )
 from qdialect.opt.files import SourceText, read_text
-from qdialect.opt.opt import SPLIT_MARKER, NestedSpec, Options, PassSpec
+from qdialect.opt.options import SPLIT_MARKER, NestedSpec, Options, PassSpec
 from qdialect.opt.outputs import STANDARD_OUTPUT, Output, held_text, overwrite_each_other
 from qdialect.opt.registry import NestedPipeline, ToolContext, make_pass, make_target
 from qdialect.opt.tool_error import ToolError

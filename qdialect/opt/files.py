@@ -11,7 +11,7 @@ from typing import BinaryIO, Final, NamedTuple, cast
 from xdsl.utils.lexer import Span
 
 from qdialect.opt.diagnostics import DiagnosticHandler
-from qdialect.opt.opt import SPLIT_MARKER
+from qdialect.opt.options import SPLIT_MARKER
 from qdialect.opt.outputs import is_closed
 from qdialect.opt.tool_error import ToolError, reason_of
 from qdialect.text import source

@@ -17,7 +17,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.hints import type_repr
 
 from qdialect.ir.errors import describe
-from qdialect.opt.opt import OPTIONS, SYNONYMS, NestedSpec, PassSpec
+from qdialect.opt.options import OPTIONS, SYNONYMS, NestedSpec, PassSpec
 from qdialect.opt.registry import find_pass, get_all_passes, get_all_targets, option_name
 from qdialect.opt.tool_error import TOOL
 from qdialect.passes import GROUPS

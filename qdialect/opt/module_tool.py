@@ -12,7 +12,8 @@ from typing_extensions import override
 from qdialect.opt.compilation import Compilation
 from qdialect.opt.diagnostics import DiagnosticHandler
 from qdialect.opt.files import read_text
-from qdialect.opt.opt import MAX_MEMORY_HELP, Options, parse_max_memory
+from qdialect.opt.opt import parse_max_memory
+from qdialect.opt.options import MAX_MEMORY_HELP, Options
 from qdialect.opt.outputs import standard_output
 from qdialect.opt.tool_error import ToolError, did_you_mean, run_tool
 from qdialect.support.memory import DEFAULT_MAX_MEMORY, memory_budget

@@ -23,7 +23,7 @@ from qdialect.ir.errors import OpErrors, describe, first_line, op_name
 from qdialect.ir.resources import fresh_builtin
 from qdialect.ir.xdsl_private import is_registered, rebuilt
 from qdialect.opt import universe
-from qdialect.opt.opt import NestedSpec, PassSpec
+from qdialect.opt.options import NestedSpec, PassSpec
 from qdialect.opt.tool_error import TOOL, ToolError, did_you_mean
 from qdialect.support.memory import registered_cache
 from qdialect.text.messages import CommandLineContext

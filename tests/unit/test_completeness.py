@@ -42,7 +42,8 @@ from qdialect.ops.fields import CastReads, Movements, Operands
 from qdialect.ops.interface import cast_reads, elements_attribute_of, is_known_dialect, model_of
 from qdialect.ops.model import OpModel, OpModels, register_models
 from qdialect.ops.refusals import RefusalCode
-from qdialect.opt.opt import Options, help_text
+from qdialect.opt.opt import help_text
+from qdialect.opt.options import Options
 from qdialect.passes import PASSES
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
 

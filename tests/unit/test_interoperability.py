@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qdialect.opt.opt import SPLIT_MARKER, main
+from qdialect.opt.opt import main
+from qdialect.opt.options import SPLIT_MARKER
 
 pytestmark = pytest.mark.skipif(
     shutil.which("mlir-opt-22") is None, reason="mlir-opt-22 is not on PATH"

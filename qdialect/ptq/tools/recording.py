@@ -35,7 +35,7 @@ from qdialect.opt.compilation import Compilation
 from qdialect.opt.diagnostics import Diagnostic, DiagnosticHandler
 from qdialect.opt.files import SourceText
 from qdialect.opt.module_tool import ModuleArgumentParser, whole_number
-from qdialect.opt.opt import Options
+from qdialect.opt.options import Options
 from qdialect.opt.tool_error import ToolError
 from qdialect.ptq.calibration.keys import keys_of
 from qdialect.ptq.calibration.record_files import Argument, RecordError, RecordFiles

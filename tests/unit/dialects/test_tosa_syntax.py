@@ -15,7 +15,8 @@ from xdsl.irdl import IRDLOperation
 from xdsl.printer import Printer
 
 from qdialect.dialects.tosa.syntax import TABLED_OPS, TosaSyntax
-from qdialect.opt.opt import SPLIT_MARKER, main
+from qdialect.opt.opt import main
+from qdialect.opt.options import SPLIT_MARKER
 from qdialect.opt.registry import ToolContext
 from qdialect.text import parse_module
 from qdialect.text.syntax import PrintedForm

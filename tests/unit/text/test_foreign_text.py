@@ -14,7 +14,8 @@ import pytest
 from xdsl.transforms.canonicalize import CanonicalizePass
 
 from qdialect.check import check_tool as check
-from qdialect.opt.opt import SPLIT_MARKER, main
+from qdialect.opt.opt import main
+from qdialect.opt.options import SPLIT_MARKER
 from qdialect.opt.registry import ToolContext
 from qdialect.text import parse_module
 
