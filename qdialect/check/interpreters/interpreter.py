@@ -344,7 +344,7 @@ def run_function(
 
     `context` is the one that the module was parsed in; it is needed if constants refer to
     resources. A run takes at most `max_steps` steps (see `DEFAULT_MAX_STEPS`), and its values
-    count toward `qdialect.support.memory_budget`. Raises InterpretationError if there is no such
+    count toward `qdialect.support.memory`. Raises InterpretationError if there is no such
     function or the arguments do not match its type, and OpInterpretationError for an op that
     cannot be run.
     """

@@ -1,7 +1,7 @@
 """
 The values of runs: arrays with their types, made within the memory and the steps of the run.
 
-The bytes of an array are reserved in `qdialect.support.memory_budget` before it is allocated, and
+The bytes of an array are reserved in `qdialect.support.memory` before it is allocated, and
 released when it is freed. Functions are applied to large arrays in pieces. The work of an op beyond
 its own step is spent before it is done, since a loop may repeat an op on arrays that take little
 memory, and one matrix product may take hours.
