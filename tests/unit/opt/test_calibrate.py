@@ -751,7 +751,8 @@ def test_what_a_profile_lacks_is_no_list(
     finally:
         tracemalloc.stop()
     told = capsys.readouterr().err
-    assert "error: record 1: it would take" in told
+    # The first records that are missing, one for each process: any of them may fail first.
+    assert any(f"error: record {record}: it would take" in told for record in (1, 3)[:jobs])
     assert "3 of 4194304 records of 1 values are recorded" in told
 
 
