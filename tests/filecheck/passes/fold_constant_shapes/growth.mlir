@@ -12,7 +12,7 @@ func.func @twice() -> tensor<4x3xf32> {
   %shift = "tosa.const"() <{values = dense<0> : tensor<1xi8>}> : () -> tensor<1xi8>
   %c = tosa.cast %w : (tensor<2x3xi8>) -> tensor<2x3xf32>
   %m = tosa.mul %c, %s, %shift : (tensor<2x3xf32>, tensor<2x1xf32>, tensor<1xi8>) -> tensor<2x3xf32>
-  // expected-remark @below {{not folded: its operands would have 4 elements, its sources have 2, and 2 are allowed; it takes max-parameter-growth=2 or more [parameter-growth]}}
+  // expected-remark @below {{not folded: its operands would have 4 elements, its sources have 2, and 2 are allowed; it takes max-parameter-growth=2 or more; '--raise-dequantization' before '--fold-quant-shapes' removes it [parameter-growth]}}
   %k = tosa.concat %m, %m {axis = 0 : i32} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<4x3xf32>
   return %k : tensor<4x3xf32>
 }
