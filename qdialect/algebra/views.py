@@ -1,4 +1,8 @@
-"""Elements as they are moved: an array, a splat, or a view that is copied later."""
+"""
+Elements as they are moved: an array, a splat, or a view that is copied later.
+
+`ElementSlots` are the elements of a small tensor, moved as slots of the tensor it broadcasts to.
+"""
 
 from __future__ import annotations
 

@@ -53,21 +53,6 @@ def indices_of(value: TypedArray) -> Integers:
     return allocated(numbers, 8 * value.elements.size)
 
 
-def slice_at(starts: Sequence[int], sizes: Shape, shape: Shape) -> tuple[slice, ...]:
-    """The window of `sizes` that begins at `starts`, moved inside of `shape`."""
-    if not len(starts) == len(sizes) == len(shape) or any(
-        size > length for size, length in zip(sizes, shape, strict=True)
-    ):
-        raise InterpretationError(
-            f"a window of shape {list(sizes)} exceeds the operand of shape {list(shape)}"
-        )
-    first = [
-        min(max(start, 0), length - size)
-        for start, size, length in zip(starts, sizes, shape, strict=True)
-    ]
-    return tuple(slice(at, at + size) for at, size in zip(first, sizes, strict=True))
-
-
 @dataclass(frozen=True)
 class WindowNumbers:
     """The correspondence of the axes of an operand, of indices, and of many windows."""
