@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import partial
 from itertools import zip_longest
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -28,9 +28,9 @@ from qdialect.check.attribute_keys import (
     require_same_type,
 )
 from qdialect.check.compared_modules import ComparedModule, RunFailure, Side, visibility_of
-from qdialect.check.followed_elements import groups_at, pieces_of
+from qdialect.check.followed_elements import element_at, numbers_at, pieces_of
 from qdialect.check.function_terms import Body, Calls, Event, TermReader, Terms
-from qdialect.check.index_maps import NotCertifiableError, Positions, index_at
+from qdialect.check.index_maps import NotCertifiableError, index_at
 from qdialect.check.sampled_runs import DEFAULT_RUNS, Engine, Numbers, compare_runs
 from qdialect.check.step_budget import DEFAULT_STEPS, StepBudget
 from qdialect.check.value_classes import elements_anywhere, leaf_name, unequal_element
@@ -39,7 +39,7 @@ from qdialect.ir.names import symbols_used_by
 from qdialect.ir.rewriting import dependencies_first
 from qdialect.ops.interface import models_of, name_of
 from qdialect.ops.model import Effects
-from qdialect.support.lazy_numpy import NDArray, np
+from qdialect.support.lazy_numpy import np
 
 
 class Grounds(IntEnum):
@@ -377,35 +377,17 @@ def require_same_elements(
     if all(len(kinds) == 1 for kinds in alike) and before.size:
         first = np.zeros(1, dtype=np.int64)
         old, new = (
-            Numbers(kinds[0].numbers_at(0), first, type, node.shape)
+            Numbers(kinds[0].numbers(), first, type, node.shape)
             for kinds, type, node in zip(alike, types, (before, after), strict=True)
         )
         old.require_same(new)
         return
     for positions in pieces_of(before.size):
         old, new = (
-            Numbers(_numbers_at(node, positions, steps), positions, type, node.shape)
+            Numbers(numbers_at(node, positions, steps), positions, type, node.shape)
             for node, type in zip((before, after), types, strict=True)
         )
         old.require_same(new)
-
-
-def _numbers_at(node: Node, positions: Positions, steps: StepBudget) -> NDArray[Any]:
-    numbers: NDArray[Any] | None = None
-    covered = 0
-    for group in groups_at(node, positions, steps):
-        part = group.elements.numbers_at(0)
-        covered += group.elements.size
-        if group.where is None:
-            return part
-        if numbers is None:
-            numbers = np.zeros(len(positions), dtype=part.dtype)
-        if numbers.dtype != part.dtype:
-            raise NotCertifiableError("its elements are stored as different types")
-        numbers[group.where] = part
-    if numbers is None or covered != len(positions):
-        raise NotCertifiableError("some of its elements are not known")
-    return numbers
 
 
 class _Proof:
@@ -577,18 +559,17 @@ def _difference(pair: Pair, readers: _Readers, values: tuple[SSAValue, SSAValue]
     if position is None:
         return "has another type"
     element = f"element {index_at(position, before.shape)} " if before.shape else ""
-    was, now = (_element(pair, node, position) for node in (before, after))
+    was, now = (_element(node, position) for node in (before, after))
     return f"{element}is {now}, but was {was} before"
 
 
-def _element(pair: Pair, node: Node, position: int) -> str:
-    at = np.array([position], dtype=np.int64)
-    (group,) = groups_at(node, at, pair.terms.steps)
+def _element(node: Node, position: int) -> str:
+    element = element_at(node, position)
     try:
-        return str(group.elements.numbers_at(0).item())
+        return str(element.numbers().item())
     except NotCertifiableError:
-        leaf, positions = group.elements.leaves[0]
-        casts = [layer.node.cast for layer in group.elements.layers]
+        leaf, positions = element.leaves[0]
+        casts = [layer.node.cast for layer in element.layers]
         through = "".join(f"'{name_of(op)}' of " for op in casts if op is not None)
         index = index_at(int(positions[0]), leaf.shape)
         return f"{through}element {index} of {leaf_name(leaf)}"

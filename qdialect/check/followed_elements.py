@@ -10,12 +10,13 @@ from __future__ import annotations
 import heapq
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, Final, TypeAlias, cast
 
+from typing_extensions import override
 from xdsl.dialects.builtin import AnyFloat, IntegerType
 
-from qdialect.algebra.padding import PadWith
 from qdialect.check.index_maps import NotCertifiableError, Positions, origins
 from qdialect.check.step_budget import STEPS_PER_REQUEST, StepBudget
 from qdialect.check.value_nodes import (
@@ -30,13 +31,13 @@ from qdialect.check.value_nodes import (
     SideAt,
     SymbolNode,
     TypedNode,
-    ZerosNode,
     bits_of,
     cut,
     dequantize,
     differ,
     numbers_in,
     quantize,
+    storage_of,
     stores_the_same,
     width_of,
 )
@@ -45,6 +46,7 @@ from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ops.elementwise import conversion, values_of
 from qdialect.ops.fields import Apply, Input, Term
 from qdialect.ops.interface import Refusal, is_arithmetic, name_of
+from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import NDArray, np
 
 PIECE: Final = 1 << 15
@@ -53,7 +55,7 @@ PIECE: Final = 1 << 15
 MOST_ELEMENTS: Final = 1 << 30
 """The maximum size of a tensor that is compared element by element."""
 
-_Leaf: TypeAlias = "ConstantNode | ZerosNode | SymbolNode"
+_Leaf: TypeAlias = "ConstantNode | PaddingNode | SymbolNode"
 _Stack: TypeAlias = tuple[Hashable, ...]
 """The kinds of the typed nodes on the path from the root down to a node."""
 
@@ -102,11 +104,7 @@ class Elements:
     """
 
     stored: NDArray[Any] | None = None
-    """
-    Their bits, if the leaves are constants and data was requested.
-
-    At padded positions, the bits of the nearest edge.
-    """
+    """Their bits, if the leaves are constants or padding, and data was requested."""
 
     symbols: Integers | None = None
     """The symbol that holds each element; None for elements of constants."""
@@ -114,56 +112,46 @@ class Elements:
     positions: Positions | None = None
     """The position of each element in its leaf."""
 
-    padding: Integers | None = None
-    """
-    For each element its index in `paddings`, or -1 if it is not padding; None if there is no
-    padding.
-    """
-
-    paddings: list[tuple[int, Node | None]] = field(default_factory=list[tuple[int, "Node | None"]])
-    """For each padding, the number of casts above it, and its element: None for real zero."""
-
-    unread: NDArray[np.bool_] | None = None
-    """A mask of the elements that no constant holds; None if there are none."""
-
     leaves: list[tuple[_Leaf, Positions]] = field(default_factory=list[tuple[_Leaf, Positions]])
     """The leaves, each with the positions read there."""
 
     @property
-    def moved(self) -> NDArray[np.bool_]:
-        """A mask of the elements that are not padding."""
-        if self.padding is None:
-            return np.ones(self.size, dtype=np.bool_)
-        return self.padding < 0
+    def is_padding(self) -> bool:
+        """Whether no constant holds these elements."""
+        return all(isinstance(leaf, PaddingNode) for leaf, _ in self.leaves)
 
-    def numbers_at(self, depth: int) -> NDArray[Any]:
+    def numbers(self) -> NDArray[Any]:
         """
-        The numbers below `depth` casts: integers, doubles, or bits.
+        The numbers that these are: integers, doubles, or bits.
 
         For quantized types, these are the stored integers. Raises NotCertifiableError if they
         are not known.
         """
         if self.stored is None:
             raise NotCertifiableError("its elements are not known")
-        last = len(self.layers) - 1
-        layer = self.layers[last]
-        numbers = self._padded(numbers_in(self.stored, layer.element_type), last)
-        for at in range(last - 1, depth - 1, -1):
-            numbers = self._padded(_cast(numbers, self.layers[at + 1], self.layers[at]), at)
+        numbers = numbers_in(self.stored, self.layers[-1].element_type)
+        for above, below in zip(self.layers[-2::-1], self.layers[:0:-1], strict=True):
+            numbers = _cast(numbers, below, above)
         return numbers
 
-    def readings_at(self, depth: int) -> NDArray[Any]:
-        """As `numbers_at`, but quantized integers are dequantized: doubles."""
-        return _read(self.numbers_at(depth), self.layers[depth])
+    def readings(self) -> NDArray[Any]:
+        """As `numbers`, but quantized integers are dequantized: doubles."""
+        return _read(self.numbers(), self.layers[0])
 
-    def _padded(self, numbers: NDArray[Any], depth: int) -> NDArray[Any]:
-        for number, (at, element) in enumerate(self.paddings):
-            if at == depth and self.padding is not None:
-                new = np.flatnonzero(self.padding == number)
-                if len(new):
-                    numbers = numbers.copy()
-                    numbers[new] = _padded_with(element, self.layers[at].part(new))
-        return numbers
+    def part(self, chosen: Positions) -> Elements:
+        """Some of the elements, in the order of `chosen`."""
+
+        def taken(array: NDArray[Any] | None) -> NDArray[Any] | None:
+            return None if array is None else array[chosen]
+
+        return Elements(
+            len(chosen),
+            [layer.part(chosen) for layer in self.layers],
+            taken(self.stored),
+            taken(self.symbols),
+            taken(self.positions),
+            self.leaves,
+        )
 
 
 @dataclass
@@ -176,29 +164,63 @@ class Group:
     elements: Elements
 
 
-def _padded_with(element: Node | None, layer: LayerAt) -> NDArray[Any]:
-    """The numbers at new positions that `layer` reads: one for all, or one for each."""
-    if element is None:
-        if _is_number(layer.node):
-            return np.zeros(1, dtype=np.int64)
-        if layer.zero_points is None:
+@dataclass(eq=False, kw_only=True)
+class PaddingNode(TypedNode):
+    """The known elements at the new positions of a padded value."""
+
+    padded: MovedNode
+
+    @cached_property
+    @override
+    def kind(self) -> Hashable:
+        """That of constants, beside which these elements are."""
+        return "constant", "", storage_of(self.element_type)
+
+    @override
+    def layer_at(self, positions: Positions) -> LayerAt:
+        """The layer at row-major positions, with the slots of the nearest edges."""
+        if not isinstance(self.element_type, UniformQuantizedType):
+            return LayerAt(self, None, None)
+        (operand,) = self.padded.operands
+        if not operand.size and len(positions):
             raise NotCertifiableError("there is no zero point to pad with")
-        return layer.zero_points
-    if element.size != 1:
-        raise NotCertifiableError(f"it is padded with {element.size} elements")
-    given = elements_at(element, np.zeros(1, dtype=np.int64))
-    type, own = layer.element_type, given.layers[0]
-    if not isinstance(type, UniformQuantizedType):
-        if own.element_type != type:
-            raise NotCertifiableError(
-                f"'{type}' is padded with an element of type '{own.element_type}'"
-            )
-        return given.numbers_at(0)
+        edges = origins(self.padded.movement, [operand.shape], positions).positions
+        return LayerAt(self, *slots_at(operand, edges))
+
+    def bits_at(self, positions: Positions) -> NDArray[Any]:
+        """
+        The elements at row-major positions: see `bits_of`.
+
+        Raises NotCertifiableError if they are not known, or no stored integer represents them.
+        """
+        type, layer = self.element_type, self.layer_at(positions)
+        element = None if self.padded.padding is None else element_at(self.padded.padding)
+        if layer.scales is not None and layer.zero_points is not None:
+            codes = layer.zero_points if element is None else _codes_of(element, layer)
+            return bits_of(codes, type)
+        if element is None:
+            if not isinstance(type, AnyFloat | IntegerType):
+                raise NotCertifiableError("there is no zero to pad with")
+            return np.zeros(len(positions), dtype=np.uint64)
+        if (own := element.layers[0].element_type) != type:
+            raise NotCertifiableError(f"'{type}' is padded with an element of type '{own}'")
+        bits = element.stored
+        if bits is None or len(element.layers) > 1:
+            bits = element.numbers()
+            if bits.dtype.kind == "f":
+                bits = FLOAT_FORMATS[type.name].encode(bits)
+            bits = bits_of(bits, type)
+        return np.repeat(bits, len(positions))
+
+
+def _codes_of(element: Elements, layer: LayerAt) -> Integers:
+    """The codes that `layer` reads as one quantized element. Raises NotCertifiableError."""
+    own, type = element.layers[0], cast(UniformQuantizedType, layer.element_type)
     if own.scales is None or own.zero_points is None:
         raise NotCertifiableError("the padding element is not quantized")
     assert layer.scales is not None
     assert layer.zero_points is not None
-    real, same = given.readings_at(0), given.numbers_at(0)
+    real, same = element.readings(), element.numbers()
     is_same = (layer.scales == own.scales) & (layer.zero_points == own.zero_points)
     with np.errstate(all="ignore"):
         steps = np.clip(np.rint(real / layer.scales), -(2.0**33), 2.0**33)
@@ -292,55 +314,71 @@ class _Request:
         return _Request(self.stack, where, positions[chosen])
 
 
-def elements_at(root: Node, positions: Positions, *, with_data: bool = True) -> Elements:
+def element_at(root: Node, position: int = 0, *, with_data: bool = True) -> Elements:
+    """One element of a value. Raises NotCertifiableError if it cannot be followed."""
+    if not 0 <= position < root.size:
+        raise NotCertifiableError(f"it has {root.size} elements, and none at {position}")
+    (group,) = groups_at(root, np.array([position], dtype=np.int64), with_data=with_data)
+    return group.elements
+
+
+def numbers_at(root: Node, positions: Positions, steps: StepBudget | None = None) -> NDArray[Any]:
     """
-    Follow the elements at row-major positions of a value.
+    The numbers at row-major positions of a value: see `Elements.numbers`.
 
-    Raises NotCertifiableError if they cannot be followed, or do not share one path of casts.
+    Raises NotCertifiableError if they are not known.
     """
-    following = _Following(len(positions), with_data=with_data)
-    groups = following.of(root, positions)
-    if len(groups) != 1:
-        raise NotCertifiableError("its elements are read through different casts")
-    (group,) = groups
-    return group.elements if group.where is None else following.whole(group.where, group.elements)
+    parts = [(group.where, group.elements.numbers()) for group in groups_at(root, positions, steps)]
+    if parts[0][0] is None:
+        return parts[0][1]
+    numbers = np.empty(len(positions), dtype=parts[0][1].dtype)
+    for where, part in parts:
+        if part.dtype != numbers.dtype:
+            raise NotCertifiableError("its elements are stored as different types")
+        numbers[where] = part
+    return numbers
 
 
-def _side_at(node: Node, positions: Positions) -> SideAt:
+def slots_at(
+    root: Node, positions: Positions, steps: StepBudget | None = None
+) -> tuple[Doubles, Integers]:
     """
-    The elements of a constant operand of arithmetic, which may be computed.
+    The scales and zero points at row-major positions of a quantized value.
 
-    Raises NotCertifiableError.
+    Raises NotCertifiableError if elements cannot be followed.
     """
-    elements = elements_at(node, positions)
-    if elements.layers[0].scales is not None or elements.unread is not None:
-        raise NotCertifiableError("an operand of the arithmetic is not a plain constant")
-    return SideAt(node.element_type, elements.numbers_at(0))
+    scales = np.empty(len(positions), dtype=np.float64)
+    zero_points = np.empty(len(positions), dtype=np.int64)
+    for group in groups_at(root, positions, steps, with_data=False):
+        layer = group.elements.layers[0]
+        if layer.scales is None or layer.zero_points is None:
+            raise NotCertifiableError("an element is not quantized")
+        where = slice(None) if group.where is None else group.where
+        scales[where], zero_points[where] = layer.scales, layer.zero_points
+    return scales, zero_points
 
 
-def groups_at(root: Node, positions: Positions, steps: StepBudget) -> list[Group]:
+def groups_at(
+    root: Node, positions: Positions, steps: StepBudget | None = None, *, with_data: bool = True
+) -> list[Group]:
     """
     Follow the elements at row-major positions of a value, one group per path of casts.
 
-    Padding is followed like another operand where types allow it. Raises NotCertifiableError.
+    Padding is followed like another operand. Without data, only slots are read. Raises
+    NotCertifiableError.
     """
-    return _Following(len(positions), steps=steps).of(root, positions)
+    return _Following(len(positions), steps, with_data=with_data).of(root, positions)
 
 
 class _Following:
     """One traversal from a value down to its leaves."""
 
-    def __init__(
-        self, size: int, *, with_data: bool = True, steps: StepBudget | None = None
-    ) -> None:
+    def __init__(self, size: int, steps: StepBudget | None, *, with_data: bool) -> None:
         self._size = size
         self._with_data = with_data
         self._steps = steps
         self._layers: dict[_Stack, list[tuple[Positions | None, LayerAt]]] = {}
         self._leaves: dict[_Stack, list[tuple[Positions | None, _Leaf, Positions]]] = {}
-        self._padding: Integers | None = None
-        self._paddings: list[tuple[int, Node | None]] = []
-        self._unread: NDArray[np.bool_] | None = None
         self._requests: dict[int, dict[_Stack, list[_Request]]] = {}
         self._pending: list[tuple[int, Node]] = []
         """A heap of the nodes with requests: users come before their operands."""
@@ -354,7 +392,7 @@ class _Following:
                 if self._steps is not None:
                     self._steps.spend(STEPS_PER_REQUEST + len(request.positions))
                 match node:
-                    case ConstantNode() | ZerosNode() | SymbolNode():
+                    case ConstantNode() | PaddingNode() | SymbolNode():
                         stack = self._add_layer(node, request)
                         leaf = (request.where, node, request.positions)
                         self._leaves.setdefault(stack, []).append(leaf)
@@ -377,35 +415,30 @@ class _Following:
         stack = (*request.stack, node.kind)
         layer = node.layer_at(request.positions)
         if isinstance(node, ComputedNode):
-            layer.sides = tuple(_side_at(side, request.positions) for side in node.sides)
+            layer.sides = tuple(self._side(side, request.positions) for side in node.sides)
         self._layers.setdefault(stack, []).append((request.where, layer))
         return stack
+
+    def _side(self, node: Node, positions: Positions) -> SideAt:
+        """The elements of a constant operand of arithmetic, which may be computed."""
+        if isinstance(node.element_type, UniformQuantizedType):
+            raise NotCertifiableError("an operand of the arithmetic is not a plain constant")
+        return SideAt(node.element_type, numbers_at(node, positions, self._steps))
 
     def _move(self, node: MovedNode, request: _Request) -> None:
         shapes = [operand.shape for operand in node.operands]
         sources = origins(node.movement, shapes, request.positions)
         if sources.is_new is not None and sources.is_new.any():
-            source = None if self._steps is None else _padding_source(node)
-            if source is not None:
-                new = np.flatnonzero(sources.is_new)
-                at = (
-                    request.positions
-                    if source is not node.padding
-                    else np.zeros_like(sources.positions)
-                )
-                self._ask(source, request.part(new, at))
-                kept = np.flatnonzero(~sources.is_new)
-                if len(kept):
-                    self._ask(node.operands[0], request.part(kept, sources.positions))
-                return
-            self._pad(node, request, sources.is_new)
+            new, source = np.flatnonzero(sources.is_new), padding_of(node)
+            is_one = source is node.padding
+            at = np.zeros_like(sources.positions) if is_one else request.positions
+            self._ask(source, request.part(new, at))
+            if len(kept := np.flatnonzero(~sources.is_new)):
+                self._ask(node.operands[0], request.part(kept, sources.positions))
+            return
         if sources.operands is None:
             (operand,) = node.operands
-            lower = _Request(request.stack, request.where, sources.positions)
-            if operand.size == 0 and len(sources.positions):
-                self._leave_unread(request)
-                lower = request.part(np.zeros(0, dtype=np.int64), sources.positions)
-            self._ask(operand, lower)
+            self._ask(operand, _Request(request.stack, request.where, sources.positions))
             return
         order = np.argsort(sources.operands, kind="stable")
         numbers = sources.operands[order]
@@ -416,20 +449,6 @@ class _Following:
         for start, end in pairwise([*starts, len(order)]):
             chosen = order[start:end]
             self._ask(node.operands[int(numbers[start])], request.part(chosen, sources.positions))
-
-    def _pad(self, node: MovedNode, request: _Request, is_new: NDArray[np.bool_]) -> None:
-        if self._padding is None:
-            self._padding = np.full(self._size, -1, dtype=np.int64)
-        where = np.arange(self._size) if request.where is None else request.where
-        # New positions of a padding above this one are already taken.
-        new = where[is_new & (self._padding[where] < 0)]
-        self._padding[new] = len(self._paddings)
-        self._paddings.append((len(request.stack), node.padding))
-
-    def _leave_unread(self, request: _Request) -> None:
-        if self._unread is None:
-            self._unread = np.zeros(self._size, dtype=np.bool_)
-        self._unread[slice(None) if request.where is None else request.where] = True
 
     def _group(self, stack: _Stack) -> Group:
         parts = self._leaves[stack]
@@ -445,41 +464,9 @@ class _Following:
             ]
             elements.symbols = np.concatenate(symbols)
         elif self._with_data:
-            bits = [cast("ConstantNode | ZerosNode", leaf).bits_at(at) for _, leaf, at in parts]
+            bits = [cast("ConstantNode | PaddingNode", leaf).bits_at(at) for _, leaf, at in parts]
             elements.stored = bits[0] if len(bits) == 1 else np.concatenate(bits)
-        elements.paddings = self._paddings
-        chosen = slice(None) if where is None else where
-        elements.padding = None if self._padding is None else self._padding[chosen]
-        elements.unread = None if self._unread is None else self._unread[chosen]
         return Group(where, elements)
-
-    def whole(self, where: Positions, part: Elements) -> Elements:
-        """The elements of a single group at their requested indices; the others are unread."""
-
-        def placed(values: NDArray[Any], otherwise: int) -> NDArray[Any]:
-            array = np.full(self._size, otherwise, dtype=values.dtype)
-            array[where] = values
-            return array
-
-        def placed_layer(layer: LayerAt) -> LayerAt:
-            if layer.sides:
-                sides = tuple(
-                    SideAt(side.element_type, placed(side.numbers, 0)) for side in layer.sides
-                )
-                return LayerAt(layer.node, None, None, sides)
-            if layer.scales is None or layer.zero_points is None:
-                return layer
-            return LayerAt(layer.node, placed(layer.scales, 1), placed(layer.zero_points, 0))
-
-        return Elements(
-            self._size,
-            layers=[placed_layer(layer) for layer in part.layers],
-            stored=None if part.stored is None else placed(part.stored, 0),
-            padding=self._padding,
-            paddings=self._paddings,
-            unread=self._unread,
-            leaves=part.leaves,
-        )
 
     def _layer(self, stack: _Stack, where: Positions | None) -> LayerAt:
         """The layer of the last node of `stack`, for the elements at the indices `where`."""
@@ -523,38 +510,25 @@ def _joined(requests: list[_Request]) -> _Request:
     return _Request(requests[0].stack, where, positions)
 
 
-def _padding_source(node: MovedNode) -> Node | None:
-    """
-    The node of `node`'s type that holds new positions: one element, or one per position. None
-    if there is none.
-    """
+def padding_of(node: MovedNode) -> Node:
+    """The node that holds the new positions of a padded value: one element, or one for each."""
+    if node.new is None:
+        node.new = _padding_of(node)
+    return node.new
+
+
+def _padding_of(node: MovedNode) -> Node:
     padding = node.padding
-    if padding is None:
-        is_quantized = isinstance(node.element_type, UniformQuantizedType)
-        if (is_quantized and node.slots is None) or not (is_quantized or _is_number(node)):
-            return None
-        return ZerosNode(shape=node.shape, element_type=node.element_type, slots=node.slots)
-    if padding.size != 1 or not stores_the_same(padding.element_type, node.element_type):
-        return None
-    if not isinstance(node.element_type, UniformQuantizedType):
-        return padding
-    slots = getattr(padding, "slots", None)
-    is_alike = node.slots is not None and node.slots.is_one_for_all([slots])
-    return padding if is_alike else None
-
-
-def _is_number(node: Node) -> bool:
-    return isinstance(node.element_type, AnyFloat | IntegerType)
-
-
-def pads_with_quantized(node: MovedNode) -> bool:
-    """Whether the op of `node` pads with an element that must be requantized to the slots there."""
-    if not isinstance(node.element_type, UniformQuantizedType):
-        return False
-    moved: Node = node
-    # Of the movements of an op, only the last node has slots: those of the declared type.
-    while isinstance(moved, MovedNode) and (moved is node or moved.slots is None):
-        if isinstance(moved.movement, PadWith) and moved.padding is not None:
-            return _padding_source(moved) is None
-        moved = moved.operands[0]
-    return False
+    known = PaddingNode(shape=node.shape, element_type=node.element_type, slots=None, padded=node)
+    if padding is None or not stores_the_same(padding.element_type, node.element_type):
+        return known
+    try:
+        element_at(padding).numbers()
+    except NotCertifiableError:
+        # An unknown element is followed, if it means the same everywhere.
+        slots, own = node.slots, getattr(padding, "slots", None)
+        is_alike = (
+            slots is None if own is None else slots is not None and slots.is_one_for_all([own])
+        )
+        return padding if is_alike and padding.size == 1 else known
+    return known

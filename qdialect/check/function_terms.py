@@ -22,6 +22,7 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from qdialect.algebra.movement import DYNAMIC, Shape
+from qdialect.algebra.padding import PadWith
 from qdialect.check.attribute_keys import AttributeKeys, TypeClasses
 from qdialect.check.compared_modules import (
     CallEffects,
@@ -29,11 +30,7 @@ from qdialect.check.compared_modules import (
     is_plain_terminator,
     is_terminator,
 )
-from qdialect.check.followed_elements import (
-    elements_at,
-    pads_with_quantized,
-    pieces_of,
-)
+from qdialect.check.followed_elements import PaddingNode, padding_of, pieces_of
 from qdialect.check.index_maps import NotCertifiableError
 from qdialect.check.step_budget import STEPS_PER_REQUEST, StepBudget, StepLimitError
 from qdialect.check.value_classes import ValueClasses
@@ -278,12 +275,21 @@ class TermReader(GraphReader):
     def _moved(self, op: Operation) -> MovedNode:
         self._require_stated_shape(op)
         node = super()._moved(op)
-        if pads_with_quantized(node):
-            # A padding that no stored integer represents cannot be followed.
-            for positions in pieces_of(node.size):
-                self._terms.steps.spend(STEPS_PER_REQUEST + len(positions))
-                elements_at(node, positions).numbers_at(0)
+        moved: Node = node
+        # Of the movements of an op, only the last node has slots: those of the declared type.
+        while isinstance(moved, MovedNode) and (moved is node or moved.slots is None):
+            if isinstance(moved.movement, PadWith):
+                self._require_known(padding_of(moved))
+            moved = moved.operands[0]
         return node
+
+    def _require_known(self, padding: Node) -> None:
+        """Raise NotCertifiableError if no stored integer represents the padding somewhere."""
+        is_quantized = isinstance(padding.element_type, UniformQuantizedType)
+        if is_quantized and isinstance(padding, PaddingNode):
+            for positions in pieces_of(padding.size):
+                self._terms.steps.spend(STEPS_PER_REQUEST + len(positions))
+                padding.bits_at(positions)
 
     def _require_stated_shape(self, op: Operation) -> None:
         """Raise NotCertifiableError if an operand or a list states another shape than the type."""

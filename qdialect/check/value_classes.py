@@ -8,7 +8,7 @@ casts.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple, TypeAlias, cast
@@ -17,17 +17,15 @@ from qdialect.algebra.padding import Pad
 from qdialect.check.followed_elements import (
     Elements,
     Group,
-    elements_at,
+    PaddingNode,
+    element_at,
     groups_at,
     keeps_bits,
+    padding_of,
     pieces_of,
     sample_positions,
 )
-from qdialect.check.index_maps import (
-    NotCertifiableError,
-    Positions,
-    index_at,
-)
+from qdialect.check.index_maps import NotCertifiableError, index_at
 from qdialect.check.step_budget import StepBudget, StepLimitError
 from qdialect.check.value_nodes import (
     CastNode,
@@ -38,9 +36,10 @@ from qdialect.check.value_nodes import (
     Node,
     SymbolNode,
     differ,
+    numbers_in,
+    operands_of,
     storage_of,
 )
-from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.rewriting import dependencies_first
 from qdialect.ops.interface import name_of
 from qdialect.support.lazy_numpy import NDArray, np
@@ -61,27 +60,19 @@ def first_difference(before: Node, after: Node, *, with_data: bool) -> Differenc
     The first element that is stored or dequantized differently in `after` than in `before`.
 
     Without data, only scales and zero points are compared. Raises NotCertifiableError if the
-    comparison is not possible.
+    comparison is not possible, or takes more steps than the constants of `before` allow.
     """
     if before.shape != after.shape:
         return Difference(None, f"{list(before.shape)}", f"its shape is {list(after.shape)}")
-    are_equal = _are_same_everywhere(before, after)
-    if are_equal:
+    steps = StepBudget(_FREE_STEPS + _STEPS_PER_ELEMENT * _elements_of(before), "it")
+    position = unequal_element(before, after, steps, _unequal_as_stored, with_data=with_data)
+    if position is None:
         return None
-    # If all positions have the same wrong element, comparing the first one is enough.
-    is_first_enough = are_equal is not None and with_data
-    if not is_first_enough:
-        _check_steps(before, after)
-    first = np.zeros(1, dtype=np.int64)
-    for positions in [first] if is_first_enough else pieces_of(before.size):
-        old = elements_at(before, positions, with_data=with_data)
-        new = elements_at(after, positions, with_data=with_data)
-        if (difference := _other_layers(old, new)) is not None:
-            return difference
-        wrong = _wrong(old, new, with_data=with_data)
-        if wrong.any():
-            return _described(before, after, int(positions[np.argmax(wrong)]), with_data=with_data)
-    return None
+    old, new = (element_at(node, position, with_data=with_data) for node in (before, after))
+    if not old.is_padding and (difference := _other_layers(old, new)) is not None:
+        return difference
+    index = tuple(index_at(position, before.shape))
+    return Difference(index, f"{_origin(old)} {_reading(old)}", _reading(new))
 
 
 _FREE_STEPS: Final = 1 << 29
@@ -89,96 +80,76 @@ _STEPS_PER_ELEMENT: Final = 1 << 8
 """Additional steps allowed per element of the constants in `before`."""
 
 
-def _check_steps(before: Node, after: Node) -> None:
-    """Raise NotCertifiableError if the comparison takes more steps than allowed for `before`."""
-    old, new = nodes_of(before), nodes_of(after)
-    elements = sum(len(node.elements) for node in old if isinstance(node, ConstantNode))
-    steps = before.size * (len(old) + len(new))
-    allowed = _FREE_STEPS + _STEPS_PER_ELEMENT * elements
-    if steps > allowed:
-        raise NotCertifiableError(f"it would take {steps} steps, and {allowed} are allowed")
-
-
-def nodes_of(root: Node) -> Collection[Node]:
-    """All nodes of the graph of a value, including the value's own."""
+def _elements_of(root: Node) -> int:
+    """The number of elements in the constants that a value is computed from."""
     nodes, pending = dict[int, Node](), [root]
     while pending:
-        node = pending.pop()
-        if node.number not in nodes:
+        if (node := pending.pop()).number not in nodes:
             nodes[node.number] = node
-            if isinstance(node, MovedNode):
-                pending += node.operands
-            elif isinstance(node, CastNode):
-                pending.append(node.operand)
-                pending += node.sides if isinstance(node, ComputedNode) else ()
-    return nodes.values()
+            pending += operands_of(node)
+    return sum(len(node.elements) for node in nodes.values() if isinstance(node, ConstantNode))
 
 
-def _wrong(before: Elements, after: Elements, *, with_data: bool) -> NDArray[np.bool_]:
-    wrong = _wrong_slots(before, after)
-    return wrong | _wrong_values(before, after) if with_data else wrong
-
-
-def _are_same_everywhere(before: Node, after: Node) -> bool | None:
+def _unequal_as_stored(old: Elements, new: Elements) -> NDArray[np.bool_]:
     """
-    Whether all elements are equal, if each value has the same element at all positions.
+    A mask of the elements that are read through other casts, or stored in other bits or slots.
 
-    None if a value may have several elements.
+    Padding is compared as numbers.
     """
-    olds, news = elements_anywhere(before), elements_anywhere(after)
-    if not olds or len(news) != 1:
-        return None
-    if all(_are_same(old, news[0]) for old in olds):
-        return True
-    return False if len(olds) == 1 and before.size else None
-
-
-def _are_same(old: Elements, new: Elements) -> bool:
-    return _other_layers(old, new) is None and not _wrong(old, new, with_data=True).any()
+    if _other_layers(old, new) is not None:
+        if not old.is_padding:
+            return np.ones(old.size, dtype=np.bool_)
+        # Without data, nothing is known of it.
+        wrong = np.zeros(old.size, dtype=np.bool_)
+        return wrong if old.stored is None else differ(old.numbers(), new.numbers())
+    wrong = np.zeros(old.size, dtype=np.bool_)
+    if old.stored is not None and new.stored is not None:
+        wrong |= differ(old.stored, new.stored)
+    for one, other in zip(old.layers, new.layers, strict=True):
+        wrong |= one.other_sides(other)
+        for array, another in zip(one.slots, other.slots, strict=True):
+            wrong |= differ(array, another)
+    return wrong
 
 
 def elements_anywhere(root: Node) -> list[Elements]:
     """
-    The elements that may occur in a value whose constants are splats: the splat and the padding.
+    The elements that may occur in a value whose leaves have one element each.
 
-    An empty list if constants hold several elements, or are read with several slots.
+    An empty list if a leaf has several elements or slots, or unknown ones.
     """
-    layers, paddings = dict[int, LayerAt](), list[tuple[int, Node | None]]()
-    stored: NDArray[Any] | None = None
-    first, pending, seen = np.zeros(1, dtype=np.int64), [(root, 0)], set[tuple[int, int]]()
+    elements = dict[tuple[object, ...], Elements]()
+    first, seen = np.zeros(1, dtype=np.int64), set[tuple[object, ...]]()
+    pending: list[tuple[Node, tuple[object, ...], list[LayerAt]]] = [(root, (), [])]
     while pending:
-        node, depth = pending.pop()
-        if (node.number, depth) in seen:
+        node, path, layers = pending.pop()
+        if (node.number, *path) in seen or not node.size:
             continue
-        seen.add((node.number, depth))
+        seen.add((node.number, *path))
         if isinstance(node, MovedNode):
-            pending += [(operand, depth) for operand in node.operands]
+            pending += [(operand, path, layers) for operand in node.operands]
             if isinstance(node.movement, Pad):
-                paddings.append((depth, node.padding))
+                pending.append((padding_of(node), path, layers))
             continue
-        if isinstance(node, ComputedNode) or not isinstance(node, CastNode | ConstantNode):
-            return []
-        if not node.size:
+        is_one = isinstance(node, CastNode | ConstantNode | PaddingNode)
+        if not is_one or isinstance(node, ComputedNode):
             return []
         if node.slots is not None and len(node.slots.scales) > 1:
             return []
-        layer = node.layer_at(first)
-        known = layers.setdefault(depth, layer)
-        if not layer.is_same_as(known):
+        try:
+            layer = node.layer_at(first)
+            path = (*path, node.kind, *(slots.item() for slots in layer.slots))
+            if isinstance(node, CastNode):
+                pending.append((node.operand, path, [*layers, layer]))
+                continue
+            bits = node.bits_at(first)
+        except NotCertifiableError:
             return []
-        if isinstance(node, CastNode):
-            pending.append((node.operand, depth + 1))
-            continue
-        bits = node.bits_at(first)
-        if len(node.elements) > 1 or (stored is not None and differ(stored, bits).any()):
+        if isinstance(node, ConstantNode) and len(node.elements) > 1:
             return []
-        stored = bits
-    read = [layers[depth] for depth in sorted(layers)]
-    new = np.zeros(1, dtype=np.int64)
-    return [
-        Elements(1, read, stored),
-        *(Elements(1, read, stored, padding=new, paddings=[padding]) for padding in paddings),
-    ]
+        one = Elements(1, [*layers, layer], bits, leaves=[(node, first)])
+        elements[*path, bits.tobytes()] = one
+    return list(elements.values())
 
 
 def _other_layers(before: Elements, after: Elements) -> Difference | None:
@@ -199,45 +170,6 @@ def _other_layers(before: Elements, after: Elements) -> Difference | None:
     return None
 
 
-def _wrong_slots(before: Elements, after: Elements) -> NDArray[np.bool_]:
-    wrong = np.zeros(before.size, dtype=np.bool_)
-    for old, new in zip(before.layers, after.layers, strict=True):
-        if old.scales is not None and new.scales is not None:
-            wrong |= differ(old.scales, new.scales)
-        if old.zero_points is not None and new.zero_points is not None:
-            wrong |= differ(old.zero_points, new.zero_points)
-        wrong |= old.other_sides(new)
-    return wrong if before.unread is None else wrong & ~before.unread
-
-
-def _wrong_values(before: Elements, after: Elements) -> NDArray[np.bool_]:
-    assert before.stored is not None
-    assert after.stored is not None
-    wrong = before.moved & differ(before.stored, after.stored)
-    padded = {depth for depth, _ in before.paddings}
-    # Equal arithmetic on equal elements gives equal results.
-    is_computed = any([layer.sides for layer in before.layers])
-    for depth in padded if is_computed and not padded else {0, *padded}:
-        try:
-            wrong |= differ(before.readings_at(depth), after.readings_at(depth))
-        except NotCertifiableError:
-            # Through an unknown cast, equal elements are read as equal.
-            if depth in padded:
-                raise
-    return wrong
-
-
-def _described(before: Node, after: Node, position: int, *, with_data: bool) -> Difference:
-    at = np.array([position], dtype=np.int64)
-    old = elements_at(before, at, with_data=with_data)
-    new = elements_at(after, at, with_data=with_data)
-    return Difference(
-        tuple(index_at(position, before.shape)),
-        f"{_origin(old)} {_reading(old)}",
-        _reading(new),
-    )
-
-
 def _reading(elements: Elements) -> str:
     """The text for the number that an element is dequantized to, as far as it is known."""
     slots = "; ".join(
@@ -248,22 +180,18 @@ def _reading(elements: Elements) -> str:
     if elements.stored is None:
         return f"is read with {slots}"
     try:
-        number: Any = elements.readings_at(0).item()
+        number: Any = elements.readings().item()
     except NotCertifiableError:
         number = "something unknown"
-    stored: Any = None
-    if elements.moved.all():
-        stored = elements.numbers_at(len(elements.layers) - 1).item()
-    details = "; ".join(filter(None, ("padded" if stored is None else f"stored {stored}", slots)))
-    is_stored = len(elements.layers) == 1 and not isinstance(
-        elements.layers[0].element_type, UniformQuantizedType
-    )
-    return f"is {number}" if is_stored else f"is read as {number} ({details})"
+    if len(elements.layers) == 1 and not slots:
+        return f"is {number}"
+    stored: Any = numbers_in(elements.stored, elements.layers[-1].element_type).item()
+    return f"is read as {number} ({'; '.join(filter(None, (f'stored {stored}', slots)))})"
 
 
 def _origin(elements: Elements) -> str:
     """The text for the source of an element."""
-    if not elements.moved.all():
+    if elements.is_padding:
         return "the padding there"
     for leaf, positions in elements.leaves:
         if len(positions):
@@ -276,7 +204,7 @@ def leaf_name(leaf: Node) -> str:
     if isinstance(leaf, SymbolNode):
         return leaf.text
     if not isinstance(leaf, ConstantNode):
-        return "the zero points"
+        return "the padding"
     name = leaf.op.results[0].name_hint
     return f"'{name_of(leaf.op)}'" if name is None else f"%{name}"
 
@@ -379,12 +307,7 @@ class ValueClasses:
         return self._structures[node.number]
 
     def _unknown_operands(self, node: Node) -> Iterator[Node]:
-        operands: Sequence[Node] = ()
-        if isinstance(node, CastNode):
-            operands = (node.operand, *(node.sides if isinstance(node, ComputedNode) else ()))
-        elif isinstance(node, MovedNode):
-            operands = node.operands if node.padding is None else (*node.operands, node.padding)
-        return (operand for operand in operands if operand.number not in self._structures)
+        return (operand for operand in operands_of(node) if operand.number not in self._structures)
 
     def _structure(self, node: Node) -> int:
         match node:
@@ -413,81 +336,8 @@ class ValueClasses:
                 return self.number(("node", node.number))
 
 
-def unequal_element(before: Node, after: Node, steps: StepBudget) -> int | None:
-    """
-    The row-major position of the first element that is not shown to be the same.
-
-    None if all are the same. Both values have the same shape, and types that mean the same.
-    Raises NotCertifiableError if elements cannot be followed.
-    """
-    if (are_equal := _alike_elements(before, after)) is not None:
-        return None if are_equal else 0
-    for positions in pieces_of(before.size):
-        wrong = _unequal(
-            len(positions), groups_at(before, positions, steps), groups_at(after, positions, steps)
-        )
-        if wrong.any():
-            return int(positions[np.argmax(wrong)])
-    return None
-
-
-def _alike_elements(before: Node, after: Node) -> bool | None:
-    """
-    Whether all elements are equal, for values with one element (or padding) at all positions;
-    None if undecided.
-    """
-    olds, news = elements_anywhere(before), elements_anywhere(after)
-    if not olds or len(news) != 1:
-        return None
-    try:
-        are_equal = not any(_unequal_in_group(old, news[0]).any() for old in olds)
-    except NotCertifiableError:
-        return None
-    return are_equal if are_equal or len(olds) == 1 else None
-
-
-def _unequal(size: int, befores: list[Group], afters: list[Group]) -> NDArray[np.bool_]:
-    """A mask of the elements, `size` in all, that are not shown to be the same."""
-    wrong = np.ones(size, dtype=np.bool_)
-    for before in befores:
-        for after in afters:
-            if before.where is None and after.where is None:
-                return _unequal_in_group(before.elements, after.elements)
-            at_before, at_after = _indices(before, size), _indices(after, size)
-            both = np.flatnonzero((at_before >= 0) & (at_after >= 0))
-            if len(both):
-                old = _part(before.elements, at_before[both])
-                new = _part(after.elements, at_after[both])
-                wrong[both] = _unequal_in_group(old, new)
-    return wrong
-
-
-def _indices(group: Group, size: int) -> NDArray[np.int64]:
-    """For each requested element, its index in the group, or -1."""
-    if group.where is None:
-        return np.arange(size, dtype=np.int64)
-    indices = np.full(size, -1, dtype=np.int64)
-    indices[group.where] = np.arange(len(group.where))
-    return indices
-
-
-def _part(elements: Elements, chosen: Positions) -> Elements:
-    def of(array: NDArray[Any] | None) -> NDArray[Any] | None:
-        return None if array is None else array[chosen]
-
-    return Elements(
-        len(chosen),
-        layers=[layer.part(chosen) for layer in elements.layers],
-        stored=of(elements.stored),
-        symbols=of(elements.symbols),
-        positions=of(elements.positions),
-        padding=of(elements.padding),
-        paddings=elements.paddings,
-        unread=of(elements.unread),
-    )
-
-
-def _unequal_in_group(before: Elements, after: Elements) -> NDArray[np.bool_]:
+def unequal_as_terms(before: Elements, after: Elements) -> NDArray[np.bool_]:
+    """A mask of the elements that are not the same number, or element of a symbol through casts."""
     numbers = _numbers(before), _numbers(after)
     if numbers[0] is not None and numbers[1] is not None:
         return differ(numbers[0], numbers[1])
@@ -505,7 +355,7 @@ def _numbers(elements: Elements) -> NDArray[Any] | None:
     if elements.symbols is not None:
         return None
     try:
-        return elements.numbers_at(0)
+        return elements.numbers()
     except NotCertifiableError:
         return None
 
@@ -521,9 +371,7 @@ class _Term:
 
 
 def _term(elements: Elements) -> _Term:
-    """The terms of elements. Raises NotCertifiableError if some of them are unknown padding."""
-    if not elements.moved.all():
-        raise NotCertifiableError("its padding element is unknown")
+    """The terms of elements."""
     heads: list[Hashable] = []
     arrays: list[NDArray[Any]] = []
     if elements.symbols is not None:
@@ -539,14 +387,79 @@ def _term(elements: Elements) -> _Term:
         if not keeps_bits(below, above):
             kinds = tuple(side.element_type for side in above.sides)
             heads.append((above.node.kind, storage_of(below.element_type), kinds))
-            arrays += [*_slots(below), *_slots(above), *(side.numbers for side in above.sides)]
+            arrays += [*below.slots, *above.slots, *(side.numbers for side in above.sides)]
     return _Term(tuple(heads), arrays)
 
 
-def _slots(layer: LayerAt) -> list[NDArray[Any]]:
-    if layer.scales is None or layer.zero_points is None:
-        return []
-    return [layer.scales, layer.zero_points]
+Unequal: TypeAlias = Callable[[Elements, Elements], "NDArray[np.bool_]"]
+"""Makes a mask of the elements that are not shown to be the same."""
+
+
+def unequal_element(
+    before: Node,
+    after: Node,
+    steps: StepBudget,
+    unequal: Unequal = unequal_as_terms,
+    *,
+    with_data: bool = True,
+) -> int | None:
+    """
+    The row-major position of the first element that is not shown to be the same.
+
+    None if all are the same. Both values have the same shape, and types that mean the same.
+    Raises NotCertifiableError if elements cannot be followed.
+    """
+    if (are_equal := _alike_elements(before, after, unequal)) is not None:
+        return None if are_equal else 0
+    for positions in pieces_of(before.size):
+        befores, afters = (
+            groups_at(node, positions, steps, with_data=with_data) for node in (before, after)
+        )
+        wrong = _unequal(len(positions), befores, afters, unequal)
+        if wrong.any():
+            return int(positions[np.argmax(wrong)])
+    return None
+
+
+def _alike_elements(before: Node, after: Node, unequal: Unequal) -> bool | None:
+    """
+    Whether all elements are equal, for values with one element (or padding) at all positions;
+    None if undecided.
+    """
+    olds, news = elements_anywhere(before), elements_anywhere(after)
+    if not olds or len(news) != 1:
+        return None
+    try:
+        are_equal = not any(unequal(old, news[0]).any() for old in olds)
+    except NotCertifiableError:
+        return None
+    return are_equal if are_equal or len(olds) == 1 else None
+
+
+def _unequal(
+    size: int, befores: list[Group], afters: list[Group], unequal: Unequal
+) -> NDArray[np.bool_]:
+    """A mask of the elements, `size` in all, that are not shown to be the same."""
+    wrong = np.ones(size, dtype=np.bool_)
+    for before in befores:
+        for after in afters:
+            if before.where is None and after.where is None:
+                return unequal(before.elements, after.elements)
+            at_before, at_after = _indices(before, size), _indices(after, size)
+            both = np.flatnonzero((at_before >= 0) & (at_after >= 0))
+            if len(both):
+                old = before.elements.part(at_before[both])
+                wrong[both] = unequal(old, after.elements.part(at_after[both]))
+    return wrong
+
+
+def _indices(group: Group, size: int) -> NDArray[np.int64]:
+    """For each requested element, its index in the group, or -1."""
+    if group.where is None:
+        return np.arange(size, dtype=np.int64)
+    indices = np.full(size, -1, dtype=np.int64)
+    indices[group.where] = np.arange(len(group.where))
+    return indices
 
 
 def _element_keys(elements: Elements) -> Iterator[Hashable]:

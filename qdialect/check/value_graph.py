@@ -27,18 +27,18 @@ from qdialect.algebra.movement import (
 )
 from qdialect.algebra.padding import PadWith
 from qdialect.algebra.views import Splat
-from qdialect.check.followed_elements import elements_at, pieces_of
+from qdialect.check.followed_elements import numbers_at, pieces_of, slots_at
 from qdialect.check.index_maps import NotCertifiableError, moved_shape, steps_of
-from qdialect.check.step_budget import STEPS_PER_REQUEST, StepBudget, StepLimitError
+from qdialect.check.step_budget import StepBudget, StepLimitError
 from qdialect.check.value_nodes import (
     CastNode,
     ComputedNode,
     ConstantNode,
-    LayerAt,
     MovedNode,
     Node,
     SlotTable,
     SymbolNode,
+    differ,
     stores_the_same,
 )
 from qdialect.dialects.quant.shape_ops import ShapeOp
@@ -205,11 +205,10 @@ class GraphReader:
         ]
         moved = _moved(read.movements, operands, None, node.element_type)
         for positions in pieces_of(node.size):
-            if self._steps is not None:
-                self._steps.spend(STEPS_PER_REQUEST + len(positions))
-            layer = elements_at(moved, positions, with_data=False).layers[0]
-            scales, zero_points = node.slots.at(positions)
-            if not layer.is_same_as(LayerAt(layer.node, scales, zero_points)):
+            moves = zip(
+                slots_at(moved, positions, self._steps), node.slots.at(positions), strict=True
+            )
+            if any([differ(one, other).any() for one, other in moves]):
                 raise lie
 
     def _cast(self, op: Operation) -> Node:
@@ -315,11 +314,11 @@ class GraphReader:
             node = self.read(value)
             if node.size > MAX_REPEATED_ELEMENTS:
                 raise NotCertifiableError("a constant that parametrizes it is too long")
-            elements = elements_at(node, np.arange(node.size, dtype=np.int64))
+            numbers = numbers_at(node, np.arange(node.size, dtype=np.int64), self._steps)
             # A `!tosa.shape` is not a tensor.
             is_shape = isinstance(node, ConstantNode) and shape_of(value.type) is None
             type = cast(ConstantNode, node).held_type if is_shape else node.element_type
-            return as_integers(elements.numbers_at(0), type).reshape(node.shape)
+            return as_integers(numbers, type).reshape(node.shape)
         except NotCertifiableError as error:
             raise Refusal(RefusalCode.NOT_CONSTANT, str(error)) from None
 

@@ -302,23 +302,6 @@ class ConstantNode(TypedNode):
 
 
 @dataclass(eq=False, kw_only=True)
-class ZerosNode(TypedNode):
-    """Real zero at each position of a tensor: of a quantized one, the zero point."""
-
-    @cached_property
-    @override
-    def kind(self) -> Hashable:
-        return "constant", "", storage_of(self.element_type)
-
-    def bits_at(self, positions: Positions) -> NDArray[Any]:
-        """The zeros at row-major positions: see `bits_of`."""
-        if self.slots is None:
-            return np.zeros(len(positions), dtype=np.uint64)
-        _, zero_points = self.slots.at(positions)
-        return bits_of(zero_points, self.element_type)
-
-
-@dataclass(eq=False, kw_only=True)
 class SymbolNode(TypedNode):
     """An unknown value, identified by its class of equal values."""
 
@@ -380,6 +363,22 @@ class MovedNode(Node):
     slots: SlotTable | None = None
     """The slots of the declared type, on the last node of an op; None otherwise."""
 
+    new: Node | None = None
+    """The node that holds the elements at new positions, once `padding_of` has found it."""
+
+
+def operands_of(node: Node) -> Sequence[Node]:
+    """The nodes that a node is made of."""
+    match node:
+        case ComputedNode():
+            return node.operand, *node.sides
+        case CastNode():
+            return (node.operand,)
+        case MovedNode():
+            return node.operands if node.padding is None else (*node.operands, node.padding)
+        case _:
+            return ()
+
 
 @dataclass
 class SideAt:
@@ -388,7 +387,7 @@ class SideAt:
     element_type: Attribute
 
     numbers: NDArray[Any]
-    """The numbers: integers, doubles, or bits, as in `Elements.numbers_at`."""
+    """The numbers: integers, doubles, or bits, as in `Elements.numbers`."""
 
     def is_same_as(self, other: SideAt) -> NDArray[np.bool_]:
         """A mask of the elements that equal those of `other`."""
@@ -408,6 +407,15 @@ class LayerAt:
     zero_points: Integers | None
 
     sides: tuple[SideAt, ...] = ()
+
+    @property
+    def slots(self) -> Sequence[NDArray[Any]]:
+        """The scales and zero points; none for a layer that is not quantized."""
+        return (
+            ()
+            if self.scales is None or self.zero_points is None
+            else (self.scales, self.zero_points)
+        )
 
     @property
     def element_type(self) -> Attribute:
@@ -431,21 +439,6 @@ class LayerAt:
         for side, another in zip(self.sides, other.sides, strict=True):
             wrong = wrong | ~side.is_same_as(another)
         return wrong
-
-    def is_same_as(self, other: LayerAt) -> bool:
-        """Whether all elements are read in the same way as those of `other`."""
-        try:
-            self.require_same(other)
-        except NotCertifiableError:
-            return False
-        if np.any(self.other_sides(other)):
-            return False
-        if self.scales is None or other.scales is None:
-            return True
-        assert self.zero_points is not None
-        assert other.zero_points is not None
-        is_other = differ(self.scales, other.scales) | differ(self.zero_points, other.zero_points)
-        return not is_other.any()
 
     def require_same(self, other: LayerAt) -> None:
         """Raise NotCertifiableError if elements of both layers cannot occur in one tensor."""

@@ -68,18 +68,18 @@ NUMBERS = ("support.", "algebra.", "ptq.schemes.")
 
 
 BUDGETS = {
-    "support": (1530, 3),
+    "support": (1527, 3),
     "algebra": (2720, 5),
-    "ir": (1820, 2),
+    "ir": (1799, 2),
     "text": (5800, 5),
     "ops": (2865, 3),
     "dialects": (16250, 10),
-    "lowering": (1900, 3),
-    "folding": (6275, 5),
+    "lowering": (1899, 3),
+    "folding": (6256, 5),
     "sinking": (960, 2),
-    "passes": (1530, 3),
+    "passes": (1527, 3),
     "opt": (3245, 6),
-    "check": (7040, 7),
+    "check": (6896, 7),
     "ptq": (16620, 7),
     "frontends": (245, 1),
 }
