@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 from equalized_modules import Model, are_close
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from random_networks import powers
@@ -358,6 +358,7 @@ def test_convolutions_beside_torch(seed: int, dimensions: int, has_relu: bool) -
 
 def compare(chain: Chain, module: Any, x: Array) -> None:
     """The same scales and the same weights, up to the rounding of what is between layers."""
+    assume(not has_range_of_rounding(module, x))
     model = checked(chain, x)
     scales, parameters = equalized_by_torch(module, x)
     for name, expected in scales.items():
@@ -373,6 +374,24 @@ def compare(chain: Chain, module: Any, x: Array) -> None:
         layer, _, kind = name.rpartition(".")
         found = constant_of(model, f"m{number_in(layer)}_{kind}")
         assert np.allclose(found, expected, rtol=5e-5, atol=1e-7), name
+
+
+def has_range_of_rounding(module: Any, x: Array) -> bool:
+    """
+    Whether a layer reads a channel of equal numbers other than 0.
+
+    Behind channels that are 0, each is the bias: kernels differ in its last bit, and its range is
+    that bit or nothing.
+    """
+    value = torch.from_numpy(x)
+    for layer in module:
+        channels = value.transpose(0, 1).flatten(1)
+        largest = channels.abs().amax(1)
+        extent = channels.amax(1) - channels.amin(1)
+        if ((largest > 0) & (extent <= 1e-5 * largest)).any():
+            return True
+        value = layer(value)
+    return False
 
 
 def number_in(name: str) -> int:
