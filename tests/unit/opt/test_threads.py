@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from example_counts import SHARE
+
 ROOT = Path(__file__).parents[3]
 
 PROGRAM = '''
@@ -66,7 +68,7 @@ sys.exit(len(done) != 32)
 def test_a_context_of_several_threads() -> None:
     """In new processes, where each thread may be the first to need a dialect or a module."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
-    for _ in range(3):
+    for _ in range(max(1, 3 // SHARE)):
         done = subprocess.run(
             [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True
         )

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 import pytest
 from equalized_modules import Model, are_close
-from hypothesis import assume, given, settings
+from example_counts import examples
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from random_networks import powers
@@ -317,7 +318,7 @@ def arrays(module: Any) -> tuple[Array, Array]:
 
 @needs_torch
 @pytest.mark.exporters
-@settings(max_examples=15)
+@examples(15)
 @given(st.integers(0, 2**32 - 1), st.lists(st.sampled_from(["relu", ""]), min_size=1, max_size=4))
 def test_chains_of_linear_layers_beside_torch(seed: int, between: list[str]) -> None:
     torch.manual_seed(seed)
@@ -337,7 +338,7 @@ def test_chains_of_linear_layers_beside_torch(seed: int, between: list[str]) -> 
 
 @needs_torch
 @pytest.mark.exporters
-@settings(max_examples=15)
+@examples(15)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.booleans())
 def test_convolutions_beside_torch(seed: int, dimensions: int, has_relu: bool) -> None:
     torch.manual_seed(seed)
