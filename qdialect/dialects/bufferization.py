@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from qdialect.ops.model import OpModel, OpModels
-from qdialect.text.syntax import DialectSyntax, Form
+from qdialect.text.syntax import DialectSyntax
 
 MODELS = OpModels("bufferization", {"alloc_tensor": OpModel(is_undefined=True)})
 
 SYNTAX = DialectSyntax(
     dialect="bufferization",
-    forms=(
-        Form(
-            "dealloc",
-            "memrefs* conditions*=i1 retained* -> updatedConditions*=booleans_for(retained)",
-            "<? ( $memrefs : type(memrefs) ) if ( $conditions ) ?> "
-            "<? retain ( $retained : type(retained) ) ?> attr-dict",
-        ),
-        Form("dealloc_tensor", "tensor", "$tensor attr-dict : type(tensor)"),
-    ),
+    forms={
+        "dealloc": "<? ( $memrefs* : type(memrefs) ) if ( $conditions*=i1 ) ?> <? retain ( "
+        "$retained* : type(retained) ) ?> attr-dict ->updatedConditions*=booleans_for(retained)",
+        "dealloc_tensor": "$tensor attr-dict : type(tensor)",
+    },
 )

@@ -11,7 +11,8 @@ from xdsl.irdl import IRDLOperation
 from xdsl.parser import Parser
 
 from qdialect.ops.model import Effects, OpModel, OpModels
-from qdialect.text.syntax import DialectSyntax, with_later_properties
+from qdialect.text.syntax import DialectSyntax
+from qdialect.text.written_ops import with_later_properties
 
 MODELS = OpModels("cf", {"br cond_br switch": OpModel(is_control=True, effects=Effects.NONE)})
 

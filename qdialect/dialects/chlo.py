@@ -6,7 +6,7 @@ from functools import partial
 
 from qdialect.ops.fields import own, shared
 from qdialect.ops.model import Bits, Effects, OnElements, OpModel, OpModels
-from qdialect.text.syntax import DialectSyntax, Form
+from qdialect.text.syntax import DialectSyntax
 
 _pure = partial(OpModel, effects=Effects.NONE)
 _exact = partial(_pure, bits=Bits.EXACT)
@@ -62,34 +62,21 @@ MODELS = OpModels(
 
 SYNTAX = DialectSyntax(
     dialect="chlo",
-    forms=(
-        Form(
-            "_asin_acos_kernel acos acosh asin asinh atan atanh bessel_i1e conj cosh digamma erf "
-            "erf_inv erfc is_inf is_neg_inf is_pos_inf lgamma sinh square tan",
-            "operand -> result",
-            "$operand attr-dict : type(operand) -> type(result)",
-        ),
-        Form(
-            "next_after polygamma zeta",
-            "lhs rhs -> result",
-            "$lhs , $rhs attr-dict : type(operands) -> type(result)",
-        ),
-        Form(
-            "broadcast_add broadcast_and broadcast_atan2 broadcast_compare broadcast_complex "
-            "broadcast_divide broadcast_maximum broadcast_minimum broadcast_multiply "
-            "broadcast_next_after broadcast_or broadcast_polygamma broadcast_power "
-            "broadcast_remainder broadcast_select broadcast_shift_left "
-            "broadcast_shift_right_arithmetic broadcast_shift_right_logical broadcast_subtract "
-            "broadcast_xor broadcast_zeta",
-            "inputs* broadcast_dimensions:any comparison_direction:any compare_type:any -> result",
-            "$inputs attr-dict : functional-type",
-        ),
-        Form(
-            "top_k",
-            "operand k:integer(i64) -> values indices",
-            "( $operand , k = $k ) attr-dict : type(operand) -> ( type(values) , type(indices) )",
-        ),
-    ),
+    forms={
+        "_asin_acos_kernel acos acosh asin asinh atan atanh bessel_i1e conj cosh digamma erf "
+        "erf_inv erfc is_inf is_neg_inf is_pos_inf lgamma sinh square tan": "$operand attr-dict : "
+        "type(operand) -> type(result)",
+        "next_after polygamma zeta": "$lhs , $rhs attr-dict : type(operands) -> type(result)",
+        "broadcast_add broadcast_and broadcast_atan2 broadcast_compare broadcast_complex "
+        "broadcast_divide broadcast_maximum broadcast_minimum broadcast_multiply "
+        "broadcast_next_after broadcast_or broadcast_polygamma broadcast_power "
+        "broadcast_remainder broadcast_select broadcast_shift_left "
+        "broadcast_shift_right_arithmetic broadcast_shift_right_logical broadcast_subtract "
+        "broadcast_xor broadcast_zeta": "$inputs* "
+        "attr-dict(broadcast_dimensions,comparison_direction,compare_type) : functional-type",
+        "top_k": "( $operand , k = $k:integer(i64) ) attr-dict : type(operand) -> ( type(values) "
+        ", type(indices) )",
+    },
     generic="constant constant_like dynamic_reshape minimum_broadcast_shapes ragged_dot scan",
     opaque="comparison_direction comparison_type precision ragged_dot",
     prints=True,

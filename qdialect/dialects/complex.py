@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from qdialect.text.syntax import DialectSyntax, Form
-
-_FLAGS: Final = "<? fastmath $fastmath ?>"
+from qdialect.text.syntax import DialectSyntax
 
 SYNTAX = DialectSyntax(
     dialect="complex",
-    forms=(
-        Form(
-            "powi",
-            "lhs=result rhs fastmath:flags -> result",
-            f"$lhs , $rhs {_FLAGS} attr-dict : type(result) , type(rhs)",
-        ),
-    ),
+    forms={
+        "powi": "$lhs=result , $rhs <? fastmath $fastmath:flags ?> attr-dict : type(result) , "
+        "type(rhs)",
+    },
 )

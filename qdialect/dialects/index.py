@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from qdialect.ops.model import Effects, OpModel, OpModels
-from qdialect.text.syntax import DialectSyntax, Form
+from qdialect.text.syntax import DialectSyntax
 
 MODELS = OpModels(
     "index",
@@ -17,26 +15,17 @@ MODELS = OpModels(
     },
 )
 
-_PREDICATE: Final = "keyword(index/cmp_predicate)"
-
 SYNTAX = DialectSyntax(
     dialect="index",
-    forms=(
-        Form(
-            "add and ceildivs ceildivu divs divu floordivs maxs maxu mins minu mul or rems "
-            "remu shl shrs shru sub xor",
-            "lhs=index rhs=index -> result=index",
-            "$lhs , $rhs attr-dict",
-        ),
-        Form("bool.constant", "value:bool -> result=i1", "attr-dict $value"),
-        Form("casts castu", "input -> output", "$input attr-dict : type(input) to type(output)"),
-        Form(
-            "cmp",
-            f"pred:{_PREDICATE} lhs=index rhs=index -> result=i1",
-            "$pred ( $lhs , $rhs ) attr-dict",
-        ),
-        Form("constant", "value:integer(index) -> result=index", "attr-dict $value"),
-        Form("sizeof", "-> result=index", "attr-dict"),
-    ),
+    forms={
+        "add and ceildivs ceildivu divs divu floordivs maxs maxu mins minu mul or rems remu shl "
+        "shrs shru sub xor": "$lhs=index , $rhs=index attr-dict ->result=index",
+        "bool.constant": "attr-dict $value:bool ->result=i1",
+        "casts castu": "$input attr-dict : type(input) to type(output)",
+        "cmp": "$pred:keyword(index/cmp_predicate) ( $lhs=index , $rhs=index ) attr-dict "
+        "->result=i1",
+        "constant": "attr-dict $value:integer(index) ->result=index",
+        "sizeof": "attr-dict ->result=index",
+    },
     opaque="cmp_predicate",
 )

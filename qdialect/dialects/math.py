@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
 
 from qdialect.ops.fields import fixed, own, whole_number
 from qdialect.ops.model import Bits, OnNumbers, OpModel, OpModels
-from qdialect.text.syntax import DialectSyntax, Form
+from qdialect.text.syntax import DialectSyntax
 
 _exact = partial(OpModel, bits=Bits.EXACT)
 _rounded = partial(OpModel, bits=Bits.ROUNDED)
@@ -71,30 +70,15 @@ MODELS = OpModels(
     },
 )
 
-_FLAGS: Final = "<? fastmath $fastmath ?>"
-
 SYNTAX = DialectSyntax(
     dialect="math",
-    forms=(
-        Form(
-            "clampf",
-            "value=result min=result max=result fastmath:flags -> result",
-            f"$value to [ $min , $max ] {_FLAGS} attr-dict : type(result)",
-        ),
-        Form(
-            "erfc",
-            "operand=result fastmath:flags -> result",
-            f"$operand {_FLAGS} attr-dict : type(result)",
-        ),
-        Form(
-            "isfinite isinf isnan isnormal",
-            "operand fastmath:flags -> result=booleans(operand)",
-            "$operand attr-dict : type(operand)",
-        ),
-        Form(
-            "sincos",
-            "operand fastmath:flags -> sin=operand cos=operand",
-            f"$operand {_FLAGS} attr-dict : type(operand)",
-        ),
-    ),
+    forms={
+        "clampf": "$value=result to [ $min=result , $max=result ] <? fastmath $fastmath:flags ?> "
+        "attr-dict : type(result)",
+        "erfc": "$operand=result <? fastmath $fastmath:flags ?> attr-dict : type(result)",
+        "isfinite isinf isnan isnormal": "$operand attr-dict(fastmath:flags) : type(operand) "
+        "->result=booleans(operand)",
+        "sincos": "$operand <? fastmath $fastmath:flags ?> attr-dict : type(operand) "
+        "->sin=operand ->cos=operand",
+    },
 )

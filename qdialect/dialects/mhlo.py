@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from qdialect.dialects.stablehlo.models import MODELS as STABLEHLO
 from qdialect.ops.model import OpModel, OpModels
-from qdialect.text.syntax import DialectSyntax, Form
+from qdialect.text.syntax import DialectSyntax
 
 _SAME = (
     "add broadcast_in_dim concatenate constant convert dynamic_broadcast_in_dim dynamic_pad "
@@ -30,22 +30,15 @@ MODELS = OpModels(
 
 SYNTAX = DialectSyntax(
     dialect="mhlo",
-    forms=(
-        Form(
-            "abs cbrt ceil cosine erf exponential exponential_minus_one floor log log_plus_one "
-            "logistic negate not popcnt round_nearest_afz round_nearest_even rsqrt sign sine sqrt "
-            "tan tanh convert",
-            "operand -> result",
-            "$operand attr-dict : same-type",
-        ),
-        Form(
-            "add and atan2 divide maximum minimum multiply or power remainder shift_left "
-            "shift_right_arithmetic shift_right_logical subtract xor",
-            "lhs rhs -> result",
-            "$lhs , $rhs attr-dict : same-type",
-        ),
-        Form("constant", "value:any -> output=type_of(value)", "attr-dict $value"),
-        Form("return", "results*", "$results attr-dict : type(results)"),
-    ),
+    forms={
+        "abs cbrt ceil cosine erf exponential exponential_minus_one floor log log_plus_one "
+        "logistic negate not popcnt round_nearest_afz round_nearest_even rsqrt sign sine sqrt tan "
+        "tanh convert": "$operand attr-dict : same-type",
+        "add and atan2 divide maximum minimum multiply or power remainder shift_left "
+        "shift_right_arithmetic shift_right_logical subtract xor": "$lhs , $rhs attr-dict : "
+        "same-type",
+        "constant": "attr-dict $value:any ->output=type_of(value)",
+        "return": "$results* attr-dict : type(results)",
+    },
     is_unregistered=True,
 )

@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from qdialect.text.syntax import DialectSyntax, Form
-
-_YIELD: Final = ("operands*", "attr-dict <? $operands : type(operands) ?>")
+from qdialect.text.syntax import DialectSyntax
 
 SYNTAX = DialectSyntax(
     dialect="ml_program",
-    forms=(
-        Form("func subgraph", "{body}", "function", traits="isolated symbol"),
-        Form(
-            "global_load global_load_const",
-            "global:any -> result",
-            "$global : type(result) attr-dict",
-        ),
-        Form(
-            "global_load_graph",
-            "global:any consumeTokens*=!ml_program.token -> result produceToken=!ml_program.token",
-            "$global ordering ( <? ( ) ?> <? $consumeTokens ?> <? -> type(produceToken) ?> ) : "
-            "type(result) attr-dict",
-        ),
-        Form("global_store", "global:any value", "$global = $value : type(value) attr-dict"),
-        Form(
-            "global_store_graph",
-            "global:any value consumeTokens*=!ml_program.token -> produceToken=!ml_program.token",
-            "$global = $value ordering ( <? ( ) ?> <? $consumeTokens ?> "
-            "<? -> type(produceToken) ?> ) : type(value) attr-dict",
-        ),
-        Form("output return", *_YIELD, traits="terminator"),
-        Form("token", "-> token=!ml_program.token", "attr-dict"),
-    ),
+    forms={
+        "func subgraph": "function",
+        "global_load global_load_const": "$global:any : type(result) attr-dict",
+        "global_load_graph": "$global:any ordering ( <? ( ) ?> <? "
+        "$consumeTokens*=!ml_program.token ?> <? -> type(produceToken=!ml_program.token) ?> ) : "
+        "type(result) attr-dict order(result,produceToken)",
+        "global_store": "$global:any = $value : type(value) attr-dict",
+        "global_store_graph": "$global:any = $value ordering ( <? ( ) ?> <? "
+        "$consumeTokens*=!ml_program.token ?> <? -> type(produceToken=!ml_program.token) ?> ) : "
+        "type(value) attr-dict",
+        "output return": "attr-dict <? $operands* : type(operands) ?>",
+        "token": "attr-dict ->token=!ml_program.token",
+    },
+    terminators="output return",
     replaced={"global_load_const": ("global_attr", "global")},
     opaque="extern token",
 )

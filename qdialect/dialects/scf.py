@@ -24,7 +24,8 @@ from qdialect.text.op_formats import (
     parse_indices,
     with_terminator,
 )
-from qdialect.text.syntax import DialectSyntax, Form, with_later_properties
+from qdialect.text.syntax import DialectSyntax
+from qdialect.text.written_ops import with_later_properties
 
 _INDEX: Final = IndexType()
 _IN_PARALLEL: Final = "scf.forall.in_parallel"
@@ -218,20 +219,12 @@ def _repeated(number: int, count: int) -> Attribute:
 
 SYNTAX = DialectSyntax(
     dialect="scf",
-    forms=(
-        Form(
-            "execute_region",
-            "no_inline:unit {region} -> results*",
-            "arrow(results) <? no_inline $no_inline ?> $region attr-dict",
-            is_read_for_xdsl=True,
-        ),
-        Form(
-            "forall.in_parallel",
-            "{region:none}",
-            "$region attr-dict",
-            traits="terminator no_terminator",
-        ),
-    ),
+    forms={
+        "execute_region": "arrow(results) <? no_inline $no_inline:unit ?> region(region) attr-dict",
+        "forall.in_parallel": "region(region,none) attr-dict",
+    },
+    terminators="forall.in_parallel",
+    read_in_part="execute_region",
     ops=(ForallOp,),
     readers=(ForSyntax, IndexSwitchSyntax, ParallelSyntax),
 )

@@ -25,7 +25,7 @@ from qdialect.ir.value_types import (
     verify_value_types,
 )
 from qdialect.ops.model import OpModel, OpModels
-from qdialect.text.syntax import DialectSyntax, Form
+from qdialect.text.syntax import DialectSyntax
 
 MODELS = OpModels(
     "shape",
@@ -124,86 +124,38 @@ class SplitAtOp(ShapeDialectOp):
 
 OPS: Final = (ShapeOfOp, NumElementsOp, SplitAtOp)
 
-_YIELD: Final = ("operands*", "attr-dict <? $operands : type(operands) ?>")
-
-_SIZES: Final = ("lhs rhs -> result", "$lhs , $rhs attr-dict : type(operands) -> type(result)")
-
 SYNTAX = DialectSyntax(
     dialect="shape",
-    forms=(
-        Form("add concat div max min mul", *_SIZES),
-        Form(
-            "any broadcast",
-            "shapes* error:any -> result",
-            "$shapes attr-dict : type(shapes) -> type(result)",
-        ),
-        Form(
-            "assuming_all", "inputs*=!shape.witness -> result=!shape.witness", "$inputs attr-dict"
-        ),
-        Form(
-            "assuming",
-            "witness=!shape.witness {doRegion:shape.assuming_yield} -> results*",
-            "$witness arrow(results) $doRegion attr-dict",
-        ),
-        Form("assuming_yield return yield", *_YIELD, traits="terminator"),
-        Form("const_shape", "shape:extents -> result", "attr-dict $shape : type(result)"),
-        Form("const_size", "value:integer(index) -> result=!shape.size", "$value attr-dict"),
-        Form("const_witness", "passing:bool -> result=!shape.witness", "$passing attr-dict"),
-        Form(
-            "cstr_broadcastable cstr_eq",
-            "shapes* -> result=!shape.witness",
-            "$shapes attr-dict : type(shapes)",
-        ),
-        Form(
-            "cstr_require",
-            "pred=i1 msg:text -> result=!shape.witness",
-            "$pred , $msg attr-dict",
-        ),
-        Form(
-            "dim get_extent",
-            "value index -> extent",
-            "$value , $index attr-dict : type(operands) -> type(extent)",
-        ),
-        Form(
-            "from_extent_tensor", "input -> result=!shape.shape", "$input attr-dict : type(input)"
-        ),
-        Form(
-            "from_extents", "extents* -> shape=!shape.shape", "$extents attr-dict : type(extents)"
-        ),
-        Form("func", "{body}", "function", traits="isolated symbol"),
-        Form(
-            "function_library",
-            "sym_name:symbol {body} mapping:any",
-            "$sym_name attr-dict-with-keyword $body mapping $mapping",
-            traits="symbol no_terminator",
-        ),
-        Form("index_to_size", "arg=index -> result=!shape.size", "$arg attr-dict"),
-        Form(
-            "is_broadcastable shape_eq", "shapes* -> result=i1", "$shapes attr-dict : type(shapes)"
-        ),
-        Form(
-            "meet",
-            "arg0 arg1 error:any -> result",
-            "$arg0 , $arg1 <? , error = $error ?> attr-dict : type(operands) -> type(result)",
-        ),
-        Form(
-            "rank to_extent_tensor value_as_shape",
-            "arg -> result",
-            "$arg attr-dict : type(arg) -> type(result)",
-        ),
-        Form(
-            "reduce",
-            "shape initVals*=result {region} -> result*",
-            "( $shape <? , $initVals ?> ) : type(shape) arrow(result) $region attr-dict",
-        ),
-        Form("size_to_index", "arg -> result=index", "$arg attr-dict : type(arg)"),
-        Form("value_of", "arg=!shape.value_shape -> result", "$arg attr-dict : type(result)"),
-        Form(
-            "with_shape",
-            "operand shape -> result=!shape.value_shape",
-            "$operand , $shape attr-dict : type(operands)",
-        ),
-    ),
+    forms={
+        "add concat div max min mul": "$lhs , $rhs attr-dict : type(operands) -> type(result)",
+        "any broadcast": "$shapes* attr-dict(error) : type(shapes) -> type(result)",
+        "assuming_all": "$inputs*=!shape.witness attr-dict ->result=!shape.witness",
+        "assuming": "$witness=!shape.witness arrow(results) region(doRegion,shape.assuming_yield) "
+        "attr-dict",
+        "assuming_yield return yield": "attr-dict <? $operands* : type(operands) ?>",
+        "const_shape": "attr-dict $shape:extents : type(result)",
+        "const_size": "$value:integer(index) attr-dict ->result=!shape.size",
+        "const_witness": "$passing:bool attr-dict ->result=!shape.witness",
+        "cstr_broadcastable cstr_eq": "$shapes* attr-dict : type(shapes) ->result=!shape.witness",
+        "cstr_require": "$pred=i1 , $msg:text attr-dict ->result=!shape.witness",
+        "dim get_extent": "$value , $index attr-dict : type(operands) -> type(extent)",
+        "from_extent_tensor": "$input attr-dict : type(input) ->result=!shape.shape",
+        "from_extents": "$extents* attr-dict : type(extents) ->shape=!shape.shape",
+        "func": "function",
+        "function_library": "$sym_name:symbol attr-dict-with-keyword region(body,none) mapping "
+        "$mapping:any",
+        "index_to_size": "$arg=index attr-dict ->result=!shape.size",
+        "is_broadcastable shape_eq": "$shapes* attr-dict : type(shapes) ->result=i1",
+        "meet": "$arg0 , $arg1 <? , error = $error:any ?> attr-dict : type(operands) -> "
+        "type(result)",
+        "rank to_extent_tensor value_as_shape": "$arg attr-dict : type(arg) -> type(result)",
+        "reduce": "( $shape <? , $initVals*=result ?> ) : type(shape) arrow(result) "
+        "region(region) attr-dict",
+        "size_to_index": "$arg attr-dict : type(arg) ->result=index",
+        "value_of": "$arg=!shape.value_shape attr-dict : type(result)",
+        "with_shape": "$operand , $shape attr-dict : type(operands) ->result=!shape.value_shape",
+    },
+    terminators="assuming_yield return yield",
     ops=OPS,
     opaque="shape size value_shape witness",
 )

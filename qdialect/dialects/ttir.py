@@ -13,7 +13,7 @@ from qdialect.ops.fields import CastReads, Movements, Operands
 from qdialect.ops.interface import integer_of, integers_of, shape_of
 from qdialect.ops.model import OpModel, OpModels
 from qdialect.ops.readers import reshaped
-from qdialect.text.syntax import DialectSyntax, Form
+from qdialect.text.syntax import DialectSyntax
 
 
 def _permute(op: Operation, operands: Operands) -> Movements:
@@ -52,6 +52,8 @@ MODELS = OpModels(
 
 SYNTAX = DialectSyntax(
     dialect="ttir",
-    forms=(Form("empty", "-> result", "( ) attr-dict : type(result)"),),
+    forms={
+        "empty": "( ) attr-dict : type(result)",
+    },
     is_unregistered=True,
 )

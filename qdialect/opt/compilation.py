@@ -33,7 +33,7 @@ from qdialect.opt.verifier import ModuleVerifier
 from qdialect.support.memory import MemoryLimitError, memory_budget, paused_collection
 from qdialect.text.parser import LocatingParser
 from qdialect.text.printer import MLIRPrinter
-from qdialect.text.syntax import PrintedForm
+from qdialect.text.written_ops import PrintedForm
 
 if TYPE_CHECKING:
     from xdsl.passes import ModulePass

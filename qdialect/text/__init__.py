@@ -77,7 +77,7 @@ def write_module(
     """
     # Deferred: importing any module of this package runs this file first.
     from qdialect.text.printer import MLIRPrinter
-    from qdialect.text.syntax import PrintedForm
+    from qdialect.text.written_ops import PrintedForm
 
     printer = MLIRPrinter(
         stream,

@@ -31,7 +31,7 @@ from qdialect.ir.xdsl_private import OpenParser
 from qdialect.support.memory import registered_cache
 from qdialect.text.lexer import FastLexer, PlainLexer, TextToken
 from qdialect.text.plain_lists import bytes_of_plain_list
-from qdialect.text.syntax import ListsElements, ReadsItsLine
+from qdialect.text.written_ops import ListsElements, ReadsItsLine
 
 AttributeT = TypeVar("AttributeT", bound=Attribute)
 

@@ -1,27 +1,31 @@
 """
 Custom forms of operations, each described by a line of text, similar to MLIR's op definitions.
 
-A signature lists the parts of an op, `source indices* mask? dims:i64s {body} -> result`: operands
-(`*` any number, `?` at most one), properties with their kinds, regions, and results. An omitted
-type is given after an `=`: a type (`count=index`), the types of another value (`result=source`), or
-a rule (`result=type_of(value)`: the type of an attribute).
+A format describes the text in words separated by blanks, and declares the parts of the op:
 
-A format describes the text, in words separated by blanks:
-
-- `$name`: an operand, a property or a region; `$name,`: operands, each with a comma behind it;
-- `type(name)`: the types of operands or results; also of `operands` and `results` together;
-- `functional-type`: `(operand types) -> result types`;
+- `$name`: an operand; `$name*` are any number, `$name?` at most one; `$name*,`: operands, each with
+  a comma behind it;
+- `$name:kind`: a property of a kind in `form_kinds`;
+- `region(name)`: a region; `region(name,terminator)` adds an omitted terminator;
+- `type(name)`: the types of operands or results; also of `operands` and `results` together. A name
+  that is no operand is a result;
+- `functional-type`: `(operand types) -> result types`; `functional-type(names)` names the results;
 - `same-type`: the common type of all operands and results, or else as `functional-type`;
 - `arrow(name)`: the optional `-> type` or `-> (types)` of results;
+- `->name`: a result, without text;
 - `applied(map,operands)`: a map or set, with its operands: `affine_map<...>(%i)[%n]`;
 - `initial(value,type)`: the initial value of a buffer of that type;
 - `function`: a symbol with arguments, results and a body, as functions are written;
 - `indices(dynamic,static)`: `[%i, 2]`, operands and integers in one list; `indices(...,())` is the
   same in parentheses;
-- `attr-dict`: the attributes, and the properties that the format does not mention;
+- `attr-dict`: the attributes, and properties that are named nowhere else: `attr-dict(name:kind)`;
 - `custom:Name(names)`: a part with a reader and a printer of its own, see `Directive`;
+- `order(names)`, as the last word: these operands or results are the first of the op;
 - `<?` to `?>`: read only if the first of them is there;
 - any other word stands for itself.
+
+The type of a value that the text omits is given after an `=`: a type (`$count=index`), the types of
+another value (`->result=source`), or a rule (`->result=type_of(value)`: the type of an attribute).
 
 https://mlir.llvm.org/docs/DefiningDialects/Operations/#declarative-assembly-format is MLIR's
 language for this.
@@ -33,7 +37,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from itertools import accumulate
 from typing import Any, ClassVar, Final, NamedTuple, Self, cast
 
@@ -74,19 +78,23 @@ from qdialect.text.form_kinds import (
     integers_of,
     named_type,
 )
-from qdialect.text.syntax import Form, OwnForm, ReadsItsLine, with_later_properties
+from qdialect.text.written_ops import OwnForm, ReadsItsLine, with_later_properties
 
-_PART: Final = re.compile(r"(\{)?(\w+)([*?])?(?:([:=])(\S+?))?\}?")
+_PART: Final = re.compile(r"(\w+)([*?]?)(?:([:=])(\S+))?")
+_CALL: Final = re.compile(r"([a-z-]+|custom:\w+)\((.*)\)")
 
 
 class _Part(NamedTuple):
-    """A word of a signature."""
+    """A part of an op, as a format declares it."""
 
     name: str
-    number: str
+    number: str = ""
     """`*` for any number, `?` for at most one, or nothing."""
 
-    detail: str
+    mark: str = ""
+    """`:` for a property, `=` for values whose type follows from others."""
+
+    detail: str = ""
     """The kind of a property, the rule for a type, or the terminator of a region."""
 
     @property
@@ -95,39 +103,54 @@ class _Part(NamedTuple):
         name, _, argument = self.detail.partition("(")
         return KINDS[name], argument.removesuffix(")")
 
+    @classmethod
+    def of(cls, text: str) -> _Part:
+        """Read `name*=rule` or `name:kind`. Raises ValueError."""
+        if (match := _PART.fullmatch(text)) is None:
+            raise ValueError(f"not a part of an op: {text}")
+        return cls(*(group or "" for group in match.groups()))
+
 
 @dataclass
 class _Signature:
-    """The parts of an op."""
+    """The parts of an op, in the order of the op."""
 
     operands: dict[str, _Part] = field(default_factory=dict)
     results: dict[str, _Part] = field(default_factory=dict)
     properties: dict[str, _Part] = field(default_factory=dict)
     regions: dict[str, _Part] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, text: str) -> _Signature:
-        before, _, after = text.partition("->")
-        signature = cls()
-        for word in before.split():
-            part, mark = _part(word)
-            kinds = {"{": signature.regions, ":": signature.properties}
-            kinds.get(mark, signature.operands)[part.name] = part
-        for word in after.split():
-            part, _ = _part(word)
-            signature.results[part.name] = part
-        return signature
+    mentioned: set[str] = field(default_factory=set)
+    """The properties that are printed outside of the dictionary of attributes."""
 
+    def add_property(self, name: str, kind: str = "any") -> None:
+        """Add a property that has a place of its own in the text."""
+        self.properties[name] = _Part(name, detail=kind)
+        self.mentioned.add(name)
 
-def _part(word: str) -> tuple[_Part, str]:
-    """
-    A word of a signature, and the kind of part: region (`{`), property (`:`), or an empty string.
-    """
-    match = _PART.fullmatch(word)
-    if match is None:
-        raise ValueError(f"not a part of a signature: {word}")
-    brace, name, count, mark, detail = match.groups()
-    return _Part(name, count or "", detail or ""), brace or (":" if mark == ":" else "")
+    def add_result(self, text: str) -> str:
+        """Add a result; returns its name, which may be that of an operand instead."""
+        part = _Part.of(text)
+        self.results.setdefault(part.name, part)
+        return part.name
+
+    def add_named(self, text: str) -> str:
+        """Add what a directive names: a result, operands with a number, or else a property."""
+        if text.startswith("->"):
+            return self.add_result(text.removeprefix("->"))
+        part = _Part.of(text)
+        if part.number:
+            self.operands[part.name] = part
+        elif part.name not in self.operands:
+            self.add_property(part.name)
+        return part.name
+
+    def put_first(self, names: Sequence[str]) -> None:
+        """Have these operands or results be the first ones."""
+        for parts in (self.operands, self.results):
+            known = {name: parts[name] for name in names if name in parts} | parts
+            parts.clear()
+            parts.update(known)
 
 
 @dataclass
@@ -579,46 +602,72 @@ class _Function(FormWord):
 
 
 class Directive(FormWord):
-    """A part of a form with a reader and a printer of its own, as `custom` is in MLIR's formats."""
+    """
+    A part of a form with a reader and a printer of its own, as `custom` is in MLIR's formats.
+
+    `custom:Name(...)` in formats is the directive of the class `Name`.
+    """
+
+    KNOWN: ClassVar[dict[str, type[Directive]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        Directive.KNOWN[cls.__name__] = cls
 
     def __init__(self, *names: str) -> None:
         self.names = names
         """The names in parentheses after its own."""
 
 
-_DIRECTIVES: Final[dict[str, type[Directive]]] = {}
-
-
-def register_directives(*directives: type[Directive]) -> None:
-    """Have `custom:Name(...)` in formats be the directive of the class `Name`."""
-    _DIRECTIVES.update({directive.__name__: directive for directive in directives})
-
-
-@dataclass(frozen=True)
 class OpFormat:
-    """A signature and a format: see the module."""
+    """A format: see the module."""
 
-    signature: str
-    format: str
-    defaults: tuple[tuple[str, str], ...] = ()
-    """Properties and the values with which they are not printed, as text."""
+    def __init__(self, text: str, defaults: tuple[tuple[str, str], ...] = ()) -> None:
+        """Raises KeyError or ValueError if the text is malformed."""
+        signature = self.signature = _Signature()
+        self.defaults = dict(defaults)
+        """Properties and the values with which they are not printed, as text."""
+        groups: list[list[FormWord]] = [[]]
+        for word in text.split():
+            if word == "<?":
+                groups.append([])
+            elif word == "?>":
+                group = _Optional(groups.pop())
+                groups[-1].append(group)
+            elif (form_word := _word(signature, word)) is not None:
+                groups[-1].append(form_word)
+        (self.words,) = groups
+        for name in signature.operands:
+            signature.results.pop(name, None)
+
+    @cached_property
+    def traits(self) -> Sequence[OpTrait]:
+        """The traits that follow from the parts."""
+        traits: list[OpTrait] = []
+        if any(region.detail == "none" for region in self.signature.regions.values()):
+            traits.append(NoTerminator())
+        if is_function := any(isinstance(word, _Function) for word in self.words):
+            traits.append(IsolatedFromAbove())
+        if is_function or "sym_name" in self.signature.properties:
+            traits.append(SymbolOpInterface())
+        return traits
 
     def text(self, op: Operation) -> FormText:
         """The text of an op. Raises FormMismatchError if the form cannot express it."""
-        signature, words = compiled(self)
+        signature = self.signature
         values = _dealt(op, "operand", signature.operands, tuple(op.operands))
         values |= _dealt(op, "result", signature.results, tuple(op.results))
-        text = FormText(op, values, dict(self.defaults), mentioned(self))
-        for word in words:
+        mentioned = {*signature.mentioned, "operandSegmentSizes", "resultSegmentSizes"}
+        text = FormText(op, values, self.defaults, mentioned)
+        for word in self.words:
             word.print(text)
         return text
 
     def parse(self, parser: Parser, op_type: type[Operation]) -> Operation:
         """Read an op after its name, and create it. Raises ParseError."""
-        signature, words = compiled(self)
+        signature = self.signature
         position = parser.pos
         read = ReadParts(signature)
-        for word in words:
+        for word in self.words:
             word.parse(parser, read)
         properties = read.properties
         counts: dict[str, list[int]] = {"operand": [], "result": []}
@@ -699,74 +748,66 @@ def _types_of(
     return [*types] * count if part.number and len(types) == 1 else types
 
 
-@registered_cache
-@cache
-def compiled(form: OpFormat) -> tuple[_Signature, Sequence[FormWord]]:
-    """The parsed signature and format. Raises KeyError or ValueError if they are malformed."""
-    signature = _Signature.of(form.signature)
-    groups: list[list[FormWord]] = [[]]
-    for word in form.format.split():
-        if word == "<?":
-            groups.append([])
-        elif word == "?>":
-            group = _Optional(groups.pop())
-            groups[-1].append(group)
-        else:
-            groups[-1].append(_word(signature, word))
-    (words,) = groups
-    return signature, words
-
-
-@registered_cache
-@cache
-def mentioned(form: OpFormat) -> frozenset[str]:
-    """The properties that a form prints outside of the dictionary of attributes."""
-    signature, _ = compiled(form)
-    words = set(re.findall(r"\w+", form.format))
-    names = {name for name in signature.properties if name in words}
-    return frozenset({*names, "operandSegmentSizes", "resultSegmentSizes"})
-
-
-_CALL: Final = re.compile(r"(type|arrow|indices|applied|initial|custom:\w+)\((.*)\)")
-
-_WORDS: Final[Mapping[str, FormWord]] = {
-    "attr-dict": _Attributes(with_keyword=False),
-    "attr-dict-with-keyword": _Attributes(with_keyword=True),
-    "function": _Function(),
-    "functional-type": _FunctionalType(),
-    "same-type": _SameType(),
-}
-
-_CALLED: Final[Mapping[str, Callable[..., FormWord]]] = {
-    "applied": _Applied,
-    "arrow": _Arrow,
-    "indices": _Indices,
-    "initial": _Initial,
-}
-
-
-def _word(signature: _Signature, word: str) -> FormWord:
+def _word(signature: _Signature, word: str) -> FormWord | None:
+    """A word of a format, if it is one of the text. Its parts are added to the signature."""
     if word.startswith("$"):
-        name = word[1:].removesuffix(",")
-        if name in signature.operands:
-            listed = _ListedOperands if word.endswith(",") else _Operands
-            return listed(signature.operands[name])
-        if name in signature.regions:
-            return _Body(signature.regions[name])
-        part = signature.properties[name]
+        part = _Part.of(word[1:].removesuffix(","))
+        if part.mark != ":":
+            signature.operands[part.name] = part
+            return (_ListedOperands if word.endswith(",") else _Operands)(part)
         if part.detail.partition("(")[0] not in KINDS:
             raise ValueError(f"not a kind of property: {part.detail}")
+        signature.add_property(part.name, part.detail)
         return _Property(part)
-    if (call := _CALL.fullmatch(word)) is not None:
-        names = call[2].split(",")
-        if call[1] == "type":
-            if names[0] not in ("operands", "results", *signature.operands, *signature.results):
-                raise ValueError(f"not a value: {names[0]}")
-            return _Types(*names)
-        if call[1].startswith("custom:"):
-            return _DIRECTIVES[call[1].removeprefix("custom:")](*names)
-        return _CALLED[call[1]](*names)
-    return _WORDS.get(word) or _Literal(word)
+    if word.startswith("->") and word != "->":
+        signature.add_result(word.removeprefix("->"))
+        return None
+    if (call := _CALL.fullmatch(word)) is None and word not in _BARE:
+        return _Literal(word)
+    kind, names = (word, []) if call is None else (call[1], call[2].split(","))
+    match kind:
+        case "type":
+            return _Types(
+                names[0] if names[0] in ("operands", "results") else signature.add_result(*names)
+            )
+        case "arrow":
+            (name,) = names
+            return _Arrow(signature.add_result(name if name[-1] in "*?" else f"{name}*"))
+        case "functional-type" | "same-type":
+            for name in names or ("result",):
+                signature.add_result(name)
+            return _FunctionalType() if kind == "functional-type" else _SameType()
+        case "attr-dict" | "attr-dict-with-keyword":
+            for part in map(_Part.of, names):
+                signature.properties[part.name] = part._replace(detail=part.detail or "any")
+            return _Attributes(with_keyword=kind != "attr-dict")
+        case "region":
+            body = _Part(names[0], detail="".join(names[1:]))
+            signature.regions[body.name] = body
+            return _Body(body)
+        case "function":
+            signature.regions["body"] = _Part("body")
+            return _Function()
+        case "indices" | "applied":
+            values, attribute = names[:2] if kind == "indices" else reversed(names)
+            signature.operands[values] = _Part(values, "*", "=", "index")
+            signature.add_property(attribute)
+            return (_Indices if kind == "indices" else _Applied)(*names)
+        case "initial":
+            signature.add_property(names[0])
+            return _Initial(*names)
+        case "order":
+            signature.put_first(names)
+            return None
+        case _ if kind.startswith("custom:"):
+            directive = Directive.KNOWN[kind.removeprefix("custom:")]
+            return directive(*map(signature.add_named, names))
+        case _:
+            raise ValueError(f"not a word of a form: {word}")
+
+
+_BARE: Final = ["attr-dict", "attr-dict-with-keyword", "function", "functional-type", "same-type"]
+"""Words with a meaning without names in parentheses."""
 
 
 class FormattedOp(ReadsItsLine, Operation):
@@ -798,40 +839,35 @@ class PrintedOp(OwnForm, FormattedOp):
             return None
 
 
-_TRAITS: Final[Mapping[str, OpTrait]] = {
-    "isolated": IsolatedFromAbove(),
-    "no_terminator": NoTerminator(),
-    "symbol": SymbolOpInterface(),
-    "terminator": IsTerminator(),
-}
-
-
 @registered_cache
 @cache
 def op_class(
     name: str,
-    form: Form | None,
+    text: str | None,
+    defaults: tuple[tuple[str, str], ...] = (),
     *,
     created: type[Operation] | None = None,
     is_printed: bool = False,
+    is_terminator: bool = False,
 ) -> type[Operation]:
     """
-    The class of an op of a table.
+    The class of an op of a table, with a format.
 
-    `parse` creates an op of class `created`, if that is given. Without a form, there is no `parse`.
+    `parse` creates an op of class `created`, if that is given. Without a text, there is no `parse`.
     """
-    traits = () if form is None else (_TRAITS[trait] for trait in form.traits.split())
     fields: dict[str, object] = {
         "name": name,
         "__doc__": f"`{name}`, as MLIR writes it.",
         "__module__": __name__,
-        "traits": traits_def(*traits),
     }
     base: type[Operation] = Operation
-    if form is not None:
+    traits: Sequence[OpTrait] = ()
+    if text is not None:
         base = PrintedOp if is_printed else FormattedOp
-        fields["FORM"] = OpFormat(form.signature, form.format, form.defaults)
-        fields["CREATED"] = created
+        form = OpFormat(text, defaults)
+        fields |= {"FORM": form, "CREATED": created}
+        traits = (*form.traits, IsTerminator()) if is_terminator else form.traits
+    fields["traits"] = traits_def(*traits)
     words = re.split("[._-]+", name.partition(".")[2])
     class_name = "".join(word.capitalize() for word in words) + "Op"
     return cast("type[Operation]", type(class_name, (base,), fields))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, NoReturn, cast
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, NoReturn, cast
 from weakref import WeakKeyDictionary
 
 from typing_extensions import override
@@ -12,14 +12,12 @@ from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
-    IntegerAttr,
     ModuleOp,
     UnregisteredOp,
 )
 from xdsl.ir import Attribute, AttributeInvT, Block, Operation, Region, SSAValue, TypeAttribute
-from xdsl.irdl import IRDLOperation, PropertyDef
-from xdsl.irdl.constraints import VerificationContext
-from xdsl.parser import ForwardDeclaredValue, Parser, Position, UnresolvedOperand
+from xdsl.irdl import IRDLOperation
+from xdsl.parser import ForwardDeclaredValue, Parser, UnresolvedOperand
 from xdsl.utils.exceptions import MultipleSpansParseError, ParseError, VerifyException
 from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRTokenKind
@@ -32,58 +30,12 @@ from qdialect.text import messages
 from qdialect.text.attribute_parser import OWN_DIALECT, AttributeParser
 from qdialect.text.messages import reading_message_of
 from qdialect.text.source import AbridgedInput, AbridgedSpan, abridge
-from qdialect.text.syntax import syntax_of_op, with_later_properties
-
-
-def _has_overflow_flags(op: Operation, name: str) -> bool:
-    """Whether a property is one of llvm that no attribute of its name sets, in MLIR."""
-    return name == "overflowFlags" and op.name.startswith("llvm.")
-
-
-def _accepts(declared: PropertyDef, attribute: Attribute) -> bool:
-    try:
-        declared.constr.verify(attribute, VerificationContext())
-    except VerifyException:
-        return False
-    return True
-
-
-class _PlainForm(NamedTuple):
-    """
-    The custom form of most ops of most dialects, after the name of the op.
-
-    `%a, %b {attributes} : (types) -> types` can express every op without regions and successors.
-    """
-
-    operands: Sequence[UnresolvedOperand]
-    attributes: Mapping[str, Attribute]
-    types: Sequence[TypeAttribute]
-    result_types: Sequence[TypeAttribute]
-    position: Position
-
-    @classmethod
-    def parse(cls, parser: Parser) -> _PlainForm:
-        """Parse the form; the parentheses around types are optional. Raises ParseError."""
-        position = parser.pos
-        operands = parser.parse_optional_undelimited_comma_separated_list(
-            parser.parse_optional_unresolved_operand, parser.parse_unresolved_operand
-        )
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        types = _parse_types(parser)
-        parser.parse_punctuation("->")
-        return cls(operands or [], attributes, types, _parse_types(parser), position)
-
-    def create(self, parser: Parser, op_type: type[Operation]) -> Operation:
-        """Create the operation. Raises ParseError if an operand has another type."""
-        return op_type.create(
-            operands=parser.resolve_operands(self.operands, self.types, self.position),
-            result_types=self.result_types,
-            attributes=self.attributes,
-        )
+from qdialect.text.syntax import syntax_of_op
+from qdialect.text.written_ops import with_later_properties
 
 
 def _parse_types(parser: Parser) -> list[TypeAttribute]:
+    """Parse types; the parentheses around them are optional. Raises ParseError."""
     types = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
     if types is None:
         types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
@@ -332,10 +284,9 @@ class LocatingParser(AttributeParser):
             self._keep_argument_attributes(op)
         if op.attributes and isinstance(op, IRDLOperation):
             # MLIR keeps none as an attribute, also if xDSL's parser of the op does.
-            declared = op.get_irdl_definition().properties
-            for name in [name for name in op.attributes if name in declared]:
-                if not _has_overflow_flags(op, name):
-                    op.properties[name] = op.attributes.pop(name)
+            declared, flags = op.get_irdl_definition().properties, syntax_of_op(op.name).flags
+            for name in [name for name in op.attributes if name in declared and name != flags]:
+                op.properties[name] = op.attributes.pop(name)
         self._unnamed_arguments = outer_arguments
         self.locations[op] = self._names[depth]
         del self._names[depth:]
@@ -410,23 +361,38 @@ class LocatingParser(AttributeParser):
         return self._plain_syntax(op_type, name) if form is op_type else form
 
     def _plain_syntax(self, op_type: type[Operation], name: str) -> type[Operation]:
-        """A class whose `parse` reads an unregistered op as a _PlainForm."""
+        """
+        A class whose `parse` reads an unregistered op in the custom form of most ops.
 
-        def refuse(error: ParseError) -> NoReturn:
-            if not error.msg.lower().startswith("expected"):
-                # For example, an undefined alias.
-                raise error
-            self._refuse_operation(name, is_custom=True)
+        `%a, %b {attributes} : (types) -> types` can express every op without regions and
+        successors.
+        """
+        refuse = self._refuse_operation
 
         class PlainSyntax(op_type):
             @classmethod
             @override
             def parse(cls, parser: Parser) -> Operation:
+                position = parser.pos
                 try:
-                    form = _PlainForm.parse(parser)
+                    operands = parser.parse_optional_undelimited_comma_separated_list(
+                        parser.parse_optional_unresolved_operand, parser.parse_unresolved_operand
+                    )
+                    attributes = parser.parse_optional_attr_dict()
+                    parser.parse_punctuation(":")
+                    types = _parse_types(parser)
+                    parser.parse_punctuation("->")
+                    result_types = _parse_types(parser)
                 except ParseError as error:
-                    refuse(error)
-                return form.create(parser, op_type)
+                    if not error.msg.lower().startswith("expected"):
+                        # For example, an undefined alias.
+                        raise
+                    refuse(name, is_custom=True)
+                return op_type.create(
+                    operands=parser.resolve_operands(operands or [], types, position),
+                    result_types=result_types,
+                    attributes=attributes,
+                )
 
         return PlainSyntax
 
@@ -436,8 +402,9 @@ class LocatingParser(AttributeParser):
         if not isinstance(op, IRDLOperation) or self._is_own(op.name):
             return op
         declared = op.get_irdl_definition()
-        for name in [name for name in op.properties if _has_overflow_flags(op, name)]:
-            self._read_overflow_flags(op, name)
+        syntax = syntax_of_op(op.name)
+        if syntax.flags in op.properties:
+            syntax.read_flags(op, self._in_brackets)
         # A version of xDSL may have as attributes what are properties in MLIR.
         for name in [name for name in op.properties if name in declared.attributes]:
             op.attributes[name] = op.properties.pop(name)
@@ -458,23 +425,6 @@ class LocatingParser(AttributeParser):
         properties = super().parse_optional_properties_dict()
         self._in_brackets = frozenset(properties)
         return properties
-
-    def _read_overflow_flags(self, op: IRDLOperation, name: str) -> None:
-        """Write flags, which MLIR reads as a number and as an attribute, as the class has them."""
-        if name not in self._in_brackets:
-            op.attributes[name] = op.properties.pop(name)
-            return
-        # Deferred: it imports xDSL's llvm.
-        from xdsl.dialects.llvm import OverflowAttr
-
-        flags = op.properties[name]
-        declared = op.get_irdl_definition().properties.get(name)
-        if declared is None or _accepts(declared, flags):
-            return
-        if isinstance(flags, OverflowAttr):
-            op.properties[name] = IntegerAttr(flags.to_int(), 32)
-        elif isinstance(flags, IntegerAttr) and flags.value.data in range(4):
-            op.properties[name] = OverflowAttr.from_int(flags.value.data)
 
     def _refuse_operation(self, name: str, is_custom: bool) -> NoReturn:
         dialect, dot, _ = name.partition(".")

@@ -32,8 +32,9 @@ from qdialect.support.memory import MemoryLimitError
 from qdialect.support.text import LONG_TEXT, TextBuffer
 from qdialect.text.messages import is_of_llvm
 from qdialect.text.plain_lists import text_of_plain_list
-from qdialect.text.syntax import KnowsItsForms, OwnForm, PrintedForm, syntax_of_op
+from qdialect.text.syntax import syntax_of_op
 from qdialect.text.text_attributes import aliases_named_by, fused_in_parts
+from qdialect.text.written_ops import KnowsItsForms, OwnForm, PrintedForm
 
 MAX_REPETITION = 1 << 30
 """

@@ -7,45 +7,18 @@ It stands in `qdialect/dialects/<dialect>/syntax.py`, or, where that is short, b
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from functools import cache, cached_property
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
-from typing_extensions import override
-from xdsl.dialects.builtin import AnyDenseElement
 from xdsl.ir import Attribute, Dialect, Operation
 from xdsl.irdl import IRDLOperation
-from xdsl.printer import Printer
 
 from qdialect.ir.xdsl_private import rebuilt
 from qdialect.support.memory import registered_cache
-
-
-class Form(NamedTuple):
-    """A row of a table: ops of one dialect with the same custom form."""
-
-    names: str
-    signature: str
-    format: str
-    """The parts of the ops, and the text: see `qdialect.text.op_formats`."""
-
-    traits: str = ""
-    """Of `isolated`, `no_terminator`, `symbol` and `terminator`."""
-
-    defaults: tuple[tuple[str, str], ...] = ()
-    """Properties and the values with which they are not printed, as text."""
-
-    is_read_for_xdsl: bool = False
-    """Whether xDSL has the ops, and reads their custom form only in part."""
-
-
-def _verify(op: Operation, verify: Callable[[Operation], None]) -> None:
-    verify(op)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +26,22 @@ class DialectSyntax:
     """The ops and the custom forms of a dialect that xDSL lacks."""
 
     dialect: str
-    forms: Sequence[Form] = ()
-    """The pages of the dialects of MLIR are below https://mlir.llvm.org/docs/Dialects/."""
+    forms: Mapping[str, str] = field(default_factory=dict[str, str])
+    """
+    The custom forms of ops: a key is the name of an op, or several that have one form.
+
+    `qdialect.text.op_formats` describes the language of the forms. The pages of the dialects of
+    MLIR are below https://mlir.llvm.org/docs/Dialects/.
+    """
+
+    defaults: tuple[tuple[str, str], ...] = ()
+    """Properties and the values with which forms do not print them, as text."""
+
+    terminators: str = ""
+    """The ops of `forms` that end a block."""
+
+    read_in_part: str = ""
+    """The ops of `forms` that xDSL has, and whose custom form it reads only in part."""
 
     generic: str = ""
     """Ops that xDSL lacks, and that have no custom form."""
@@ -77,6 +64,16 @@ class DialectSyntax:
     A property with another name in xDSL is an accessor of xDSL's class, and MLIR's name.
     """
 
+    flags: str = ""
+    """The property that no attribute of its name sets, in MLIR."""
+
+    read_flags: Callable[[IRDLOperation, Collection[str]], None] = lambda op, in_brackets: None
+    """
+    Writes the property `flags` of an op in generic form as its class in xDSL has it.
+
+    The second argument has the names in `<{...}>`.
+    """
+
     functions: str = ""
     """The functions, whose arguments and results may have attributes."""
 
@@ -92,13 +89,13 @@ class DialectSyntax:
     fits: Callable[[Operation], bool] = lambda op: True
     """Whether the custom form that xDSL prints holds all of an op."""
 
-    verify: Callable[[Operation, Callable[[Operation], None]], None] = _verify
+    verify: Callable[[Operation, Callable[[Operation], None]], None] = lambda op, verify: verify(op)
     """Verifies an op, given the verifier of its class. Raises VerifyException."""
 
     @cached_property
-    def form_of(self) -> Mapping[str, Form]:
+    def form_of(self) -> Mapping[str, str]:
         """The form of each op of `forms`, by its full name."""
-        rows = ((name, form) for form in self.forms for name in form.names.split())
+        rows = ((name, form) for names, form in self.forms.items() for name in names.split())
         return {f"{self.dialect}.{name}": form for name, form in rows}
 
     def find_op(self, name: str) -> type[Operation] | None:
@@ -106,31 +103,42 @@ class DialectSyntax:
         for op in self.ops:
             if op.name == name:
                 return op
-        form = self.form_of.get(name)
-        if form is None and name.partition(".")[2] not in self.generic.split():
-            return None
-        # Deferred: few texts have such ops.
-        from qdialect.text.op_formats import op_class
-
-        return op_class(name, form, is_printed=self.prints)
+        is_known = name in self.form_of or self._has(self.generic, name)
+        return self._class_of(name) if is_known else None
 
     def reader_of(self, name: str, op_type: type[Operation]) -> type[Operation]:
         """The class that reads the custom form of an op: mostly its own, `op_type`."""
         for reader in self.readers:
             if reader.name == name:
                 return reader
-        form = self.form_of.get(name)
-        if form is None or not (form.is_read_for_xdsl or self.is_unregistered):
+        is_read = self.is_unregistered or self._has(self.read_in_part, name)
+        if name not in self.form_of or not is_read:
             return op_type
         # Deferred: few texts have such ops.
-        from qdialect.text.op_formats import FormattedOp, op_class
+        from qdialect.text.op_formats import FormattedOp
 
-        is_own = issubclass(op_type, FormattedOp)
-        return op_type if is_own else op_class(name, form, created=op_type)
+        return op_type if issubclass(op_type, FormattedOp) else self._class_of(name, op_type)
+
+    def _class_of(self, name: str, created: type[Operation] | None = None) -> type[Operation]:
+        # Deferred: few texts have such ops.
+        from qdialect.text.op_formats import op_class
+
+        return op_class(
+            name,
+            self.form_of.get(name),
+            self.defaults,
+            created=created,
+            is_printed=self.prints and created is None,
+            is_terminator=self._has(self.terminators, name),
+        )
+
+    @staticmethod
+    def _has(names: str, name: str) -> bool:
+        return name.partition(".")[2] in names.split()
 
     def has_function(self, name: str) -> bool:
         """Whether the op of a full name is a function."""
-        return bool(self.functions) and name.partition(".")[2] in self.functions.split()
+        return bool(self.functions) and self._has(self.functions, name)
 
     def added_to(self, xdsl: Dialect) -> Dialect:
         """xDSL's dialect, with the classes of this syntax, which replace those of their names."""
@@ -177,91 +185,3 @@ def syntax_of(dialect: str) -> DialectSyntax:
 def syntax_of_op(name: str) -> DialectSyntax:
     """The syntax of the dialect of an op."""
     return syntax_of(name.partition(".")[0])
-
-
-class PrintedForm(StrEnum):
-    """The form in which ops are printed, if their custom form holds all of them."""
-
-    CUSTOM = "custom"
-    """The custom form of xDSL."""
-
-    AS_READ = "as-read"
-    """The form in which an op was read; of an op that a pass made, the custom form."""
-
-    LLVM24 = "llvm24"
-    """
-    The custom form, but the generic form of ops of LLVM whose custom form LLVM 24 rejects, and
-    LLVM 22 accepts: those with properties in their attribute dictionary.
-    """
-
-    GENERIC = "generic"
-    """The generic form."""
-
-
-class KnowsItsForms:
-    """A base class of operations that know what their custom form holds, and who reads it."""
-
-    @property
-    def has_custom_form(self) -> bool:
-        """Whether a custom form holds all of the operation; or else the generic form is printed."""
-        return True
-
-    @property
-    def is_form_of_llvm22(self) -> bool:
-        """Whether LLVM 24 rejects the custom form."""
-        return False
-
-
-class OwnForm(ABC):
-    """
-    A base class of operations whose custom form this package's printer writes.
-
-    xDSL's printers write generic form, which also expresses ops that the custom form cannot.
-    """
-
-    @abstractmethod
-    def own_form(self) -> Callable[[Printer], object] | None:
-        """What prints the op after its name; None if its custom form cannot express it."""
-
-
-class ReadsItsLine:
-    """A base class of operations whose `parse` reads nothing but the line of the operation."""
-
-
-class ListsElements(ReadsItsLine, ABC):
-    """A base class of operations whose line may list the elements of a constant."""
-
-    @property
-    @abstractmethod
-    def listed_type(self) -> AnyDenseElement:
-        """The type of the numbers in the list."""
-
-
-@registered_cache
-@cache
-def with_later_properties(op_type: type[IRDLOperation]) -> type[IRDLOperation]:
-    """
-    A subclass of `op_type` that also accepts properties of later versions of MLIR.
-
-    These may be any attributes. With one of them, the op has no custom form.
-    """
-    known = op_type.get_irdl_definition().properties.keys()
-
-    class LaterOp(op_type, KnowsItsForms):
-        @property
-        @override
-        def has_custom_form(self) -> bool:
-            """Whether the op has no such properties."""
-            return self.properties.keys() <= known
-
-        @override
-        def verify_(self) -> None:
-            properties = self.properties
-            self.properties = {name: properties[name] for name in properties if name in known}
-            try:
-                super().verify_()
-            finally:
-                self.properties = properties
-
-    LaterOp.__name__ = op_type.__name__
-    return LaterOp

@@ -45,7 +45,7 @@ from xdsl.utils.exceptions import VerifyException
 from qdialect.ir.value_types import element_type_or_self, with_element_type
 from qdialect.ir.xdsl_private import set_type
 from qdialect.support.lazy_numpy import np
-from qdialect.text.syntax import DialectSyntax, Form
+from qdialect.text.syntax import DialectSyntax
 
 
 def _is_element(type: Attribute, kind: type[Attribute] | UnionType) -> bool:
@@ -400,39 +400,21 @@ OPS = (
 """The ops that replace xDSL's of the same names."""
 
 _ROUNDING: Final = (
-    "roundingmode:number_of(i32|to_nearest_even|downward|upward|toward_zero|to_nearest_away)"
+    "$roundingmode:number_of(i32|to_nearest_even|downward|upward|toward_zero|to_nearest_away)"
 )
-_FLAGS: Final = "<? fastmath $fastmath ?>"
-
-_EXACT: Final = ("lhs=result rhs=result isExact:unit -> result", "$lhs , $rhs <? exact $isExact ?>")
-
 SYNTAX = DialectSyntax(
     dialect="arith",
-    forms=(
-        Form(
-            "divsi divui shrsi shrui",
-            _EXACT[0],
-            f"{_EXACT[1]} attr-dict : type(result)",
-            is_read_for_xdsl=True,
-        ),
-        Form(
-            "extf extui truncf trunci uitofp",
-            f"in nonNeg:unit overflowFlags:flags(overflow) {_ROUNDING} fastmath:flags -> out",
-            f"$in <? nneg $nonNeg ?> <? overflow $overflowFlags ?> <? $roundingmode ?> {_FLAGS} "
-            "attr-dict : type(in) to type(out)",
-            is_read_for_xdsl=True,
-        ),
-        Form("index_castui", "in -> out", "$in attr-dict : type(in) to type(out)"),
-        Form(
-            "remf",
-            "lhs=result rhs=result fastmath:flags -> result",
-            f"$lhs , $rhs {_FLAGS} attr-dict : type(result)",
-        ),
-        Form(
-            "scaling_extf scaling_truncf",
-            f"in scale fastmath:flags {_ROUNDING} -> out",
-            f"$in , $scale <? $roundingmode ?> {_FLAGS} attr-dict : type(operands) to type(out)",
-        ),
-    ),
+    forms={
+        "divsi divui shrsi shrui": "$lhs=result , $rhs=result <? exact $isExact:unit ?> attr-dict "
+        ": type(result)",
+        "extf extui truncf trunci uitofp": "$in <? nneg $nonNeg:unit ?> <? overflow "
+        f"$overflowFlags:flags(overflow) ?> <? {_ROUNDING} ?> <? fastmath $fastmath:flags ?> "
+        "attr-dict : type(in) to type(out)",
+        "index_castui": "$in attr-dict : type(in) to type(out)",
+        "remf": "$lhs=result , $rhs=result <? fastmath $fastmath:flags ?> attr-dict : type(result)",
+        "scaling_extf scaling_truncf": f"$in , $scale <? {_ROUNDING} ?> <? fastmath "
+        "$fastmath:flags ?> attr-dict : type(operands) to type(out)",
+    },
+    read_in_part="divsi divui shrsi shrui extf extui truncf trunci uitofp",
     ops=OPS,
 )

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from qdialect.text.syntax import DialectSyntax, Form
+from qdialect.text.syntax import DialectSyntax
 
 SYNTAX = DialectSyntax(
     dialect="func",
-    forms=(
-        Form("constant", "value:any -> result", "attr-dict $value : type(result)"),
-        Form(
-            "call_indirect",
-            "callee callee_operands*=inputs(callee) -> results*=outputs(callee)",
-            "$callee ( $callee_operands ) attr-dict : type(callee)",
-        ),
-    ),
+    forms={
+        "constant": "attr-dict $value:any : type(result)",
+        "call_indirect": "$callee ( $callee_operands*=inputs(callee) ) attr-dict : type(callee) "
+        "->results*=outputs(callee)",
+    },
     functions="func",
 )

@@ -65,7 +65,8 @@ from xdsl.utils.exceptions import VerifyException
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.support.memory import registered_cache
 from qdialect.text.op_formats import parse_arrow_types
-from qdialect.text.syntax import DialectSyntax, Form, KnowsItsForms
+from qdialect.text.syntax import DialectSyntax
+from qdialect.text.written_ops import KnowsItsForms
 
 Body: TypeAlias = int | float | str | tuple["Body", ...]
 """
@@ -935,41 +936,27 @@ OPS: Final[tuple[type[Operation], ...]] = (
 )
 """The ops that xDSL lacks, or that replace xDSL's of the same names."""
 
-_PACKED: Final = (
-    "inner_tiles*=index outer_dims_perm:integers(i64) inner_dims_pos:integers(i64) "
-    "static_inner_tiles:any -> result=dest"
-)
-
 _TILES: Final = (
-    "<? outer_dims_perm = $outer_dims_perm ?> inner_dims_pos = $inner_dims_pos inner_tiles = "
-    "indices(inner_tiles,static_inner_tiles) into $dest attr-dict : type(source) -> type(dest)"
+    "<? outer_dims_perm = $outer_dims_perm:integers(i64) ?> "
+    "inner_dims_pos = $inner_dims_pos:integers(i64) inner_tiles = "
+    "indices(inner_tiles,static_inner_tiles) into $dest attr-dict : "
+    "type(source) -> type(dest) ->result=dest"
 )
 
 SYNTAX = DialectSyntax(
     dialect="linalg",
-    forms=(
-        Form(
-            "pack",
-            f"source dest padding_value? {_PACKED}",
-            f"$source <? padding_value ( $padding_value : type(padding_value) ) ?> {_TILES}",
-        ),
-        Form(
-            "softmax",
-            "input output dimension:integer(i64) -> result*",
-            "attr-dict dimension ( $dimension ) ins ( $input : type(input) ) "
-            "outs ( $output : type(output) ) arrow(result)",
-        ),
-        Form("unpack", f"source dest {_PACKED}", f"$source {_TILES}"),
-        *(
-            Form(
-                f"winograd_{name}_transform",
-                f"{operand} output fmr:number_of(i32|F_2_3|F_4_3|F_2_5) -> result",
-                f"attr-dict fmr ( $fmr ) ins ( ${operand} : type({operand}) ) "
-                "outs ( $output : type(output) ) -> type(result)",
-            )
+    forms={
+        "pack": "$source <? padding_value ( $padding_value? : type(padding_value) ) ?> "
+        f"{_TILES} order(source,dest,padding_value)",
+        "softmax": "attr-dict dimension ( $dimension:integer(i64) ) ins ( $input : type(input) ) "
+        "outs ( $output : type(output) ) arrow(result)",
+        "unpack": f"$source {_TILES} order(source,dest)",
+        **{
+            f"winograd_{name}_transform": "attr-dict fmr ( $fmr:number_of(i32|F_2_3|F_4_3|F_2_5) ) "
+            f"ins ( ${operand} : type({operand}) ) outs ( $output : type(output) ) -> type(result)"
             for name, operand in (("filter", "filter"), ("input", "input"), ("output", "value"))
-        ),
-    ),
+        },
+    },
     ops=OPS,
     readers=(BroadcastSyntax, GenericSyntax, TransposeSyntax),
     opaque="binary_fn elementwise_kind ternary_fn type_fn unary_fn",

@@ -55,7 +55,7 @@ from qdialect.text.plain_lists import (
     parse_optional_plain_list,
     text_of_plain_list,
 )
-from qdialect.text.syntax import ListsElements
+from qdialect.text.written_ops import ListsElements
 
 _KNOWN_HELD_TYPES = BoundedCache[QuantizedTensor, TensorType[IntegerType]]()
 

@@ -38,9 +38,9 @@ from qdialect.text.op_formats import (
     Directive,
     ReadParts,
     parse_assignment,
-    register_directives,
 )
-from qdialect.text.syntax import DialectSyntax, Form, OwnForm
+from qdialect.text.syntax import DialectSyntax
+from qdialect.text.written_ops import OwnForm
 
 
 class SliceRanges(Directive):
@@ -365,19 +365,6 @@ class Window(Directive):
         return listed(listed(numbers[at : at + 2]) for at in range(0, len(numbers), 2))
 
 
-register_directives(
-    ComplexTypes,
-    ConvolutionDimensions,
-    DotDimensions,
-    ExponentMantissa,
-    PairedOperands,
-    Precision,
-    SelectTypes,
-    SliceRanges,
-    Window,
-)
-
-
 class ConstantOp(OwnForm, Operation):
     """
     A constant tensor; if it is quantized, `value` holds its storage integers.
@@ -681,215 +668,8 @@ class WhileOp(OwnForm, Operation):
         printer.print_region(body, print_entry_block_args=False)
 
 
-_FUNCTION: Final = "attr-dict : functional-type"
-_SAME: Final = "attr-dict : same-type"
-_ACCURACY: Final = (
-    (
-        "result_accuracy",
-        "#stablehlo.result_accuracy<mode = #stablehlo.result_accuracy_mode<DEFAULT>>",
-    ),
-)
-_DIMENSION: Final = "integer(i64)"
-_LIST: Final = "integers(i64)"
-
-_FORMS: Final = (
-    Form(
-        "abs ceil convert count_leading_zeros floor imag negate not popcnt real round_nearest_afz "
-        "round_nearest_even sign uniform_dequantize uniform_quantize",
-        "operand -> result",
-        f"$operand {_SAME}",
-    ),
-    Form(
-        "cbrt cosine exponential exponential_minus_one log log_plus_one logistic rsqrt sine sqrt "
-        "tan tanh",
-        "operand result_accuracy:any -> result",
-        f"$operand {_SAME}",
-        defaults=_ACCURACY,
-    ),
-    Form(
-        "add and atan2 divide maximum minimum multiply or power remainder shift_left "
-        "shift_right_arithmetic shift_right_logical subtract xor",
-        "lhs rhs -> result",
-        f"$lhs , $rhs {_SAME}",
-    ),
-    Form("after_all", "inputs* -> result", f"$inputs {_SAME}"),
-    Form(
-        "bitcast_convert dynamic_pad dynamic_reshape dynamic_update_slice is_finite "
-        "real_dynamic_slice reshape",
-        "inputs* -> result",
-        f"$inputs {_FUNCTION}",
-    ),
-    Form(
-        "broadcast",
-        f"operand broadcast_sizes:{_LIST} -> result",
-        f"$operand , sizes = $broadcast_sizes {_FUNCTION}",
-    ),
-    Form(
-        "broadcast_in_dim",
-        f"operand broadcast_dimensions:{_LIST} -> result",
-        f"$operand , dims = $broadcast_dimensions {_FUNCTION}",
-    ),
-    Form(
-        "cholesky",
-        "a lower:bool -> result",
-        f"$a <? , lower = $lower ?> {_SAME}",
-        defaults=(("lower", "false"),),
-    ),
-    Form("clamp", "min operand max -> result", f"$min , $operand , $max {_SAME}"),
-    Form(
-        "compare",
-        "lhs rhs comparison_direction:keyword(stablehlo/comparison_direction) "
-        "compare_type:keyword(stablehlo/comparison_type) -> result",
-        f"$comparison_direction , $lhs , $rhs <? , $compare_type ?> {_FUNCTION}",
-    ),
-    Form(
-        "complex",
-        "lhs rhs -> result",
-        "$lhs , $rhs attr-dict : custom:ComplexTypes(lhs,rhs,result)",
-    ),
-    Form(
-        "composite",
-        "inputs* name:text composite_attributes:any decomposition:any version:any -> results*",
-        f"$name $inputs {_FUNCTION}",
-        defaults=(("composite_attributes", "{}"), ("version", "0 : i32")),
-    ),
-    Form(
-        "concatenate",
-        f"inputs* dimension:{_DIMENSION} -> result",
-        f"$inputs, dim = $dimension {_FUNCTION}",
-    ),
-    Form(
-        "convolution",
-        "lhs rhs dimension_numbers:any window_strides:any padding:any lhs_dilation:any "
-        "rhs_dilation:any window_reversal:any feature_group_count:any batch_group_count:any "
-        "precision_config:any -> result",
-        "( $lhs , $rhs ) dim_numbers = custom:ConvolutionDimensions(dimension_numbers) , "
-        "window = { custom:Window(window_strides,padding,lhs_dilation,rhs_dilation,"
-        f"window_reversal) }} {_FUNCTION}",
-    ),
-    Form("create_token partition_id replica_id", "-> output", "attr-dict : type(output)"),
-    Form(
-        "custom_call",
-        "inputs* call_target_name:symbol has_side_effect:any backend_config:any "
-        "api_version:any called_computations:any operand_layouts:any result_layouts:any "
-        "output_operand_aliases:any -> results*",
-        f"$call_target_name ( $inputs ) {_FUNCTION}",
-        defaults=(
-            ("api_version", "1 : i32"),
-            ("called_computations", "[]"),
-            ("has_side_effect", "false"),
-            ("output_operand_aliases", "[]"),
-        ),
-    ),
-    Form(
-        "dot",
-        "lhs rhs precision_config:any -> result",
-        f"$lhs , $rhs custom:Precision(precision_config) {_FUNCTION}",
-    ),
-    Form(
-        "dot_general",
-        "lhs rhs dot_dimension_numbers:any precision_config:any algorithm:any -> result",
-        "$lhs , $rhs , custom:DotDimensions(dot_dimension_numbers) "
-        f"custom:Precision(precision_config,algorithm) {_FUNCTION}",
-    ),
-    Form(
-        "dynamic_broadcast_in_dim",
-        f"operand output_dimensions broadcast_dimensions:{_LIST} known_expanding_dimensions:any "
-        "known_nonexpanding_dimensions:any -> result",
-        f"$operand , $output_dimensions , dims = $broadcast_dimensions {_FUNCTION}",
-    ),
-    Form(
-        "dynamic_iota",
-        f"output_shape iota_dimension:{_DIMENSION} -> result",
-        f"$output_shape , dim = $iota_dimension {_FUNCTION}",
-    ),
-    Form(
-        "dynamic_slice",
-        f"operand start_indices* slice_sizes:{_LIST} -> result",
-        f"$operand , $start_indices, sizes = $slice_sizes {_FUNCTION}",
-    ),
-    Form(
-        "einsum",
-        "lhs rhs einsum_config:text -> result",
-        f"$lhs , $rhs , config = $einsum_config {_FUNCTION}",
-    ),
-    Form(
-        "fft",
-        f"operand fft_type:keyword(stablehlo/fft_type) fft_length:{_LIST} -> result",
-        f"$operand , type = $fft_type , length = $fft_length {_FUNCTION}",
-    ),
-    Form(
-        "get_dimension_size",
-        f"operand dimension:{_DIMENSION} -> result",
-        f"$operand , dim = $dimension {_FUNCTION}",
-    ),
-    Form(
-        "get_tuple_element",
-        "operand index:integer(i32) -> result",
-        f"$operand [ $index ] {_FUNCTION}",
-    ),
-    Form(
-        "iota",
-        f"iota_dimension:{_DIMENSION} -> output",
-        "dim = $iota_dimension attr-dict : type(output)",
-    ),
-    Form(
-        "optimization_barrier",
-        "operand* -> result*",
-        "attr-dict custom:PairedOperands(operand,result)",
-    ),
-    Form(
-        "pad",
-        f"operand padding_value edge_padding_low:{_LIST} edge_padding_high:{_LIST} "
-        f"interior_padding:{_LIST} -> result",
-        "$operand , $padding_value , low = $edge_padding_low , high = $edge_padding_high , "
-        f"interior = $interior_padding {_FUNCTION}",
-    ),
-    Form(
-        "reduce_precision",
-        "operand exponent_bits:any mantissa_bits:any -> output",
-        f"$operand , format = custom:ExponentMantissa(exponent_bits,mantissa_bits) {_SAME}",
-    ),
-    Form("return", "operands*", "$operands attr-dict <? : type(operands) ?>", traits="terminator"),
-    Form(
-        "reverse", f"operand dimensions:{_LIST} -> result", f"$operand , dims = $dimensions {_SAME}"
-    ),
-    Form(
-        "rng",
-        "a b shape rng_distribution:keyword(stablehlo/rng_distribution) -> result",
-        f"$a , $b , $shape , distribution = $rng_distribution {_FUNCTION}",
-    ),
-    Form(
-        "rng_bit_generator",
-        "initial_state rng_algorithm:keyword(stablehlo/rng_algorithm) -> output_state output",
-        f"$initial_state , algorithm = $rng_algorithm {_FUNCTION}",
-    ),
-    Form(
-        "select",
-        "pred on_true on_false -> result",
-        "$pred , $on_true , $on_false attr-dict : custom:SelectTypes(pred,on_true,on_false,result)",
-    ),
-    Form(
-        "set_dimension_size",
-        f"operand size dimension:{_DIMENSION} -> result",
-        f"$operand , $size , dim = $dimension {_FUNCTION}",
-    ),
-    Form(
-        "slice",
-        "operand start_indices:any limit_indices:any strides:any -> result",
-        f"$operand custom:SliceRanges(start_indices,limit_indices,strides) {_FUNCTION}",
-    ),
-    Form(
-        "transpose",
-        f"operand permutation:{_LIST} -> result",
-        f"$operand , dims = $permutation {_FUNCTION}",
-    ),
-    Form("tuple", "val*=parts(result) -> result", "$val attr-dict : type(result)"),
-    Form(
-        "unary_einsum",
-        "operand einsum_config:text -> result",
-        f"$operand , config = $einsum_config {_FUNCTION}",
-    ),
+_DEFAULT_ACCURACY: Final = (
+    "#stablehlo.result_accuracy<mode = #stablehlo.result_accuracy_mode<DEFAULT>>"
 )
 
 _GENERIC: Final = (
@@ -903,7 +683,89 @@ _GENERIC: Final = (
 
 SYNTAX = DialectSyntax(
     dialect="stablehlo",
-    forms=_FORMS,
+    forms={
+        "abs ceil convert count_leading_zeros floor imag negate not popcnt real round_nearest_afz "
+        "round_nearest_even sign uniform_dequantize uniform_quantize": "$operand attr-dict : "
+        "same-type",
+        "cbrt cosine exponential exponential_minus_one log log_plus_one logistic rsqrt sine sqrt "
+        "tan tanh": "$operand attr-dict(result_accuracy) : same-type",
+        "add and atan2 divide maximum minimum multiply or power remainder shift_left "
+        "shift_right_arithmetic shift_right_logical subtract xor": "$lhs , $rhs attr-dict : "
+        "same-type",
+        "after_all": "$inputs* attr-dict : same-type",
+        "bitcast_convert dynamic_pad dynamic_reshape dynamic_update_slice is_finite "
+        "real_dynamic_slice reshape": "$inputs* attr-dict : functional-type",
+        "broadcast": "$operand , sizes = $broadcast_sizes:integers(i64) attr-dict : "
+        "functional-type",
+        "broadcast_in_dim": "$operand , dims = $broadcast_dimensions:integers(i64) attr-dict : "
+        "functional-type",
+        "cholesky": "$a <? , lower = $lower:bool ?> attr-dict : same-type",
+        "clamp": "$min , $operand , $max attr-dict : same-type",
+        "compare": "$comparison_direction:keyword(stablehlo/comparison_direction) , $lhs , $rhs "
+        "<? , $compare_type:keyword(stablehlo/comparison_type) ?> attr-dict : functional-type",
+        "complex": "$lhs , $rhs attr-dict : custom:ComplexTypes(lhs,rhs,->result)",
+        "composite": "$name:text $inputs* attr-dict(composite_attributes,decomposition,version) : "
+        "functional-type(results*)",
+        "concatenate": "$inputs*, dim = $dimension:integer(i64) attr-dict : functional-type",
+        "convolution": "( $lhs , $rhs ) dim_numbers = "
+        "custom:ConvolutionDimensions(dimension_numbers) , window = { "
+        "custom:Window(window_strides,padding,lhs_dilation,rhs_dilation,window_reversal) } "
+        "attr-dict(feature_group_count,batch_group_count,precision_config) : functional-type",
+        "create_token partition_id replica_id": "attr-dict : type(output)",
+        "custom_call": "$call_target_name:symbol ( $inputs* ) "
+        "attr-dict(has_side_effect,backend_config,api_version,called_computations,operand_layouts,"
+        "result_layouts,output_operand_aliases) : functional-type(results*)",
+        "dot": "$lhs , $rhs custom:Precision(precision_config) attr-dict : functional-type",
+        "dot_general": "$lhs , $rhs , custom:DotDimensions(dot_dimension_numbers) "
+        "custom:Precision(precision_config,algorithm) attr-dict : functional-type",
+        "dynamic_broadcast_in_dim": "$operand , $output_dimensions , dims = "
+        "$broadcast_dimensions:integers(i64) "
+        "attr-dict(known_expanding_dimensions,known_nonexpanding_dimensions) : functional-type",
+        "dynamic_iota": "$output_shape , dim = $iota_dimension:integer(i64) attr-dict : "
+        "functional-type",
+        "dynamic_slice": "$operand , $start_indices*, sizes = $slice_sizes:integers(i64) "
+        "attr-dict : functional-type",
+        "einsum": "$lhs , $rhs , config = $einsum_config:text attr-dict : functional-type",
+        "fft": "$operand , type = $fft_type:keyword(stablehlo/fft_type) , length = "
+        "$fft_length:integers(i64) attr-dict : functional-type",
+        "get_dimension_size": "$operand , dim = $dimension:integer(i64) attr-dict : "
+        "functional-type",
+        "get_tuple_element": "$operand [ $index:integer(i32) ] attr-dict : functional-type",
+        "iota": "dim = $iota_dimension:integer(i64) attr-dict : type(output)",
+        "optimization_barrier": "attr-dict custom:PairedOperands(operand*,->result*)",
+        "pad": "$operand , $padding_value , low = $edge_padding_low:integers(i64) , high = "
+        "$edge_padding_high:integers(i64) , interior = $interior_padding:integers(i64) attr-dict "
+        ": functional-type",
+        "reduce_precision": "$operand , format = "
+        "custom:ExponentMantissa(exponent_bits,mantissa_bits) attr-dict : same-type(output)",
+        "return": "$operands* attr-dict <? : type(operands) ?>",
+        "reverse": "$operand , dims = $dimensions:integers(i64) attr-dict : same-type",
+        "rng": "$a , $b , $shape , distribution = "
+        "$rng_distribution:keyword(stablehlo/rng_distribution) attr-dict : functional-type",
+        "rng_bit_generator": "$initial_state , algorithm = "
+        "$rng_algorithm:keyword(stablehlo/rng_algorithm) attr-dict : "
+        "functional-type(output_state,output)",
+        "select": "$pred , $on_true , $on_false attr-dict : "
+        "custom:SelectTypes(pred,on_true,on_false,->result)",
+        "set_dimension_size": "$operand , $size , dim = $dimension:integer(i64) attr-dict : "
+        "functional-type",
+        "slice": "$operand custom:SliceRanges(start_indices,limit_indices,strides) attr-dict : "
+        "functional-type",
+        "transpose": "$operand , dims = $permutation:integers(i64) attr-dict : functional-type",
+        "tuple": "$val*=parts(result) attr-dict : type(result)",
+        "unary_einsum": "$operand , config = $einsum_config:text attr-dict : functional-type",
+    },
+    terminators="return",
+    defaults=(
+        ("api_version", "1 : i32"),
+        ("called_computations", "[]"),
+        ("composite_attributes", "{}"),
+        ("has_side_effect", "false"),
+        ("lower", "false"),
+        ("output_operand_aliases", "[]"),
+        ("result_accuracy", _DEFAULT_ACCURACY),
+        ("version", "0 : i32"),
+    ),
     ops=(ConstantOp, ReduceOp, WhileOp),
     generic=_GENERIC,
     opaque=(

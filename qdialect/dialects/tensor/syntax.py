@@ -26,7 +26,7 @@ from qdialect.ir.value_types import (
     tensor_element_type,
     verify_value_types,
 )
-from qdialect.text.syntax import DialectSyntax, Form
+from qdialect.text.syntax import DialectSyntax
 
 
 @irdl_op_definition
@@ -210,42 +210,20 @@ _SHAPE: Final = ValueKind("1D tensor of signless integer or index values", _is_s
 OPS: Final = (CollapseShapeOp, ExpandShapeOp, ExtractSliceOp, InsertSliceOp, PadOp, ReshapeOp)
 """The ops that replace xDSL's of the same names."""
 
-_SLICED: Final = "offsets*=index sizes*=index strides*=index"
-
-_STATIC: Final = "static_offsets:any static_sizes:any static_strides:any"
-
-_STRIDED: Final = (
-    "indices(offsets,static_offsets) indices(sizes,static_sizes) indices(strides,static_strides)"
-)
-
 SYNTAX = DialectSyntax(
     dialect="tensor",
     verify=_verify,
-    forms=(
-        Form("bitcast", "source -> dest", "$source attr-dict : type(source) to type(dest)"),
-        Form(
-            "gather",
-            "source indices gather_dims:integers(i64) unique:unit -> result",
-            "$source [ $indices ] gather_dims ( $gather_dims ) <? unique $unique ?> "
-            "attr-dict : functional-type",
-        ),
-        Form(
-            "generate",
-            "dynamicExtents*=index {body} -> result",
-            "<? $dynamicExtents ?> $body attr-dict : type(result)",
-        ),
-        Form(
-            "parallel_insert_slice",
-            f"source dest {_SLICED} {_STATIC}",
-            f"$source into $dest {_STRIDED} attr-dict : type(source) into type(dest)",
-        ),
-        Form("rank", "tensor -> result=index", "$tensor attr-dict : type(tensor)"),
-        Form(
-            "scatter",
-            "source dest indices scatter_dims:integers(i64) unique:unit -> result",
-            "$source into $dest [ $indices ] scatter_dims ( $scatter_dims ) "
-            "<? unique $unique ?> attr-dict : functional-type",
-        ),
-    ),
+    forms={
+        "bitcast": "$source attr-dict : type(source) to type(dest)",
+        "gather": "$source [ $indices ] gather_dims ( $gather_dims:integers(i64) ) <? unique "
+        "$unique:unit ?> attr-dict : functional-type",
+        "generate": "<? $dynamicExtents*=index ?> region(body) attr-dict : type(result)",
+        "parallel_insert_slice": "$source into $dest indices(offsets,static_offsets) "
+        "indices(sizes,static_sizes) indices(strides,static_strides) attr-dict : type(source) "
+        "into type(dest)",
+        "rank": "$tensor attr-dict : type(tensor) ->result=index",
+        "scatter": "$source into $dest [ $indices ] scatter_dims ( $scatter_dims:integers(i64) ) "
+        "<? unique $unique:unit ?> attr-dict : functional-type",
+    },
     ops=OPS,
 )

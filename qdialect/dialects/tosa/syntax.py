@@ -82,7 +82,8 @@ from qdialect.ir.value_types import (
 from qdialect.ops.reading import unmoved_operand
 from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.text.op_formats import parse_arrow_types, parse_assignment
-from qdialect.text.syntax import DialectSyntax, KnowsItsForms, ReadsItsLine
+from qdialect.text.syntax import DialectSyntax
+from qdialect.text.written_ops import KnowsItsForms, ReadsItsLine
 
 if TYPE_CHECKING:
     from qdialect.algebra.movement import Shape

@@ -19,7 +19,7 @@ from qdialect.opt.opt import main
 from qdialect.opt.options import SPLIT_MARKER
 from qdialect.opt.registry import ToolContext
 from qdialect.text import parse_module
-from qdialect.text.syntax import PrintedForm
+from qdialect.text.written_ops import PrintedForm
 
 TOOLS = {"mlir-opt-22": False, "iree-opt": True}
 """Each with whether it is the later version."""

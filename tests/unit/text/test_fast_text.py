@@ -40,7 +40,7 @@ from qdialect.text.lexer import FastLexer, PlainLexer
 from qdialect.text.parser import LocatingParser
 from qdialect.text.printer import MLIRPrinter
 from qdialect.text.source import MIN_OMITTED_DIGITS
-from qdialect.text.syntax import PrintedForm
+from qdialect.text.written_ops import PrintedForm
 
 ROOT = Path(__file__).parents[3]
 
