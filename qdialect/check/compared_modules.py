@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,11 +22,12 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.traits import IsTerminator, MemoryEffect, RecursiveMemoryEffect, SymbolTable
+from xdsl.traits import IsTerminator, MemoryEffect, RecursiveMemoryEffect
 
 from qdialect.dialects.quant.storage import StoredType
+from qdialect.ir.names import symbol_table_of
 from qdialect.ir.resources import ResourceBlobs
-from qdialect.ir.rewriting import dependencies_first
+from qdialect.ir.rewriting import circular, dependencies_first
 from qdialect.ir.value_types import tensor_parts, type_name
 from qdialect.ops.interface import is_list, op_model
 from qdialect.ops.model import Effects, OpModel, traits_of
@@ -67,36 +67,18 @@ class CallEffects:
 
     def calls_itself(self, name: str) -> bool:
         """Whether the function `name` may call itself, directly or through others."""
-        return name in self._in_cycles
+        return name in self._on_circle
 
     @cached_property
-    def _in_cycles(self) -> frozenset[str]:
-        """The functions that may call themselves: Kosaraju's algorithm, in linear time."""
-        called = {name: set(self.called_by(name)) for name in self._functions}
-        callers: dict[str, list[str]] = {name: [] for name in called}
-        for name, callees in called.items():
-            for callee in callees:
-                callers[callee].append(name)
-        components = dict[str, str]()
-        for root in reversed(list(dependencies_first(called, called.__getitem__))):
-            pending = [root]
-            while pending:
-                if (name := pending.pop()) not in components:
-                    components[name] = root
-                    pending += callers[name]
-        sizes = Counter(components.values())
-        return frozenset(
-            name for name in called if sizes[components[name]] > 1 or name in called[name]
-        )
+    def _on_circle(self) -> set[str]:
+        return circular(self._functions, self.called_by)
 
     def callee_of(self, op: Operation) -> FuncOp | None:
         """The function of the module that an op calls; None if it is not such a call."""
         if not isinstance(op, CallOp):
             return None
-        table = op.parent_op()
-        while table is not None and not table.has_trait(SymbolTable):
-            table = table.parent_op()
-        return self._functions.get(op.callee.string_value()) if table is self._module else None
+        is_here = symbol_table_of(op) is self._module
+        return self._functions.get(op.callee.string_value()) if is_here else None
 
     def of(self, op: Operation) -> Effects:
         """The effects of an op, including those of its regions."""
@@ -226,12 +208,6 @@ class ComparedModule:
         """The functions at the top level, by name."""
         self.resources = ResourceBlobs.of(context)
         self.effects = CallEffects(module, self.functions)
-
-
-def visibility_of(op: Operation) -> str:
-    """The visibility of a symbol."""
-    visibility = op.properties.get("sym_visibility") or op.attributes.get("sym_visibility")
-    return getattr(visibility, "data", "public")
 
 
 @dataclass(eq=False)

@@ -24,11 +24,12 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 
-from qdialect.check.compared_modules import RunFailure, Side, visibility_of
+from qdialect.check.compared_modules import RunFailure, Side
 from qdialect.check.interpreters import TypedArray
 from qdialect.dialects.arrays.values import dtype_of, held_type
 from qdialect.dialects.quant.casts import StorageCastOp
 from qdialect.ir.errors import OpErrors, describe
+from qdialect.ir.names import visibility_of
 from qdialect.ir.resources import ResourceBlobs, take_in_resources
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.lowering.cast_arithmetic import Rounding

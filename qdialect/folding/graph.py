@@ -54,6 +54,7 @@ from qdialect.folding.policy import coarser, spell
 from qdialect.folding.provenance import Part as ProvenancePart
 from qdialect.folding.provenance import Provenance
 from qdialect.folding.report import Outcome, PassRecord
+from qdialect.ir.names import visibility_of
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.rewriting import operands_first
 from qdialect.ir.value_types import (
@@ -856,8 +857,7 @@ def _joined_type(
 def _is_of_private(argument: SSAValue) -> bool:
     """Whether a value is an argument of a private function."""
     function = argument.owner.parent_op() if isinstance(argument.owner, Block) else None
-    visibility = function.sym_visibility if isinstance(function, FuncOp) else None
-    return visibility is not None and visibility.data == "private"
+    return isinstance(function, FuncOp) and visibility_of(function) == "private"
 
 
 def _place(value: SSAValue, user: Operation) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from xdsl.dialects.builtin import ModuleOp
@@ -12,8 +11,16 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qdialect.folding.report import Outcome, PassRecord
-from qdialect.ir.names import kept_name, names_in, numbered_name, symbols_in, symbols_used_by
-from qdialect.ir.rewriting import dependencies_first
+from qdialect.ir.names import (
+    kept_name,
+    names_in,
+    numbered_name,
+    symbol_table_of,
+    symbols_in,
+    symbols_used_by,
+    visibility_of,
+)
+from qdialect.ir.rewriting import circular, dependencies_first
 from qdialect.ops.interface import RefusalCode
 from qdialect.support.memory import MemoryBudget, MemoryLimitError, memory_budget
 
@@ -55,14 +62,14 @@ class _Inliner:
     def inline(self) -> None:
         """Inline all calls that can be inlined."""
         order = list(dependencies_first(self._functions.values(), self._callees))
-        circular = self._circular(order)
+        on_circle = circular(order, self._callees)
         for function in order:
             self._taken = dict.fromkeys(names_in(function), 1)
             for call in [op for op in function.walk() if isinstance(op, CallOp)]:
                 callee = self._callee(call)
                 if callee is None or not callee.body.blocks:
                     self._refuse(call, "its function has no body in this module")
-                elif callee in circular:
+                elif callee in on_circle:
                     self._refuse(call, "its function calls itself")
                 elif not _fits(call, callee):
                     self._refuse(call, "its function has several blocks, or other types")
@@ -91,36 +98,10 @@ class _Inliner:
             if isinstance(op, CallOp) and (callee := self._callee(op)) is not None:
                 yield callee
 
-    def _circular(self, order: Sequence[FuncOp]) -> set[FuncOp]:
-        """
-        The functions that call themselves, directly or through others. `order` is callees
-        first.
-        """
-        callers = defaultdict[FuncOp, list[FuncOp]](list)
-        for function in order:
-            for callee in self._callees(function):
-                callers[callee].append(function)
-        circular, seen = set[FuncOp](), set[FuncOp]()
-        # Kosaraju's algorithm: in reverse order, the unseen transitive callers of a function
-        # form its strongly connected component.
-        for last in reversed(order):
-            component, pending = list[FuncOp](), [last]
-            while pending:
-                function = pending.pop()
-                if function not in seen:
-                    seen.add(function)
-                    component.append(function)
-                    pending += callers[function]
-            if len(component) > 1 or last in callers[last]:
-                circular.update(component)
-        return circular
-
     def _callee(self, call: CallOp) -> FuncOp | None:
         """The called function, if it is in the same module."""
-        module = call.parent_op()
-        while module is not None and not isinstance(module, ModuleOp):
-            module = module.parent_op()
-        return self._functions.get(call.callee.string_value()) if module is self._module else None
+        is_here = symbol_table_of(call) is self._module
+        return self._functions.get(call.callee.string_value()) if is_here else None
 
     def _inline(self, call: CallOp, callee: FuncOp) -> None:
         try:
@@ -177,5 +158,4 @@ def _fits(call: CallOp, callee: FuncOp) -> bool:
 
 
 def _is_private(function: FuncOp) -> bool:
-    visibility = function.sym_visibility
-    return visibility is not None and visibility.data == "private" and bool(function.body.blocks)
+    return visibility_of(function) == "private" and bool(function.body.blocks)

@@ -13,10 +13,11 @@ from typing import Self
 from xdsl.dialects.builtin import UnregisteredOp
 from xdsl.ir import Attribute, Operation, OpTraits
 from xdsl.irdl import IRDLOperation, OpDef
-from xdsl.traits import SymbolTable, SymbolUserOpInterface
+from xdsl.traits import SymbolUserOpInterface
 from xdsl.utils.diagnostic import Diagnostic
 from xdsl.utils.exceptions import DiagnosticException, PassFailedException, VerifyException
 
+from qdialect.ir.names import symbol_table_of
 from qdialect.support.memory import registered_cache
 
 
@@ -178,12 +179,8 @@ def _misses_a_symbol(op: Operation) -> bool:
 
     xDSL treats each unregistered op, such as a loop around a call, as a symbol table.
     """
-    trait, around = op.get_trait(SymbolUserOpInterface), op.parent_op()
-    if trait is None:
-        return False
-    while around is not None and not around.has_trait(SymbolTable):
-        around = around.parent_op()
-    if not isinstance(around, UnregisteredOp):
+    trait = op.get_trait(SymbolUserOpInterface)
+    if trait is None or not isinstance(symbol_table_of(op), UnregisteredOp):
         return False
     try:
         trait.verify(op)

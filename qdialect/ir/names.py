@@ -10,7 +10,7 @@ from typing import Final, SupportsIndex, cast
 from typing_extensions import override
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, SymbolRefAttr
 from xdsl.ir import Attribute, Block, Operation, ParametrizedAttribute, SSAValue
-from xdsl.traits import SymbolOpInterface
+from xdsl.traits import SymbolOpInterface, SymbolTable
 
 _NUMBER: Final = re.compile(r"_[0-9]+(\.[0-9]+)?\Z")
 
@@ -117,6 +117,19 @@ def symbols_of(module: ModuleOp) -> dict[str, Operation]:
         if name is not None:
             symbols.setdefault(name.data, op)
     return symbols
+
+
+def symbol_table_of(op: Operation) -> Operation | None:
+    """The nearest op around `op` that defines symbols."""
+    table = op.parent_op()
+    while table is not None and not table.has_trait(SymbolTable):
+        table = table.parent_op()
+    return table
+
+
+def visibility_of(op: Operation) -> str:
+    """The visibility of a symbol."""
+    return getattr(op.get_attr_or_prop("sym_visibility"), "data", "public")
 
 
 def rename_as_identifiers(module: ModuleOp) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from typing import TypeVar, cast
 
 from xdsl.ir import Block, Operation, OpResult, SSAValue
@@ -51,22 +52,44 @@ def operands_first(ops: Collection[OpT]) -> Iterator[OpT]:
     return dependencies_first(ops, makers_of_operands)
 
 
+def circular(
+    things: Iterable[ThingT], dependencies: Callable[[ThingT], Iterable[ThingT]]
+) -> set[ThingT]:
+    """
+    Those of `things` and their dependencies that depend on themselves, directly or through others.
+
+    Kosaraju's algorithm, in linear time.
+    """
+    order = list(dependencies_first(things, dependencies))
+    users = defaultdict[ThingT, list[ThingT]](list)
+    for thing in order:
+        for other in dependencies(thing):
+            users[other].append(thing)
+    on_circle, seen = set[ThingT](), set[ThingT]()
+    for last in reversed(order):
+        # The unseen transitive users are the strongly connected component.
+        component, pending = list[ThingT](), [last]
+        while pending:
+            thing = pending.pop()
+            if thing not in seen:
+                seen.add(thing)
+                component.append(thing)
+                pending += users[thing]
+        if len(component) > 1 or last in users[last]:
+            on_circle.update(component)
+    return on_circle
+
+
 def on_circles(root: Operation) -> set[Operation]:
     """
     The ops in `root` that use their own results, directly or through others.
 
-    This is legal in a graph region and in unreachable blocks. Includes the ops on paths between
-    two cycles.
+    This is legal in a graph region and in unreachable blocks.
     """
     if not _uses_what_comes_later(root):
         return set()
-    edges = {op: {*_makers(op), *_ops_in(op)} for op in root.walk()}
-    users: dict[Operation, set[Operation]] = {op: set() for op in edges}
-    for op, makers in edges.items():
-        for maker in makers:
-            if maker in users:
-                users[maker].add(op)
-    return _without_ends(users, _without_ends(edges, set(edges)))
+    edges = {op: [*_makers(op), *_ops_in(op)] for op in root.walk()}
+    return circular(edges, lambda op: edges.get(op, ()))
 
 
 def _makers(op: Operation) -> Iterator[Operation]:
@@ -90,24 +113,6 @@ def _uses_what_comes_later(root: Operation) -> bool:
             return True
         seen.add(op)
     return False
-
-
-def _without_ends(edges: Mapping[Operation, set[Operation]], ops: set[Operation]) -> set[Operation]:
-    """`ops` after repeatedly removing ops without an edge to a remaining op."""
-    sources: dict[Operation, list[Operation]] = {op: [] for op in ops}
-    counts = dict.fromkeys(ops, 0)
-    for op in ops:
-        for target in edges[op]:
-            if target in counts:
-                sources[target].append(op)
-                counts[op] += 1
-    ends = [op for op, count in counts.items() if not count]
-    for end in ends:
-        for op in sources[end]:
-            counts[op] -= 1
-            if not counts[op]:
-                ends.append(op)
-    return ops.difference(ends)
 
 
 def insert_after(op: Operation, value: SSAValue) -> None:

@@ -23,6 +23,7 @@ from qdialect.ir.errors import (
     verify_alone,
     verify_call,
 )
+from qdialect.ir.names import symbol_table_of
 from qdialect.ir.xdsl_private import own_verifier_of
 from qdialect.opt.diagnostics import DiagnosticHandler, Location
 from qdialect.support.memory import registered_cache
@@ -94,9 +95,7 @@ class ModuleVerifier:
         """
         The op that defines the symbol of a call; None if there is none, or the symbol is nested.
         """
-        callee, table = call.properties.get("callee"), call.parent_op()
-        while table is not None and not table.has_trait(SymbolTable):
-            table = table.parent_op()
+        callee, table = call.properties.get("callee"), symbol_table_of(call)
         if table is None or not isinstance(callee, SymbolRefAttr) or callee.nested_references:
             return None
         if (symbols := self._symbols.get(table)) is None:
