@@ -56,13 +56,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         metavar="NAMES",
         help="attributes that may differ, separated by commas",
     )
-    parser.add_argument(
-        "--max-steps",
-        type=whole_number("--max-steps"),
-        default=DEFAULT_STEPS,
-        metavar="COUNT",
-        help="the maximum number of steps for proofs and for runs, besides some for each op; "
-        f"comparing an op takes 1000, an element 1 ({DEFAULT_STEPS})",
+    parser.add_max_steps(
+        DEFAULT_STEPS,
+        "for proofs and for runs, besides some for each op; comparing an op takes 1000, an "
+        "element 1",
     )
     return parser.run(_compare, argv)
 

@@ -27,19 +27,25 @@ from qdialect.check.attribute_keys import (
     place,
     require_same_type,
 )
-from qdialect.check.compared_modules import ComparedModule, RunFailure, Side, visibility_of
-from qdialect.check.followed_elements import element_at, numbers_at, pieces_of
+from qdialect.check.compared_modules import ComparedModule, RunFailure, Side
+from qdialect.check.followed_elements import Elements, element_at
 from qdialect.check.function_terms import Body, Calls, Event, TermReader, Terms
 from qdialect.check.index_maps import NotCertifiableError, index_at
-from qdialect.check.sampled_runs import DEFAULT_RUNS, Engine, Numbers, compare_runs
+from qdialect.check.sampled_runs import (
+    DEFAULT_RUNS,
+    Engine,
+    compare_runs,
+    other_element,
+    unequal_numbers,
+)
 from qdialect.check.step_budget import DEFAULT_STEPS, StepBudget
-from qdialect.check.value_classes import elements_anywhere, leaf_name, unequal_element
+from qdialect.check.value_classes import leaf_name, unequal_element
 from qdialect.check.value_nodes import Node, SymbolNode
-from qdialect.ir.names import symbols_used_by
+from qdialect.ir.names import symbols_used_by, visibility_of
 from qdialect.ir.rewriting import dependencies_first
 from qdialect.ops.interface import models_of, name_of
 from qdialect.ops.model import Effects
-from qdialect.support.lazy_numpy import np
+from qdialect.support.lazy_numpy import NDArray, np
 
 
 class Grounds(IntEnum):
@@ -373,21 +379,14 @@ def require_same_elements(
         raise DifferenceError(
             f" has shape {list(after.shape)}, but had {list(before.shape)} before"
         )
-    alike = [elements_anywhere(node) for node in (before, after)]
-    if all(len(kinds) == 1 for kinds in alike) and before.size:
-        first = np.zeros(1, dtype=np.int64)
-        old, new = (
-            Numbers(kinds[0].numbers(), first, type, node.shape)
-            for kinds, type, node in zip(alike, types, (before, after), strict=True)
-        )
-        old.require_same(new)
-        return
-    for positions in pieces_of(before.size):
-        old, new = (
-            Numbers(numbers_at(node, positions, steps), positions, type, node.shape)
-            for node, type in zip((before, after), types, strict=True)
-        )
-        old.require_same(new)
+    position = unequal_element(before, after, steps, _unequal_as_numbers)
+    if position is not None:
+        old, new = (element_at(node, position).numbers() for node in (before, after))
+        raise other_element(position, (old, new), types, before.shape)
+
+
+def _unequal_as_numbers(old: Elements, new: Elements) -> NDArray[np.bool_]:
+    return unequal_numbers(old.numbers(), new.numbers())
 
 
 class _Proof:

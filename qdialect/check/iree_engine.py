@@ -23,7 +23,7 @@ from xdsl.utils.exceptions import InterpretationError
 
 from qdialect.check.attribute_keys import DifferenceError, place
 from qdialect.check.compared_modules import RunFailure, Side
-from qdialect.check.interpreters import TypedArray, dealt_arguments, interesting_numbers
+from qdialect.check.interpreters import DealtArguments, TypedArray, interesting_numbers
 from qdialect.check.iree_runs import LoadedModule, compile_module
 from qdialect.check.sampled_runs import (
     MAX_COMBINATIONS,
@@ -284,7 +284,7 @@ class IreeEngine(Engine):
         }
         is_tame = known.unordered is not None or known.undefined is not None
         try:
-            sets = dealt_arguments(
+            sets = DealtArguments(
                 old.function_type,
                 interesting=interesting_numbers(functions),
                 max_sets=max_sets,

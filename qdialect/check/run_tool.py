@@ -67,14 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         metavar="SEED",
         help="make random arguments, with this seed",
     )
-    parser.add_argument(
-        "--max-steps",
-        type=whole_number("--max-steps"),
-        default=DEFAULT_MAX_STEPS,
-        metavar="COUNT",
-        help="the maximum number of steps: one for an op, more for a large one "
-        f"({DEFAULT_MAX_STEPS})",
-    )
+    parser.add_max_steps(DEFAULT_MAX_STEPS, "of a run: one for an op, more for a large one")
     parser.add_argument("--verbose", action="store_true", help="print the arguments too")
     return parser.run(_run_function, argv)
 

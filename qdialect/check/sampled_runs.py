@@ -24,13 +24,12 @@ from xdsl.utils.exceptions import InterpretationError
 from qdialect.algebra.movement import Shape
 from qdialect.check.attribute_keys import DifferenceError, assumed_shape, place, require_same_type
 from qdialect.check.compared_modules import ComparedModule, RunFailure
-from qdialect.check.index_maps import Positions, index_at
+from qdialect.check.index_maps import index_at
 from qdialect.check.interpreters import (
     DealtArguments,
     ModuleInterpreter,
     OpInterpretationError,
     TypedArray,
-    dealt_arguments,
     interesting_numbers,
 )
 from qdialect.check.interpreters.interpreter import is_rounded
@@ -54,51 +53,37 @@ from qdialect.support.lazy_numpy import np
 from qdialect.support.memory import MemoryLimitError, memory_budget
 
 
-@dataclass(frozen=True)
-class Numbers:
-    """The elements of a value, as numbers."""
+def unequal_numbers(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]:
+    """A mask of the numbers that differ; all NaNs are equal."""
+    wrong = differ(one, other)
+    if one.dtype.kind == other.dtype.kind == "f":
+        wrong &= ~(np.isnan(one) & np.isnan(other))
+    return wrong
 
-    numbers: NDArray[Any]
-    """The numbers: integers, doubles, or bits."""
 
-    positions: Positions
-    type: Attribute
-    shape: Shape
+def other_element(
+    position: int, numbers: Sequence[NDArray[Any]], types: Sequence[Attribute], shape: Shape
+) -> DifferenceError:
+    """The error for one element that differs; `numbers` are arrays of one, before and after."""
+    index = index_at(position, shape)
+    was, now = (
+        _number_text(number, type, shape, position)
+        for number, type in zip(numbers, types, strict=True)
+    )
+    return DifferenceError(f"{f' element {index}' if shape else ''} is {now}, but was {was} before")
 
-    @classmethod
-    def of_array(cls, array: TypedArray) -> Numbers:
-        """All elements of an array."""
-        plain = held_type(array.element_type)
-        bits = bits_of(array.elements.reshape(-1), plain)
-        positions = np.arange(array.elements.size, dtype=np.int64)
-        return cls(numbers_in(bits, array.element_type), positions, array.type, array.shape)
 
-    def differs_from(self, other: Numbers) -> NDArray[np.bool_]:
-        """A mask of the elements that differ; all NaNs are equal."""
-        wrong = differ(self.numbers, other.numbers)
-        if self.numbers.dtype.kind == other.numbers.dtype.kind == "f":
-            wrong &= ~(np.isnan(self.numbers) & np.isnan(other.numbers))
-        return wrong
+def _number_text(number: NDArray[Any], type: Attribute, shape: Shape, position: int) -> str:
+    element_type = element_type_or_self(type)
+    if not isinstance(element_type, UniformQuantizedType):
+        return str(number.item())
+    slots = SlotTable.of(element_type, shape).at(np.array([position], dtype=np.int64))
+    return f"{dequantize(number, *slots, element_type).item()} (stored {number.item()})"
 
-    def require_same(self, other: Numbers) -> None:
-        """Raise DifferenceError for the first element that differs; all NaNs are equal."""
-        wrong = self.differs_from(other)
-        if wrong.any():
-            at = int(np.argmax(wrong))
-            index = index_at(int(self.positions[at]), self.shape)
-            element = f" element {index}" if self.shape else ""
-            raise DifferenceError(
-                f"{element} is {other.text_at(at)}, but was {self.text_at(at)} before"
-            )
 
-    def text_at(self, at: int) -> str:
-        """The text of one element."""
-        number, type = self.numbers[at], element_type_or_self(self.type)
-        if not isinstance(type, UniformQuantizedType):
-            return str(number.item())
-        scales, zero_points = SlotTable.of(type, self.shape).at(self.positions[at : at + 1])
-        read = dequantize(self.numbers[at : at + 1], scales, zero_points, type)
-        return f"{read.item()} (stored {number.item()})"
+def _numbers_of(array: TypedArray) -> NDArray[Any]:
+    bits = bits_of(array.elements.reshape(-1), held_type(array.element_type))
+    return numbers_in(bits, array.element_type)
 
 
 def require_same_results(befores: Sequence[TypedArray], afters: Sequence[TypedArray]) -> None:
@@ -107,7 +92,12 @@ def require_same_results(befores: Sequence[TypedArray], afters: Sequence[TypedAr
         with place(f" result #{number}"):
             if before.type != after.type:
                 require_same_type(before.type, after.type)
-            Numbers.of_array(before).require_same(Numbers.of_array(after))
+            numbers = _numbers_of(before), _numbers_of(after)
+            wrong = unequal_numbers(*numbers)
+            if wrong.any():
+                at = int(np.argmax(wrong))
+                ones = [of_side[at : at + 1] for of_side in numbers]
+                raise other_element(at, ones, (before.type, after.type), before.shape)
 
 
 Run = Callable[[Sequence[TypedArray], int], Sequence[TypedArray]]
@@ -249,7 +239,7 @@ def _are_alike(
 ) -> NDArray[np.bool_]:
     alike = np.ones(count, dtype=np.bool_)
     for old, new in zip(olds, news, strict=True):
-        wrong = Numbers.of_array(old).differs_from(Numbers.of_array(new))
+        wrong = unequal_numbers(_numbers_of(old), _numbers_of(new))
         alike &= ~wrong.reshape(old.shape).any(axis=tuple(range(1, len(old.shape))))
     return alike
 
@@ -358,7 +348,7 @@ def _dealt(
     """Arguments for both functions. Raises RunFailure if a type has no values to deal."""
     old = functions[0]
     try:
-        return dealt_arguments(
+        return DealtArguments(
             old.function_type,
             interesting=interesting_numbers(functions),
             max_sets=max_sets,

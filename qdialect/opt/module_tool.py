@@ -59,6 +59,16 @@ class ModuleArgumentParser(ArgumentParser):
         self._add_reading_arguments()
         return run_tool(self.prog, run_within_limit, argv)
 
+    def add_max_steps(self, default: int, what: str) -> None:
+        """Add `--max-steps`; `what` says which steps are bounded, and how they are counted."""
+        self.add_argument(
+            "--max-steps",
+            type=whole_number("--max-steps"),
+            default=default,
+            metavar="COUNT",
+            help=f"the maximum number of steps {what} ({default})",
+        )
+
     def _add_reading_arguments(self) -> None:
         self.add_argument(
             "--max-memory",

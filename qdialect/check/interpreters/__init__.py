@@ -2,13 +2,12 @@
 Running modules on numpy arrays.
 
 `run_function` runs a function of a module. `random_arguments` makes arguments for it from a
-seed; `dealt_arguments` makes sets of arguments that cover the values of their types.
+seed; `DealtArguments` makes sets of arguments that cover the values of their types.
 `QuantFunctions` implements the quant dialect for xDSL's own interpreter. See docs/semantics.md.
 """
 
 from qdialect.check.interpreters.arguments import (
     DealtArguments,
-    dealt_arguments,
     interesting_numbers,
     random_arguments,
 )
@@ -27,7 +26,6 @@ __all__ = [
     "OpInterpretationError",
     "QuantFunctions",
     "TypedArray",
-    "dealt_arguments",
     "find_function",
     "interesting_numbers",
     "random_arguments",

@@ -12,11 +12,10 @@ import math
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
-from typing import Any, Final, NamedTuple, cast, overload
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from typing_extensions import override
 from xdsl.dialects.builtin import (
     AnyFloat,
     DenseIntOrFPElementsAttr,
@@ -62,7 +61,7 @@ _MAX_SLOTS: Final = 4
 
 def interesting_numbers(ops: Iterable[Operation]) -> list[float]:
     """
-    The distinct numbers that occur in `ops` and the ops nested in them, for `dealt_arguments`.
+    The distinct numbers that occur in `ops` and the ops nested in them, for `DealtArguments`.
 
     These are numbers in attributes and the first elements of constants. For quantized types,
     they are the real values of the zero point and of the ends of the storage range, and the
@@ -112,7 +111,7 @@ def random_arguments(types: FunctionType, seed: int) -> tuple[TypedArray, ...]:
     """
     Arguments for a function of these types, determined by the seed.
 
-    The values are those that `dealt_arguments` deals, as many as fit; indices are from zero to
+    The values are those that `DealtArguments` deals, as many as fit; indices are from zero to
     below 4. Dynamic axes all have the same length, unless the slots of their type determine it.
     Raises InterpretationError for other types.
     """
@@ -248,8 +247,27 @@ class _Set(NamedTuple):
     """The index of the list of mild values that the set uses; None if it uses other values."""
 
 
-class DealtArguments(Sequence[tuple[TypedArray, ...]]):
-    """A lazy sequence of sets of arguments."""
+class DealtArguments:
+    """
+    A lazy sequence of deterministic sets of arguments for a function.
+
+    If all elements together have at most `max_combinations` combinations of values, the sets
+    are all combinations, and `is_exhaustive` is true. Otherwise there are at most `max_sets`,
+    or fewer if they suffice:
+
+    - Each position of a small argument takes every value of its pool. In a larger argument, the
+    positions that read one slot of its type do so together, or all positions. The pool of a type of
+    up to 8 bits is all its codes. The pool of another type has the ends of the range, powers of
+    two, the numbers in `interesting`, and the neighbours of these; for floats also NaN, infinities,
+    zeros of both signs, the least and the greatest normal and denormal numbers, and ties of
+    rounding. - Axes of unknown length all have the same length, but different ones in every second
+    set. - In some sets arguments of the same type are equal, in some there are small numbers of
+    both signs and zeros, so that sums of products are not all clamped, and in some there are no
+    zeros, infinities and NaN, so that arithmetic is defined. With `is_tame`, no set has these. -
+    The elements of an integer argument whose number is in `bounds` are from zero to below the bound
+    in all sets, which then are not all combinations.
+
+    """
 
     is_exhaustive: bool
     """Whether the sets are all possible arguments: functions that differ do so on one of them."""
@@ -257,13 +275,15 @@ class DealtArguments(Sequence[tuple[TypedArray, ...]]):
     def __init__(
         self,
         types: FunctionType,
-        interesting: Sequence[float],
-        max_sets: int,
-        max_combinations: int,
         *,
+        interesting: Iterable[float] = (),
+        max_sets: int = DEFAULT_MAX_SETS,
+        max_combinations: int = DEFAULT_MAX_COMBINATIONS,
         is_tame: bool = False,
         bounds: Mapping[int, int] | None = None,
     ) -> None:
+        """Raises InterpretationError for a type without known values."""
+        numbers = list(interesting)
         self._types = types.inputs.data
         self._declared = [declared_shape(type) for type in self._types]
         self._is_tame = is_tame
@@ -279,7 +299,7 @@ class DealtArguments(Sequence[tuple[TypedArray, ...]]):
             self._count = math.prod(counts)
         else:
             self._pools = [
-                _bounded(_pool(element_type_or_self(type), shape, interesting), type, bound)
+                _bounded(_pool(element_type_or_self(type), shape, numbers), type, bound)
                 for type, shape, bound in zip(
                     self._types,
                     self._declared,
@@ -290,31 +310,22 @@ class DealtArguments(Sequence[tuple[TypedArray, ...]]):
             self._sets = self._planned(max(max_sets, 1))
             self._count = len(self._sets)
 
-    @override
     def __len__(self) -> int:
         return self._count
 
-    @overload
-    def __getitem__(self, index: int, /) -> tuple[TypedArray, ...]: ...
+    def __iter__(self) -> Iterator[tuple[TypedArray, ...]]:
+        return map(self.__getitem__, range(len(self)))
 
-    @overload
-    def __getitem__(self, index: slice, /) -> Sequence[tuple[TypedArray, ...]]: ...
-
-    @override
-    def __getitem__(
-        self, index: int | slice, /
-    ) -> tuple[TypedArray, ...] | Sequence[tuple[TypedArray, ...]]:
-        if isinstance(index, slice):
-            return [self[number] for number in range(*index.indices(len(self)))]
+    def __getitem__(self, index: int, /) -> tuple[TypedArray, ...]:
+        """
+        A set; raises IndexError, and InterpretationError if it exceeds the memory budget.
+        """
         number = range(len(self))[index]
         if not self.is_exhaustive:
             return self._dealt(number)
-        return tuple(
-            TypedArray.of(argument.elements[0], type)
-            for argument, type in zip(
-                self.combinations(np.array([number])), self._types, strict=True
-            )
-        )
+        one = self.combinations(np.array([number]))
+        pairs = zip(one, self._types, strict=True)
+        return tuple(TypedArray.of(argument.elements[0], type) for argument, type in pairs)
 
     def combinations(self, numbers: NDArray[np.int64]) -> tuple[TypedArray, ...]:
         """
@@ -422,42 +433,6 @@ def _values_for(plan: _Set, pool: _Pool) -> NDArray[Any]:
     if plan.mild is not None:
         return pool.mild[plan.mild % len(pool.mild)]
     return pool.tame if plan.is_tame else pool.values
-
-
-def dealt_arguments(
-    types: FunctionType,
-    *,
-    interesting: Iterable[float] = (),
-    max_sets: int = DEFAULT_MAX_SETS,
-    max_combinations: int = DEFAULT_MAX_COMBINATIONS,
-    is_tame: bool = False,
-    bounds: Mapping[int, int] | None = None,
-) -> DealtArguments:
-    """
-    Deterministic sets of arguments for a function of these types.
-
-    If all elements together have at most `max_combinations` combinations of values, the sets
-    are all combinations, and `is_exhaustive` is true. Otherwise there are at most `max_sets`,
-    or fewer if they suffice:
-
-    - Each position of a small argument takes every value of its pool. In a larger argument, the
-    positions that read one slot of its type do so together, or all positions. The pool of a type of
-    up to 8 bits is all its codes. The pool of another type has the ends of the range, powers of
-    two, the numbers in `interesting`, and the neighbours of these; for floats also NaN, infinities,
-    zeros of both signs, the least and the greatest normal and denormal numbers, and ties of
-    rounding. - Axes of unknown length all have the same length, but different ones in every second
-    set. - In some sets arguments of the same type are equal, in some there are small numbers of
-    both signs and zeros, so that sums of products are not all clamped, and in some there are no
-    zeros, infinities and NaN, so that arithmetic is defined. With `is_tame`, no set has these. -
-    The elements of an integer argument whose number is in `bounds` are from zero to below the bound
-    in all sets, which then are not all combinations.
-
-    Raises InterpretationError for a type without known values. Getting a set raises it if an
-    argument takes more bytes than the memory budget has left.
-    """
-    return DealtArguments(
-        types, list(interesting), max_sets, max_combinations, is_tame=is_tame, bounds=bounds
-    )
 
 
 def _with_lengths(shape: Shape, lengths: Sequence[int]) -> Shape:

@@ -26,10 +26,11 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Region
 from xdsl.utils.exceptions import InterpretationError
 
-from qdialect.check.compared_modules import RunFailure, Side, visibility_of
+from qdialect.check.compared_modules import RunFailure, Side
 from qdialect.check.interpreters import TypedArray, find_function, run_function
 from qdialect.check.interpreters.interpreter import DEFAULT_MAX_STEPS
 from qdialect.check.iree_runs import LoadedModule, compile_module
+from qdialect.ir.names import visibility_of
 from qdialect.opt.child_processes import ChildEndedError, computed_in_copy
 from qdialect.opt.compilation import Compilation
 from qdialect.opt.diagnostics import Diagnostic, DiagnosticHandler
@@ -99,14 +100,7 @@ def run_parser(tool: str, description: str, epilog: str = "") -> ModuleArgumentP
         metavar="N",
         help="spread records over N processes (1)",
     )
-    parser.add_argument(
-        "--max-steps",
-        type=whole_number("--max-steps"),
-        default=DEFAULT_MAX_STEPS,
-        metavar="COUNT",
-        help="the maximum number of steps that qdialect's interpreter takes for each record "
-        f"({DEFAULT_MAX_STEPS})",
-    )
+    parser.add_max_steps(DEFAULT_MAX_STEPS, "that qdialect's interpreter takes for each record")
     return parser
 
 

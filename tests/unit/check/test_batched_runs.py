@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from qdialect.check.compared_modules import ComparedModule
-from qdialect.check.interpreters import dealt_arguments
+from qdialect.check.interpreters import DealtArguments
 from qdialect.check.sampled_runs import (
     _Runner,  # pyright: ignore[reportPrivateUsage]
     run_batches,
@@ -293,7 +293,7 @@ def test_batches_are_what_single_runs_are(before: str, after: str):
         _Runner(side, function, StepBudget(1 << 40, "runs"))
         for side, function in zip(sides, functions, strict=True)
     )
-    sets = dealt_arguments(functions[0].function_type, max_combinations=1 << 16)
+    sets = DealtArguments(functions[0].function_type, max_combinations=1 << 16)
     assert sets.is_exhaustive
     found = run_batches(sets, (old.run_batch, new.run_batch))
     # Where too few sets have a result, they are run one by one.

@@ -7,7 +7,7 @@ from checked_modules import read
 from xdsl.dialects.builtin import FunctionType, TensorType, i8, i32
 from xdsl.dialects.func import FuncOp
 
-from qdialect.check.interpreters import dealt_arguments
+from qdialect.check.interpreters import DealtArguments
 from qdialect.check.iree_engine import PositionArguments
 
 SLICES = "offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0]"
@@ -93,7 +93,7 @@ func.func private @g(%w: tensor<1x9x4xf32>, %i: i32) -> tensor<1x1x4xf32> {
 @pytest.mark.parametrize("is_tame", [False, True])
 def test_numbers_within_bounds(bound: int, most: int, is_tame: bool) -> None:
     types = FunctionType.from_lists([TensorType(i32, [3]), TensorType(i32, [3])], [])
-    sets = dealt_arguments(types, bounds={1: bound}, is_tame=is_tame)
+    sets = DealtArguments(types, bounds={1: bound}, is_tame=is_tame)
     others, numbers = (
         {number for arguments in sets for number in arguments[at].elements.tolist()}
         for at in (0, 1)
@@ -108,7 +108,7 @@ def test_numbers_within_bounds(bound: int, most: int, is_tame: bool) -> None:
 def test_narrow_numbers_within_bounds() -> None:
     """Without bounds, these would be all combinations."""
     types = FunctionType.from_lists([i8], [])
-    assert dealt_arguments(types).is_exhaustive
-    sets = dealt_arguments(types, bounds={0: 5})
+    assert DealtArguments(types).is_exhaustive
+    sets = DealtArguments(types, bounds={0: 5})
     assert not sets.is_exhaustive
     assert {int(arguments[0].elements[()]) for arguments in sets} == {0, 1, 2, 3, 4}

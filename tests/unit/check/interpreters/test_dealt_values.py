@@ -15,7 +15,6 @@ from xdsl.utils.exceptions import InterpretationError
 from qdialect.check.interpreters import (
     DealtArguments,
     TypedArray,
-    dealt_arguments,
     interesting_numbers,
     run_function,
 )
@@ -35,7 +34,7 @@ def types_of(arguments: str) -> FunctionType:
 
 
 def dealt(arguments: str, interesting: Sequence[float] = ()) -> DealtArguments:
-    return dealt_arguments(types_of(arguments), interesting=interesting)
+    return DealtArguments(types_of(arguments), interesting=interesting)
 
 
 def numbers_of(sets: DealtArguments, argument: int = 0) -> list[float]:
@@ -94,9 +93,9 @@ def test_more_values_are_not_exhaustive(arguments: str):
 
 def test_the_combinations_and_the_sets_are_bounded():
     types = types_of("i8, f32")
-    assert not dealt_arguments(types_of("i8"), max_combinations=255).is_exhaustive
+    assert not DealtArguments(types_of("i8"), max_combinations=255).is_exhaustive
     for most in (1, 2, 7, 100):
-        sets = dealt_arguments(types, max_sets=most)
+        sets = DealtArguments(types, max_sets=most)
         assert len(list(sets)) == len(sets) == most
 
 
@@ -327,4 +326,4 @@ def test_functions_that_differ_do_so_on_a_set(before: str, after: str):
         results = [run_function(module, "f", arguments)[0] for module in (old, new)]
         return results[0].elements.tobytes() != results[1].elements.tobytes()
 
-    assert any(map(differs, dealt_arguments(function.function_type, interesting=numbers)))
+    assert any(map(differs, DealtArguments(function.function_type, interesting=numbers)))
