@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeAlias, TypeVar, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -20,7 +20,7 @@ from xdsl.transforms.dead_code_elimination import is_trivially_dead
 
 from qdialect.algebra.movement import ValueSet
 from qdialect.dialects.quant.shape_ops import ShapeOp
-from qdialect.folding import FoldReportListener, send_report
+from qdialect.folding import FoldReportListener
 from qdialect.folding.fold_plan import FoldPlan, PlanError, PlannedConstant, PlannedStep
 from qdialect.folding.graph import FoldGraph, GraphReader, declared_layer
 from qdialect.folding.moved_constant import ElementValues, MovedConstant, form_for
@@ -588,35 +588,64 @@ def _erase_unused(op: Operation) -> None:
     op.drop_all_references()
 
 
+class Certificate(Enum):
+    """The property that a certificate shows of each constant that a fold writes."""
+
+    NONE = "none"
+
+    STRUCTURE = "structure"
+    """`p' = p . f`: every element reads the same slot as before. Elements are not compared."""
+
+    VALUES = "values"
+    """STRUCTURE, and `C' = C . f`: every element is stored and dequantized as before."""
+
+
+MayFold: TypeAlias = Callable[[MovedConstant], bool]
+"""Selects the source constants of a fold, and casts of constants."""
+
+
 def fold_shapes(
     module: ModuleOp,
     context: Context,
     policy: FoldPolicy,
-    may_fold: Callable[[MovedConstant], bool] = lambda constant: True,
+    may_fold: MayFold = lambda constant: True,
+    certificate: Certificate = Certificate.NONE,
 ) -> PassReport:
     """
     Fold the shape ops of a module, of all dialects, into the constants that they move.
 
     An op that cannot be read, or whose fold `policy` does not allow, is kept, and reported with
-    the reason. `may_fold` selects the source constants, and casts of constants. Raises
-    TypeError for arguments of another kind.
+    the reason. Raises TypeError for arguments of another kind, and OpErrors for ops without the
+    certificate: they were folded wrongly, and the folded module is kept.
     """
     check_instance("module", module, ModuleOp, "parse_module(context, text)")
     check_instance("context", context, Context, "Context()")
     check_instance("policy", policy, FoldPolicy, "FoldPolicy()")
     with paused_collection():
-        return _folded(module, context, policy, may_fold)
+        return _folded(module, context, policy, may_fold, certificate)
 
 
 def _folded(
     module: ModuleOp,
     context: Context,
     policy: FoldPolicy,
-    may_fold: Callable[[MovedConstant], bool],
+    may_fold: MayFold,
+    certificate: Certificate,
 ) -> PassReport:
     # The graph is freed on return, before the garbage collector is enabled and visits it.
     with fold_run(module, context, policy, may_fold) as run:
-        return run.run()
+        if certificate is Certificate.NONE:
+            return run.run()
+        # By name: what proves a fold stands on it.
+        certifier = imported("qdialect.check.fold_certificates:FoldCertifier")(
+            context, with_data=certificate is Certificate.VALUES
+        )
+        for written in run.write():
+            certifier.check(written)
+        report = run.finish()
+    if certifier.errors:
+        raise OpErrors(certifier.errors)
+    return report
 
 
 @contextmanager
@@ -624,7 +653,7 @@ def fold_run(
     module: ModuleOp,
     context: Context,
     policy: FoldPolicy,
-    may_fold: Callable[[MovedConstant], bool] = lambda constant: True,
+    may_fold: MayFold = lambda constant: True,
 ) -> Generator[FoldRun]:
     """
     A planned fold, which the caller carries out. See `fold_shapes`.
@@ -657,54 +686,3 @@ def _hints(reader: GraphReader, decision: Decision, policy: FoldPolicy) -> Mappi
     from qdialect.folding.raising import hints_of_raising
 
     return hints_of_raising(reader, codes, policy)
-
-
-class Certificate(Enum):
-    """The property that a certificate shows of each constant that a fold writes."""
-
-    NONE = "none"
-
-    STRUCTURE = "structure"
-    """`p' = p . f`: every element reads the same slot as before. Elements are not compared."""
-
-    VALUES = "values"
-    """STRUCTURE, and `C' = C . f`: every element is stored and dequantized as before."""
-
-
-def fold_with_certificate(
-    module: ModuleOp,
-    context: Context,
-    policy: FoldPolicy,
-    certificate: Certificate,
-    may_fold: Callable[[MovedConstant], bool] = lambda constant: True,
-) -> None:
-    """
-    Like `fold_shapes`, and certify the result; the context receives the report if it listens.
-
-    Raises OpErrors for ops that were folded wrongly; the folded module is kept.
-    """
-    if certificate is Certificate.NONE:
-        report = fold_shapes(module, context, policy, may_fold)
-    else:
-        report = _certified(module, context, policy, certificate, may_fold)
-    send_report(context, report)
-
-
-def _certified(
-    module: ModuleOp,
-    context: Context,
-    policy: FoldPolicy,
-    certificate: Certificate,
-    may_fold: Callable[[MovedConstant], bool],
-) -> PassReport:
-    # By name: what proves a fold stands on it.
-    certifier = imported("qdialect.check.fold_certificates:FoldCertifier")(
-        context, with_data=certificate is Certificate.VALUES
-    )
-    with fold_run(module, context, policy, may_fold) as run:
-        for written in run.write():
-            certifier.check(written)
-        report = run.finish()
-    if certifier.errors:
-        raise OpErrors(certifier.errors)
-    return report

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
 from xdsl.context import Context
 from xdsl.dialects import arith, tensor
@@ -276,13 +276,16 @@ def _reassociation(groups: Sequence[Sequence[int]]) -> ArrayAttr[ArrayAttr[Integ
     return ArrayAttr(ArrayAttr(IntegerAttr(axis, i64) for axis in group) for group in groups)
 
 
-def _transpose(
-    builder: StorageBuilder,
-    movement: Transpose,
-    operands: Sequence[SSAValue],
-    result: TensorType[Any],
-) -> SSAValue:
-    (operand,) = operands
+class Moved(NamedTuple):
+    """What a movement moves."""
+
+    operands: Sequence[SSAValue]
+    result: TensorType[Any]
+    """The type of the result: with the quantized elements, or those of the operands."""
+
+
+def _transpose(builder: StorageBuilder, movement: Transpose, moved: Moved) -> SSAValue:
+    (operand,) = moved.operands
     lengths = builder.lengths(operand)
     init = builder.empty(
         [lengths[axis] for axis in movement.permutation], _type_of(operand).element_type
@@ -291,37 +294,22 @@ def _transpose(
     return builder.insert(TransposeOp(operand, init, permutation)).res[0]
 
 
-def _slice(
-    builder: StorageBuilder,
-    movement: Slice,
-    operands: Sequence[SSAValue],
-    result: TensorType[Any],
-) -> SSAValue:
+def _slice(builder: StorageBuilder, movement: Slice, moved: Moved) -> SSAValue:
     op = tensor.ExtractSliceOp.from_static_parameters(
-        operands[0], movement.offsets, movement.sizes, movement.strides
+        moved.operands[0], movement.offsets, movement.sizes, movement.strides
     )
     return builder.insert(op).result
 
 
-def _concat(
-    builder: StorageBuilder,
-    movement: Concat,
-    operands: Sequence[SSAValue],
-    result: TensorType[Any],
-) -> SSAValue:
-    types = [_type_of(operand) for operand in operands]
+def _concat(builder: StorageBuilder, movement: Concat, moved: Moved) -> SSAValue:
+    types = [_type_of(operand) for operand in moved.operands]
     shape = movement.result_shape(*(type.get_shape() for type in types))
     type = TensorType(types[0].element_type, shape)
-    return builder.insert(tensor.ConcatOp(operands, movement.dim, type)).result
+    return builder.insert(tensor.ConcatOp(moved.operands, movement.dim, type)).result
 
 
-def _reverse(
-    builder: StorageBuilder,
-    movement: Reverse,
-    operands: Sequence[SSAValue],
-    result: TensorType[Any],
-) -> SSAValue:
-    (operand,) = operands
+def _reverse(builder: StorageBuilder, movement: Reverse, moved: Moved) -> SSAValue:
+    (operand,) = moved.operands
     lengths = builder.lengths(operand)
     last = {axis: builder.index(builder.add(lengths[axis], -1)) for axis in movement.dims}
 
@@ -336,13 +324,8 @@ def _reverse(
     return builder.gather(init, operand, lambda inner: list(positions(inner)))
 
 
-def _take(
-    builder: StorageBuilder,
-    movement: Take,
-    operands: Sequence[SSAValue],
-    result: TensorType[Any],
-) -> SSAValue:
-    (operand,) = operands
+def _take(builder: StorageBuilder, movement: Take, moved: Moved) -> SSAValue:
+    (operand,) = moved.operands
     element_type = _type_of(operand).element_type
     lengths = builder.lengths(operand)
     lengths[movement.dim] = len(movement.indices)
@@ -360,13 +343,8 @@ def _take(
     return builder.generic(builder.empty(lengths, element_type), [indices], [map], element)
 
 
-def _broadcast_in_dim(
-    builder: StorageBuilder,
-    movement: BroadcastInDim,
-    operands: Sequence[SSAValue],
-    result: TensorType[Any],
-) -> SSAValue:
-    (operand,) = operands
+def _broadcast_in_dim(builder: StorageBuilder, movement: BroadcastInDim, moved: Moved) -> SSAValue:
+    (operand,) = moved.operands
     lengths: list[Length] = list(movement.shape)
     last: dict[int, SSAValue] = {}
     """For each axis whose repetition is known only at run time, its last index."""
@@ -397,13 +375,8 @@ def _broadcast_in_dim(
     return builder.gather(init, operand, lambda inner: list(positions(inner)))
 
 
-def _reshape(
-    builder: StorageBuilder,
-    movement: Reshape,
-    operands: Sequence[SSAValue],
-    result: TensorType[Any],
-) -> SSAValue:
-    (operand,) = operands
+def _reshape(builder: StorageBuilder, movement: Reshape, moved: Moved) -> SSAValue:
+    (operand,) = moved.operands
     lengths = [
         _unknown_length(builder, operand, movement) if length == DYNAMIC else length
         for length in movement.shape
@@ -412,13 +385,13 @@ def _reshape(
         # Expanding requires at least one axis.
         element = tensor.ExtractOp(operand, [], _type_of(operand).element_type)
         operand = builder.insert(tensor.FromElementsOp(builder.insert(element).result)).result
-    shape, moved = _type_of(operand).get_shape(), _shape_of(lengths)
-    if not moved:
+    shape, result = _type_of(operand).get_shape(), _shape_of(lengths)
+    if not result:
         operand, groups = builder.cast(operand, (1,) * len(shape)), []
     else:
-        groups = list(_common_groups(shape, moved))
+        groups = list(_common_groups(shape, result))
     collapsed = builder.collapse(operand, [old for old, _ in groups])
-    merged = tuple(_product([moved[axis] for axis in new]) for _, new in groups)
+    merged = tuple(_product([result[axis] for axis in new]) for _, new in groups)
     return builder.expand(builder.cast(collapsed, merged), [new for _, new in groups], lengths)
 
 
@@ -474,15 +447,10 @@ def _common_groups(old: Shape, new: Shape) -> Iterator[tuple[range, range]]:
             return
 
 
-def _pad(
-    builder: StorageBuilder,
-    movement: Pad,
-    operands: Sequence[SSAValue],
-    result: TensorType[Any],
-) -> SSAValue:
-    (operand,) = operands
+def _pad(builder: StorageBuilder, movement: Pad, moved: Moved) -> SSAValue:
+    (operand,) = moved.operands
     type = _type_of(operand)
-    parameters = result.element_type.parameters_on(_assumed_shape(movement, result))
+    parameters = moved.result.element_type.parameters_on(_assumed_shape(movement, moved.result))
     format = StorageFormat(type.element_type.bitwidth, signed=True)
     zero_points: set[int] = set()
     for _, padded in movement.new_positions(parameters):
@@ -547,9 +515,7 @@ def block_at(axis: int, block: int) -> AffineExpr:
     return position if block == 1 else position // block
 
 
-StorageOps: TypeAlias = Callable[
-    [StorageBuilder, Any, Sequence[SSAValue], TensorType[Any]], SSAValue
-]
+StorageOps: TypeAlias = Callable[[StorageBuilder, Any, Moved], SSAValue]
 """
 Builds the ops that move the storage integers of operands.
 
@@ -588,7 +554,7 @@ def move_elements(
     if movement.is_identity(*(_type_of(operand).get_shape() for operand in operands)):
         moved = operands[0]
     else:
-        moved = STORAGE_OPS[type(movement)](builder, movement, operands, result)
+        moved = STORAGE_OPS[type(movement)](builder, movement, Moved(operands, result))
     return builder.cast(moved, shape)
 
 

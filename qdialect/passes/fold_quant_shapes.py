@@ -12,7 +12,8 @@ from xdsl.passes import ModulePass
 
 from qdialect.algebra.parameters import Granularity
 from qdialect.dialects.quant.storage import QuantizedType
-from qdialect.folding.apply import Certificate, fold_with_certificate
+from qdialect.folding import send_report
+from qdialect.folding.apply import Certificate, fold_shapes
 from qdialect.folding.moved_constant import MovedConstant
 from qdialect.folding.policy import DEFAULT_MAX_GROWTH, FoldPolicy
 from qdialect.support.arguments import named_member
@@ -83,7 +84,7 @@ class FoldQuantShapesPass(_FoldPass):
 
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        fold_with_certificate(op, ctx, self.policy, self.certificate)
+        send_report(ctx, fold_shapes(op, ctx, self.policy, certificate=self.certificate))
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ class FoldConstantShapesPass(_FoldPass):
 
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        fold_with_certificate(op, ctx, self.policy, self.certificate, _is_plain)
+        send_report(ctx, fold_shapes(op, ctx, self.policy, _is_plain, self.certificate))
 
 
 def _is_plain(constant: MovedConstant) -> bool:
