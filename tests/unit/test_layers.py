@@ -70,7 +70,7 @@ NUMBERS = ("support.", "algebra.", "ptq.schemes.")
 BUDGETS = {
     "support": (1527, 3),
     "algebra": (2720, 5),
-    "ir": (1799, 2),
+    "ir": (1814, 2),
     "text": (5799, 5),
     "ops": (2848, 3),
     "dialects": (15765, 10),
