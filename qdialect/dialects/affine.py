@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
+from typing_extensions import override
+from xdsl.parser import Parser
+
 from qdialect.ops.model import Effects, OpModel, OpModels
+from qdialect.text.op_formats import Directive, ReadParts
 from qdialect.text.syntax import DialectSyntax
 
 MODELS = OpModels("affine", {"for if yield": OpModel(is_control=True, effects=Effects.NONE)})
 
+
+class Applied(Directive):
+    """A map or set, with its operands: `affine_map<...>(%i)[%n]`."""
+
+    @override
+    def parse(self, parser: Parser, read: ReadParts) -> None:
+        map, operands = self.names
+        read.properties[map] = parser.parse_attribute()
+        values = parser.parse_comma_separated_list(
+            parser.Delimiter.PAREN, parser.parse_unresolved_operand
+        )
+        symbols = parser.parse_optional_comma_separated_list(
+            parser.Delimiter.SQUARE, parser.parse_unresolved_operand
+        )
+        read.operands[operands] = [*values, *(symbols or ())]
+
+
 SYNTAX = DialectSyntax(
     dialect="affine",
     forms={
-        "if": "applied(condition,operands) arrow(results) region(thenRegion,affine.yield) <? else "
-        "region(elseRegion,affine.yield) ?> attr-dict",
-        "max": "applied(map,operands) attr-dict ->result=index",
+        "if": "custom:Applied(condition,operands*=index) arrow(results) "
+        "region(thenRegion,affine.yield) <? else region(elseRegion,affine.yield) ?> attr-dict",
+        "max": "custom:Applied(map,operands*=index) attr-dict ->result=index",
         "delinearize_index": "$linear_index=index into indices(dynamic_basis,static_basis,()) "
         "attr-dict : type(multi_index*)",
         "linearize_index": "<? disjoint $disjoint:unit ?> [ $multi_index*=index ] by "

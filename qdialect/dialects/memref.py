@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final, cast
 
+from typing_extensions import override
 from xdsl.dialects import memref
-from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, TensorType, UnitAttr, i64
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, MemRefType, TensorType, UnitAttr, i64
 from xdsl.dialects.utils import verify_dynamic_index_list
 from xdsl.ir import Operation
+from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 
+from qdialect.text.op_formats import Directive, ReadParts
 from qdialect.text.syntax import DialectSyntax
 
 _ATOMIC: Final = (
@@ -55,6 +58,24 @@ def _verify_reinterpret_cast(op: memref.ReinterpretCastOp) -> None:
             )
 
 
+class Initial(Directive):
+    """The elements of a buffer of known type."""
+
+    @override
+    def parse(self, parser: Parser, read: ReadParts) -> None:
+        name, type_name = self.names
+        if parser.parse_optional_keyword("uninitialized") is not None:
+            read.properties[name] = UnitAttr()
+            return
+        type = read.properties[type_name]
+        if not isinstance(type, MemRefType):
+            parser.raise_error("expected the type of a buffer")
+        parser.parse_keyword("dense")
+        buffer = cast("MemRefType[Any]", type)
+        elements = TensorType(buffer.element_type, buffer.get_shape())
+        read.properties[name] = parser.parse_dense_int_or_fp_elements_attr(elements)
+
+
 SYNTAX = DialectSyntax(
     dialect="memref",
     forms={
@@ -73,7 +94,7 @@ SYNTAX = DialectSyntax(
         "generic_atomic_rmw": "$memref [ $indices*=index ] : type(memref) region(atomic_body) "
         "attr-dict ->result=element(memref)",
         "global": "<? $sym_visibility:text ?> <? constant $constant:unit ?> $sym_name:symbol : "
-        "$type:any <? = initial(initial_value,type) ?> attr-dict(alignment)",
+        "$type:any <? = custom:Initial(initial_value,type) ?> attr-dict(alignment)",
         "prefetch": "$memref [ $indices*=index ] , $isWrite:number_of(i1|read|write) , locality < "
         "$localityHint:integer(i32) > , $isDataCache:number_of(i1|instr|data) attr-dict : "
         "type(memref)",

@@ -13,12 +13,13 @@ from typing import Final
 
 from typing_extensions import override
 from xdsl.dialects.builtin import DenseArrayBase, IndexType, UnitAttr, i32, i64
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region
 from xdsl.irdl import IRDLOperation, traits_def
 from xdsl.parser import Parser, UnresolvedOperand
 
 from qdialect.ops.model import Effects, OpModel, OpModels
 from qdialect.text.op_formats import (
+    parse_arguments,
     parse_arrow_types,
     parse_assignment,
     parse_indices,
@@ -56,7 +57,7 @@ class ForallOp(Operation):
     @override
     def parse(cls, parser: Parser) -> ForallOp:
         position = parser.pos
-        variables = _parse_variables(parser)
+        variables = parse_arguments(parser)
         bounds: list[list[UnresolvedOperand]] = []
         static: list[Attribute] = []
         if parser.parse_optional_keyword("in") is not None:
@@ -112,45 +113,6 @@ class ForallOp(Operation):
         )
 
 
-class ParallelSyntax(IRDLOperation):
-    """`scf.parallel (%i) = (%a) to (%b) step (%c) init (%x) -> f32 {...}`."""
-
-    name = "scf.parallel"
-
-    @classmethod
-    @override
-    def parse(cls, parser: Parser) -> Operation:
-        # Deferred: most texts have no loops.
-        from xdsl.dialects.scf import ParallelOp
-
-        position = parser.pos
-        variables = _parse_variables(parser)
-        parser.parse_punctuation("=")
-        groups = [_parse_values(parser)]
-        for keyword in ("to", "step"):
-            parser.parse_keyword(keyword)
-            groups.append(_parse_values(parser))
-        if parser.parse_optional_keyword("init") is not None:
-            groups.append(_parse_values(parser))
-        else:
-            groups.append([])
-        types = parse_arrow_types(parser)
-        region = parser.parse_region([variable.resolve(_INDEX) for variable in variables])
-        region = with_terminator(parser, region, "scf.reduce")
-        operands: list[SSAValue] = [
-            parser.resolve_operand(value, _INDEX) for group in groups[:3] for value in group
-        ]
-        operands += parser.resolve_operands(groups[3], types, position)
-        sizes = DenseArrayBase.from_list(i32, [len(group) for group in groups])
-        return ParallelOp.create(
-            operands=operands,
-            result_types=types,
-            properties={"operandSegmentSizes": sizes},
-            attributes=parser.parse_optional_attr_dict(),
-            regions=[region],
-        )
-
-
 class ForSyntax(IRDLOperation):
     """`scf.for unsigned %i = %a to %b step %c {...}`."""
 
@@ -201,18 +163,6 @@ class IndexSwitchSyntax(IRDLOperation):
         )
 
 
-def _parse_variables(parser: Parser) -> list[Parser.UnresolvedArgument]:
-    return parser.parse_comma_separated_list(
-        parser.Delimiter.PAREN, lambda: parser.parse_argument(expect_type=False)
-    )
-
-
-def _parse_values(parser: Parser) -> list[UnresolvedOperand]:
-    return parser.parse_comma_separated_list(
-        parser.Delimiter.PAREN, parser.parse_unresolved_operand
-    )
-
-
 def _repeated(number: int, count: int) -> Attribute:
     return DenseArrayBase.from_list(i64, [number] * count)
 
@@ -220,11 +170,14 @@ def _repeated(number: int, count: int) -> Attribute:
 SYNTAX = DialectSyntax(
     dialect="scf",
     forms={
+        "parallel": "arguments(variables,index) = ( $lowerBound*=index ) to ( $upperBound*=index ) "
+        "step ( $step*=index ) <? init ( $initVals*=results ) ?> arrow(results) "
+        "region(region,scf.reduce,variables) attr-dict",
         "execute_region": "arrow(results) <? no_inline $no_inline:unit ?> region(region) attr-dict",
         "forall.in_parallel": "region(region,none) attr-dict",
     },
     terminators="forall.in_parallel",
-    read_in_part="execute_region",
+    read_in_part="execute_region parallel",
     ops=(ForallOp,),
-    readers=(ForSyntax, IndexSwitchSyntax, ParallelSyntax),
+    readers=(ForSyntax, IndexSwitchSyntax),
 )

@@ -397,7 +397,7 @@ class AttributeParser(FastParser):
             if messages.has_other_tools(self.ctx, symbol.full_name):
                 message += f" (xDSL lacks it; {messages.unregistered(self.ctx)})"
             else:
-                message += messages.near_symbol(self.ctx, symbol.full_name)
+                message += messages.near_name(self.ctx, symbol.full_name, "attributes")
             self.raise_error(message, symbol.start)
         if _DIALECT.fullmatch(dialect) is None:
             self.raise_error(f"invalid dialect namespace '\"{dialect}\"'", symbol.start)

@@ -9,10 +9,11 @@ from __future__ import annotations
 import binascii
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from io import StringIO
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from typing_extensions import override
 from xdsl.dialects.builtin import (
@@ -485,18 +486,9 @@ def _from_mlir_bytes(data: bytes, type: AnyDenseElement, shape: tuple[int, ...])
     return values.reshape(shape)
 
 
-@runtime_checkable
-class AsciiPrinter(Protocol):
-    """A printer that writes long ASCII text without decoding it."""
-
-    def print_ascii(self, text: memoryview) -> None:
-        """Print a piece of a line."""
-        ...
-
-
 def print_hex(printer: Printer, data: bytes | memoryview) -> None:
-    """Print two digits for each byte, piece by piece; an AsciiPrinter streams them."""
-    stream = printer.print_ascii if isinstance(printer, AsciiPrinter) else None
+    """Print two digits for each byte, piece by piece; a printer with `print_ascii` streams them."""
+    stream: Callable[[memoryview], None] | None = getattr(printer, "print_ascii", None)
     table = _hex_table()
     pairs = np.frombuffer(data, dtype="<u2", count=len(data) // 2)
     digits = np.empty(min(len(pairs), _HEX_CHUNK), dtype=table.dtype)

@@ -8,7 +8,6 @@ lexer of https://github.com/llvm/llvm-project/tree/main/mlir/lib/AsmParser.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from contextlib import suppress
 from importlib import import_module
 from typing import Final, NamedTuple
@@ -215,21 +214,17 @@ def of_dialect(context: Context, dialect: str) -> str:
     return "; load it with the method load_dialect of the context"
 
 
-def near_op(context: Context, name: str) -> str:
-    """The op of the same dialect that was perhaps meant: the end of a message, or nothing."""
+def near_name(context: Context, name: str, kind: str) -> str:
+    """
+    The name of the same dialect that was perhaps meant: the end of a message, or nothing.
+
+    `kind` is `operations`, or `attributes`, which types are too.
+    """
     dialect = context.get_optional_dialect(name.partition(".")[0])
-    return "" if dialect is None else _near(name, (op.name for op in dialect.operations))
-
-
-def near_symbol(context: Context, name: str) -> str:
-    """The same for a type or an attribute."""
-    dialect = context.get_optional_dialect(name.partition(".")[0])
-    return "" if dialect is None else _near(name, (known.name for known in dialect.attributes))
-
-
-def _near(name: str, known: Iterable[str]) -> str:
+    if dialect is None:
+        return ""
     # Only messages about unknown names need it (7 ms).
     from difflib import get_close_matches
 
-    close = get_close_matches(name, known, n=1)
+    close = get_close_matches(name, (known.name for known in getattr(dialect, kind)), n=1)
     return f"; did you mean '{close[0]}'?" if close else ""

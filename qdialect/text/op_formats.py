@@ -6,15 +6,16 @@ A format describes the text in words separated by blanks, and declares the parts
 - `$name`: an operand; `$name*` are any number, `$name?` at most one; `$name*,`: operands, each with
   a comma behind it;
 - `$name:kind`: a property of a kind in `form_kinds`;
-- `region(name)`: a region; `region(name,terminator)` adds an omitted terminator;
+- `region(name)`: a region; `region(name,terminator)` adds an omitted terminator, and
+  `region(name,terminator,arguments)` has named arguments;
+- `assigned(name)`: the optional `(%a = %x)`: operands, and arguments of a region;
+- `arguments(name,type)`: `(%a)`: arguments of a region;
 - `type(name)`: the types of operands or results; also of `operands` and `results` together. A name
   that is no operand is a result;
 - `functional-type`: `(operand types) -> result types`; `functional-type(names)` names the results;
 - `same-type`: the common type of all operands and results, or else as `functional-type`;
 - `arrow(name)`: the optional `-> type` or `-> (types)` of results;
 - `->name`: a result, without text;
-- `applied(map,operands)`: a map or set, with its operands: `affine_map<...>(%i)[%n]`;
-- `initial(value,type)`: the initial value of a buffer of that type;
 - `function`: a symbol with arguments, results and a body, as functions are written;
 - `indices(dynamic,static)`: `[%i, 2]`, operands and integers in one list; `indices(...,())` is the
   same in parentheses;
@@ -47,16 +48,16 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
     FunctionType,
-    MemRefType,
     StringAttr,
-    TensorType,
-    UnitAttr,
     UnregisteredOp,
     i32,
     i64,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.irdl import IRDLOperation, traits_def
+from xdsl.irdl import (
+    IRDLOperation,
+    traits_def,
+)
 from xdsl.parser import Parser, Position, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.traits import (
@@ -123,10 +124,11 @@ class _Signature:
     mentioned: set[str] = field(default_factory=set)
     """The properties that are printed outside of the dictionary of attributes."""
 
-    def add_property(self, name: str, kind: str = "any") -> None:
-        """Add a property that has a place of its own in the text."""
-        self.properties[name] = _Part(name, detail=kind)
-        self.mentioned.add(name)
+    def add_property(self, part: _Part, *, is_mentioned: bool = True) -> None:
+        """Add a property, which has a place of its own in the text if it is mentioned."""
+        self.properties[part.name] = part._replace(detail=part.detail or "any")
+        if is_mentioned:
+            self.mentioned.add(part.name)
 
     def add_result(self, text: str) -> str:
         """Add a result; returns its name, which may be that of an operand instead."""
@@ -139,10 +141,10 @@ class _Signature:
         if text.startswith("->"):
             return self.add_result(text.removeprefix("->"))
         part = _Part.of(text)
-        if part.number:
+        if part.number and part.mark != ":":
             self.operands[part.name] = part
         elif part.name not in self.operands:
-            self.add_property(part.name)
+            self.add_property(part)
         return part.name
 
     def put_first(self, names: Sequence[str]) -> None:
@@ -163,6 +165,7 @@ class ReadParts:
     properties: dict[str, Attribute] = field(default_factory=dict)
     attributes: dict[str, Attribute] = field(default_factory=dict)
     regions: dict[str, Region] = field(default_factory=dict)
+    arguments: dict[str, list[Parser.UnresolvedArgument]] = field(default_factory=dict)
 
     def set_types(self, parts: Mapping[str, _Part], types: Sequence[Attribute]) -> bool:
         """Assign the types of all operands or results; false if their number is wrong."""
@@ -303,8 +306,39 @@ class _Property(FormWord):
 
 
 @dataclass
+class _Assigned(FormWord):
+    """Arguments of a region, and their first values."""
+
+    name: str
+
+    @override
+    def parse(self, parser: Parser, read: ReadParts) -> None:
+        pairs = parser.parse_optional_comma_separated_list(
+            parser.Delimiter.PAREN, lambda: parse_assignment(parser)
+        )
+        read.arguments[self.name] = [argument for argument, _ in pairs or ()]
+        read.operands[self.name] = [value for _, value in pairs or ()]
+
+
+@dataclass
+class _Arguments(FormWord):
+    """Arguments of a region."""
+
+    name: str
+    type: str
+
+    @override
+    def parse(self, parser: Parser, read: ReadParts) -> None:
+        arguments = parse_arguments(parser)
+        read.arguments[self.name] = arguments
+        read.types[self.name] = [named_type(parser, self.type)] * len(arguments)
+
+
+@dataclass
 class _Body(FormWord):
     part: _Part
+    arguments: str = ""
+    """The name of the arguments, if they are not in the region."""
 
     @override
     def parse(self, parser: Parser, read: ReadParts) -> None:
@@ -313,7 +347,13 @@ class _Body(FormWord):
 
     @override
     def parse_if_there(self, parser: Parser, read: ReadParts) -> bool:
-        region = parser.parse_optional_region()
+        arguments = None
+        if (named := read.arguments.get(self.arguments)) is not None:
+            types = read.types[self.arguments]
+            if len(types) != len(named):
+                parser.raise_error("expected a type for each argument of the region")
+            arguments = [one.resolve(type) for one, type in zip(named, types, strict=True)]
+        region = parser.parse_optional_region(arguments)
         if region is None:
             return False
         read.regions[self.part.name] = with_terminator(parser, region, self.part.detail)
@@ -476,49 +516,18 @@ def parse_indices(
     return values, DenseArrayBase.from_list(i64, numbers)
 
 
+def parse_arguments(parser: Parser) -> list[Parser.UnresolvedArgument]:
+    """Parse `(%i, %j)`: arguments of a region, without types. Raises ParseError."""
+    return parser.parse_comma_separated_list(
+        parser.Delimiter.PAREN, lambda: parser.parse_argument(expect_type=False)
+    )
+
+
 def parse_assignment(parser: Parser) -> tuple[Parser.UnresolvedArgument, UnresolvedOperand]:
     """Parse `%i = %x`: an argument of a region, and its first value. Raises ParseError."""
     argument = parser.parse_argument(expect_type=False)
     parser.parse_punctuation("=")
     return argument, parser.parse_unresolved_operand()
-
-
-@dataclass
-class _Applied(FormWord):
-    map: str
-    operands: str
-
-    @override
-    def parse(self, parser: Parser, read: ReadParts) -> None:
-        read.properties[self.map] = parser.parse_attribute()
-        values = parser.parse_comma_separated_list(
-            parser.Delimiter.PAREN, parser.parse_unresolved_operand
-        )
-        symbols = parser.parse_optional_comma_separated_list(
-            parser.Delimiter.SQUARE, parser.parse_unresolved_operand
-        )
-        read.operands[self.operands] = [*values, *(symbols or ())]
-
-
-@dataclass
-class _Initial(FormWord):
-    """The elements of a buffer of known type."""
-
-    name: str
-    type: str
-
-    @override
-    def parse(self, parser: Parser, read: ReadParts) -> None:
-        if parser.parse_optional_keyword("uninitialized") is not None:
-            read.properties[self.name] = UnitAttr()
-            return
-        type = read.properties[self.type]
-        if not isinstance(type, MemRefType):
-            parser.raise_error("expected the type of a buffer")
-        parser.parse_keyword("dense")
-        buffer = cast("MemRefType[Any]", type)
-        elements = TensorType(buffer.element_type, buffer.get_shape())
-        read.properties[self.name] = parser.parse_dense_int_or_fp_elements_attr(elements)
 
 
 @dataclass
@@ -757,7 +766,7 @@ def _word(signature: _Signature, word: str) -> FormWord | None:
             return (_ListedOperands if word.endswith(",") else _Operands)(part)
         if part.detail.partition("(")[0] not in KINDS:
             raise ValueError(f"not a kind of property: {part.detail}")
-        signature.add_property(part.name, part.detail)
+        signature.add_property(part)
         return _Property(part)
     if word.startswith("->") and word != "->":
         signature.add_result(word.removeprefix("->"))
@@ -779,23 +788,26 @@ def _word(signature: _Signature, word: str) -> FormWord | None:
             return _FunctionalType() if kind == "functional-type" else _SameType()
         case "attr-dict" | "attr-dict-with-keyword":
             for part in map(_Part.of, names):
-                signature.properties[part.name] = part._replace(detail=part.detail or "any")
+                signature.add_property(part, is_mentioned=False)
             return _Attributes(with_keyword=kind != "attr-dict")
         case "region":
-            body = _Part(names[0], detail="".join(names[1:]))
+            body = _Part(names[0], detail="".join(names[1:2]))
             signature.regions[body.name] = body
-            return _Body(body)
+            return _Body(body, "".join(names[2:]))
+        case "assigned":
+            (name,) = names
+            signature.operands[name] = _Part(name, "*")
+            return _Assigned(name)
+        case "arguments":
+            return _Arguments(*names)
         case "function":
             signature.regions["body"] = _Part("body")
             return _Function()
-        case "indices" | "applied":
-            values, attribute = names[:2] if kind == "indices" else reversed(names)
+        case "indices":
+            values, attribute = names[:2]
             signature.operands[values] = _Part(values, "*", "=", "index")
-            signature.add_property(attribute)
-            return (_Indices if kind == "indices" else _Applied)(*names)
-        case "initial":
-            signature.add_property(names[0])
-            return _Initial(*names)
+            signature.add_property(_Part(attribute))
+            return _Indices(*names)
         case "order":
             signature.put_first(names)
             return None
@@ -868,6 +880,10 @@ def op_class(
         fields |= {"FORM": form, "CREATED": created}
         traits = (*form.traits, IsTerminator()) if is_terminator else form.traits
     fields["traits"] = traits_def(*traits)
-    words = re.split("[._-]+", name.partition(".")[2])
-    class_name = "".join(word.capitalize() for word in words) + "Op"
-    return cast("type[Operation]", type(class_name, (base,), fields))
+    return cast("type[Operation]", type(class_name(name.partition(".")[2]), (base,), fields))
+
+
+def class_name(name: str) -> str:
+    """The name of the class of an op, from its name without the dialect."""
+    words = re.split("[._-]+", name)
+    return "".join(word.capitalize() for word in words) + "Op"

@@ -431,7 +431,7 @@ class LocatingParser(AttributeParser):
         is_known, is_own = dialect in self.ctx.registered_dialect_names, self._is_own(name)
         # An op of a dialect that only this context has is known to no other tool.
         has_others = not is_own and messages.has_other_tools(self.ctx, name)
-        near = "" if is_own or has_others else messages.near_op(self.ctx, name)
+        near = "" if is_own or has_others else messages.near_name(self.ctx, name, "operations")
         if is_custom and not dot:
             default = self.state.dialect_stack[-1]
             message = f"custom op '{name}' is unknown (tried '{default}.{name}' as well)"

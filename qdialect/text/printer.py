@@ -63,30 +63,11 @@ class _Text(NamedTuple):
     """The number of characters for parts that were printed before."""
 
 
-class _Texts:
-    """
-    A cache of the text of attributes, keyed by identity.
+_MAX_LENGTH: Final = 1 << 24
+"""The number of characters that are kept of the texts of attributes."""
 
-    Comparing two equal attributes takes as long as printing them. A location has another text
-    inside a location.
-    """
-
-    MAX_LENGTH = 1 << 24
-    LENGTH_OF_NONE = 64
-
-    def __init__(self) -> None:
-        self._texts: dict[tuple[int, bool], _Text] = {}
-        self._length = 0
-
-    def get(self, attribute: Attribute, *, in_location: bool) -> _Text | None:
-        return self._texts.get((id(attribute), in_location))
-
-    def add(self, text: _Text, *, in_location: bool) -> None:
-        if self._length > self.MAX_LENGTH:
-            self._texts.clear()
-            self._length = 0
-        self._texts[id(text.attribute), in_location] = text
-        self._length += len(text.text) + self.LENGTH_OF_NONE
+_LENGTH_OF_NONE: Final = 64
+"""What an empty text counts."""
 
 
 @dataclass(eq=False, repr=False)
@@ -108,7 +89,17 @@ class MLIRPrinter(OpenPrinter):
     read_as_generic: Callable[[Operation], bool] = field(default=lambda _: False)
     """Whether an op was read in generic form, for `PrintedForm.AS_READ`."""
 
-    _texts: _Texts = field(default_factory=_Texts, init=False)
+    _texts: dict[tuple[int, bool], _Text] = field(
+        default_factory=dict[tuple[int, bool], _Text], init=False
+    )
+    """
+    The texts of attributes, by their identity, and whether they are in a location.
+
+    Comparing two equal attributes takes as long as printing them. A location has another text
+    inside a location.
+    """
+    _length: int = field(default=0, init=False)
+    """The number of characters of `_texts`."""
 
     _depth: int = field(default=0, init=False)
     """The nesting depth of the attribute that is being printed."""
@@ -362,7 +353,7 @@ class MLIRPrinter(OpenPrinter):
     @override
     def print_attribute(self, attribute: Attribute) -> None:
         """Print an attribute. Raises MemoryLimitError if its text would be too long."""
-        known = self._texts.get(attribute, in_location=self.printing_location)
+        known = self._texts.get((id(attribute), self.printing_location))
         if known is not None:
             self._repeat(known)
         elif isinstance(attribute, DenseIntOrFPElementsAttr):
@@ -394,8 +385,12 @@ class MLIRPrinter(OpenPrinter):
             return
         text = "".join(buffer.pieces[start:])
         buffer.pieces[start:] = [text]
+        if self._length > _MAX_LENGTH:
+            self._texts.clear()
+            self._length = 0
         known = _Text(attribute, text, self._repetition - repetition)
-        self._texts.add(known, in_location=self.printing_location)
+        self._texts[id(attribute), self.printing_location] = known
+        self._length += len(text) + _LENGTH_OF_NONE
 
     def _print_dense(self, dense: DenseIntOrFPElementsAttr[Any]) -> None:
         if (plain := text_of_plain_list(dense)) is not None:

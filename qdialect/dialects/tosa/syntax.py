@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self, cast
 
 from typing_extensions import override
@@ -31,7 +30,6 @@ from xdsl.dialects.builtin import (
     IntegerType,
     ShapedType,
     Signedness,
-    StringAttr,
     SymbolNameConstraint,
     TensorType,
     UnitAttr,
@@ -63,9 +61,9 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
-from xdsl.parser import AttrParser, Parser, UnresolvedOperand
+from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
-from xdsl.traits import ConstantLike, IsTerminator, Pure, RecursiveMemoryEffect, SymbolOpInterface
+from xdsl.traits import ConstantLike, IsTerminator, OpTrait, Pure, RecursiveMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.dialects.quant.slots import Granularity
@@ -81,7 +79,7 @@ from qdialect.ir.value_types import (
 )
 from qdialect.ops.reading import unmoved_operand
 from qdialect.support.lazy_numpy import NDArray, np
-from qdialect.text.op_formats import parse_arrow_types, parse_assignment
+from qdialect.text.op_formats import Directive, FormattedOp, OpFormat, ReadParts, class_name
 from qdialect.text.syntax import DialectSyntax
 from qdialect.text.written_ops import KnowsItsForms, ReadsItsLine
 
@@ -254,107 +252,103 @@ def _print_attribute(printer: Printer, name: str, attribute: Attribute) -> None:
         printer.print_attribute(attribute)
 
 
-_UNARY: Final = (
-    "abs bitwise_not ceil clz cos exp floor log logical_not reciprocal rsqrt sin",
-    "input1",
-)
-_BINARY: Final = (
+_TABLE: Final = {
+    "abs bitwise_not ceil clz cos exp floor log logical_not reciprocal rsqrt sin": "$input1 "
+    "->output",
+    "erf exp2_shape log2_ceil_shape log2_floor_shape sigmoid tanh": "$input ->output",
     "add bitwise_and bitwise_or bitwise_xor equal greater greater_equal intdiv logical_and "
-    "logical_left_shift logical_or logical_right_shift logical_xor pow sub "
-    "add_shape div_ceil_shape div_floor_shape max_shape min_shape mod_shape mul_shape sub_shape",
-    "input1 input2",
-)
-_CONVOLUTION: Final = "input weight bias input_zp weight_zp"
-_CONVOLUTION_PROPERTIES: Final = "pad stride dilation acc_type local_bound?"
-
-_TABLE: Final[Sequence[tuple[str, ...]]] = (
-    _UNARY,
-    ("erf exp2_shape log2_ceil_shape log2_floor_shape sigmoid tanh", "input"),
-    _BINARY,
-    ("apply_scale", "value multiplier shift", "rounding_mode"),
-    ("argmax argmin", "input", "axis nan_mode?"),
-    ("arithmetic_right_shift", "input1 input2", "round"),
-    ("assert_equal_shape", "input1 input2", "allow_broadcast?", ""),
-    ("avg_pool2d", "input input_zp output_zp", "kernel stride pad acc_type"),
-    ("avg_pool2d_adaptive", "input input_zp output_zp kernel stride pad", "acc_type"),
-    ("cast_from_block_scaled", "input_data input_scale", "block_size", "output_data"),
-    ("cast_to_block_scaled", "input_data", "block_size", "output_data output_scale"),
-    ("clamp", "input", "min_val max_val nan_mode?"),
-    ("concat", "input1*", "axis"),
-    ("concat_shape", "input*"),
-    ("conv2d conv3d depthwise_conv2d", _CONVOLUTION, _CONVOLUTION_PROPERTIES),
-    (
-        "conv2d_block_scaled",
-        "input_data input_scale weight_data weight_scale bias pad stride dilation",
-        "block_size",
-    ),
-    (
-        "custom",
-        "input_list*",
-        "operator_name domain_name implementation_attrs",
-        "output_list*",
-    ),
-    ("dim", "input1", "axis"),
-    ("fft2d", "input_real input_imag", "inverse local_bound?", "output_real output_imag"),
-    ("matmul matmul_t", "a b a_zp b_zp"),
-    ("matmul_t_block_scaled", "a_data a_scale b_data b_scale", "block_size", "output_data"),
-    ("max_pool2d", "input", "kernel stride pad nan_mode?"),
-    ("max_pool2d_adaptive", "input kernel stride pad", "nan_mode?"),
-    ("maximum minimum", "input1 input2", "nan_mode?"),
-    ("mul", "input1 input2 shift"),
-    ("negate", "input1 input1_zp output_zp"),
-    ("reduce_all reduce_any reduce_product reduce_sum", "input", "axis"),
-    ("reduce_max reduce_min", "input", "axis nan_mode?"),
-    (
-        "rescale",
-        "input multiplier shift input_zp output_zp",
-        "scale32 rounding_mode per_channel input_unsigned output_unsigned",
-    ),
-    ("reshape_block_scaled", "input*", "block_size", "outputs*"),
-    ("resize", "input scale offset border", "mode"),
-    ("rfft2d", "input_real", "local_bound?", "output_real output_imag"),
-    ("row_gather", "values indices row_count"),
-    ("row_gather_block_scaled", "values*", "block_size", "output*"),
-    ("scatter", "values_in indices input", "", "values_out"),
-    ("select", "input1 input2 input3"),
-    ("slice_shape", "input start size"),
-    ("table", "input1 table"),
-    ("transpose_conv2d", _CONVOLUTION, "out_pad stride acc_type local_bound?"),
-)
-"""
-Rows of ops, operands, properties and results. `?` marks optional ones, `*` variadic ones. A row
-without results has the single result `output`.
-"""
+    "logical_left_shift logical_or logical_right_shift logical_xor pow sub add_shape "
+    "div_ceil_shape div_floor_shape max_shape min_shape mod_shape mul_shape sub_shape": "$input1 "
+    "$input2 ->output",
+    "apply_scale": "$value $multiplier $shift attr-dict(rounding_mode) ->output",
+    "argmax argmin": "$input attr-dict(axis,nan_mode?) ->output",
+    "arithmetic_right_shift": "$input1 $input2 attr-dict(round) ->output",
+    "assert_equal_shape": "$input1 $input2 attr-dict(allow_broadcast?)",
+    "avg_pool2d": "$input $input_zp $output_zp attr-dict(kernel,stride,pad,acc_type) ->output",
+    "avg_pool2d_adaptive": "$input $input_zp $output_zp $kernel $stride $pad attr-dict(acc_type) "
+    "->output",
+    "cast_from_block_scaled": "$input_data $input_scale attr-dict(block_size) ->output_data",
+    "cast_to_block_scaled": "$input_data attr-dict(block_size) ->output_data ->output_scale",
+    "clamp": "$input attr-dict(min_val,max_val,nan_mode?) ->output",
+    "concat": "$input1* attr-dict(axis) ->output",
+    "concat_shape": "$input* ->output",
+    "conv2d conv3d depthwise_conv2d": "$input $weight $bias $input_zp $weight_zp "
+    "attr-dict(pad,stride,dilation,acc_type,local_bound?) ->output",
+    "conv2d_block_scaled": "$input_data $input_scale $weight_data $weight_scale $bias $pad "
+    "$stride $dilation attr-dict(block_size) ->output",
+    "custom": "$input_list* attr-dict(operator_name,domain_name,implementation_attrs) "
+    "->output_list*",
+    "dim": "$input1 attr-dict(axis) ->output",
+    "fft2d": "$input_real $input_imag attr-dict(inverse,local_bound?) ->output_real ->output_imag",
+    "matmul matmul_t": "$a $b $a_zp $b_zp ->output",
+    "matmul_t_block_scaled": "$a_data $a_scale $b_data $b_scale attr-dict(block_size) "
+    "->output_data",
+    "max_pool2d": "$input attr-dict(kernel,stride,pad,nan_mode?) ->output",
+    "max_pool2d_adaptive": "$input $kernel $stride $pad attr-dict(nan_mode?) ->output",
+    "maximum minimum": "$input1 $input2 attr-dict(nan_mode?) ->output",
+    "mul": "$input1 $input2 $shift ->output",
+    "negate": "$input1 $input1_zp $output_zp ->output",
+    "reduce_all reduce_any reduce_product reduce_sum": "$input attr-dict(axis) ->output",
+    "reduce_max reduce_min": "$input attr-dict(axis,nan_mode?) ->output",
+    "rescale": "$input $multiplier $shift $input_zp $output_zp "
+    "attr-dict(scale32,rounding_mode,per_channel,input_unsigned,output_unsigned) ->output",
+    "reshape_block_scaled": "$input* attr-dict(block_size) ->outputs*",
+    "resize": "$input $scale $offset $border attr-dict(mode) ->output",
+    "rfft2d": "$input_real attr-dict(local_bound?) ->output_real ->output_imag",
+    "row_gather": "$values $indices $row_count ->output",
+    "row_gather_block_scaled": "$values* attr-dict(block_size) ->output*",
+    "scatter": "$values_in $indices $input ->values_out",
+    "select": "$input1 $input2 $input3 ->output",
+    "slice_shape": "$input $start $size ->output",
+    "table": "$input1 $table ->output",
+    "transpose_conv2d": "$input $weight $bias $input_zp $weight_zp "
+    "attr-dict(out_pad,stride,acc_type,local_bound?) ->output",
+}
+"""The parts of the ops whose syntax is that of `TosaSyntax`, in the language of forms."""
 
 _IMPURE: Final = frozenset({"assert_equal_shape", "custom", "row_gather_block_scaled"})
 """The ops that may have side effects."""
 
 
+class VerifiedOp(FormattedOp, IRDLOperation):
+    """Base class of the ops with another syntax, which are printed in generic form."""
+
+
 def _define(
-    name: str,
-    operands: str,
-    properties: str = "",
-    results: str = "output",
-    *,
-    base: type[TosaSyntax] = TosaSyntax,
-    constraints: Mapping[str, Any] = MappingProxyType({}),
-) -> type[TosaSyntax]:
-    """The class of an op, from a row of a table."""
-    parts: dict[str, object] = {
+    name: str, form: str, base: type[IRDLOperation] = TosaSyntax, *traits: OpTrait
+) -> type[Any]:
+    """The class of an op, which is verified to have the parts of a form."""
+    op_format = OpFormat(form)
+    parts = op_format.signature
+    fields: dict[str, object] = {
         "name": f"tosa.{name}",
         "__doc__": f"`tosa.{name}`: https://mlir.llvm.org/docs/Dialects/TOSA/#tosa{name}.",
         "__module__": __name__,
-        "traits": traits_def(*(() if name in _IMPURE else (Pure(),))),
+        "traits": traits_def(*op_format.traits, *traits),
     }
-    for operand in operands.split():
-        parts[operand.rstrip("*")] = var_operand_def() if operand[-1] == "*" else operand_def()
-    for property in properties.split():
-        define = opt_prop_def if property[-1] == "?" else prop_def
-        parts[property.rstrip("?")] = define(constraints.get(property.rstrip("?"), Attribute))
-    for result in results.split():
-        parts[result.rstrip("*")] = var_result_def() if result[-1] == "*" else result_def()
-    class_name = "".join(part.capitalize() for part in name.split("_")) + "Op"
-    return irdl_op_definition(cast(type[TosaSyntax], type(class_name, (base,), parts)))
+    for operand in parts.operands.values():
+        fields[operand.name] = var_operand_def() if operand.number == "*" else operand_def()
+    for result in parts.results.values():
+        fields[result.name] = var_result_def() if result.number == "*" else result_def()
+    for part in parts.properties.values():
+        define = opt_prop_def if part.number else prop_def
+        kind: Any = _CONSTRAINTS.get(part.detail, Attribute)
+        fields[f"{part.name}_"] = define(kind, prop_name=part.name)
+    fields |= {region: region_def() for region in parts.regions}
+    new_class = type(class_name(name), (base,), fields)
+    new_op: Any = irdl_op_definition(cast("type[IRDLOperation]", new_class))
+    # Set after the definition, which takes no other fields.
+    new_op.FORM = op_format
+    return new_op
+
+
+_CONSTRAINTS: Final[Mapping[str, object]] = {
+    "bool": IntegerAttr[I1],
+    "integer(i32)": IntegerAttr[I32],
+    "integers(i32)": DenseArrayBase[I32],
+    "symbol": SymbolNameConstraint(),
+}
+"""What kinds of properties are verified to be."""
 
 
 @irdl_op_definition
@@ -376,128 +370,15 @@ class YieldOp(KnowsItsForms, IRDLOperation):
         return bool(self.operands)
 
 
-# These ops have a syntax of their own. Without a `print` method they are printed in generic form.
+class VariableType(Directive):
+    """`: tensor<?xf32>`, or `= dense<1> : tensor<2xi8>`: the type and the shape of a variable."""
 
-
-@irdl_op_definition
-class CondIfOp(IRDLOperation):
-    """
-    Run one of two regions, by a condition.
-
-    `tosa.cond_if %c (%a = %x) : tensor<i1> (tensor<2xf32>) -> tensor<2xf32> {...} else {...}`.
-    """
-
-    name = "tosa.cond_if"
-
-    condition = operand_def()
-    input_list = var_operand_def()
-    output_list = var_result_def()
-    then_graph = region_def()
-    else_graph = region_def()
-
-    traits = traits_def(RecursiveMemoryEffect())
-
-    @classmethod
     @override
-    def parse(cls, parser: Parser) -> Self:
-        position = parser.pos
-        condition = parser.parse_unresolved_operand()
-        _, operands = _parse_assignments(parser)
-        parser.parse_punctuation(":")
-        types = [parser.parse_type()]
-        if operands:
-            types += parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
-        results = parse_arrow_types(parser)
-        regions = [parser.parse_region()]
-        parser.parse_keyword("else")
-        regions.append(parser.parse_region())
-        return cls.create(
-            operands=parser.resolve_operands([condition, *operands], types, position),
-            result_types=results,
-            attributes=parser.parse_optional_attr_dict(),
-            regions=regions,
-        )
-
-
-@irdl_op_definition
-class WhileLoopOp(IRDLOperation):
-    """
-    Run the second region while the first one yields true.
-
-    `tosa.while_loop (%a = %x) : (tensor<2xf32>) -> tensor<2xf32> {...} do {...}`.
-    """
-
-    name = "tosa.while_loop"
-
-    input_list = var_operand_def()
-    output_list = var_result_def()
-    cond_graph = region_def()
-    body_graph = region_def()
-
-    @classmethod
-    @override
-    def parse(cls, parser: Parser) -> Self:
-        position = parser.pos
-        names, operands = _parse_assignments(parser)
-        parser.parse_punctuation(":")
-        types = parser.parse_function_type()
-        resolved = parser.resolve_operands(operands, types.inputs.data, position)
-        arguments = [
-            argument.resolve(type) for argument, type in zip(names, types.inputs.data, strict=True)
-        ]
-        regions = [parser.parse_region(arguments)]
-        parser.parse_keyword("do")
-        regions.append(parser.parse_region())
-        attributes = parser.parse_optional_attr_dict_with_keyword()
-        return cls.create(
-            operands=resolved,
-            result_types=types.outputs.data,
-            attributes={} if attributes is None else attributes.data,
-            regions=regions,
-        )
-
-
-def _parse_assignments(
-    parser: Parser,
-) -> tuple[list[Parser.UnresolvedArgument], list[UnresolvedOperand]]:
-    """Parse the optional `(%argument = %operand, ...)`. Raises ParseError."""
-
-    assignments = parser.parse_optional_comma_separated_list(
-        parser.Delimiter.PAREN, lambda: parse_assignment(parser)
-    )
-    pairs = assignments or []
-    return [argument for argument, _ in pairs], [operand for _, operand in pairs]
-
-
-@irdl_op_definition
-class VariableOp(IRDLOperation):
-    """
-    A variable: `tosa.variable @v : tensor<?xf32>`, or `tosa.variable @v = dense<1> : tensor<2xi8>`.
-
-    LLVM 24 prints a visibility before the name.
-    """
-
-    name = "tosa.variable"
-
-    sym_name = prop_def(SymbolNameConstraint())
-    sym_visibility = opt_prop_def()
-    var_shape = prop_def()
-    type = prop_def()
-    initial_value = opt_prop_def()
-
-    traits = traits_def(SymbolOpInterface())
-
-    @classmethod
-    @override
-    def parse(cls, parser: Parser) -> Self:
-        properties: dict[str, Attribute] = {}
-        if (visibility := parser.parse_optional_str_literal()) is not None:
-            properties["sym_visibility"] = StringAttr(visibility)
-        properties["sym_name"] = parser.parse_symbol_name()
-        attributes = parser.parse_optional_attr_dict()
+    def parse(self, parser: Parser, read: ReadParts) -> None:
+        type_name, shape_name, initial_name = self.names
         position = parser.pos
         if parser.parse_optional_punctuation("=") is not None:
-            value = properties["initial_value"] = parser.parse_attribute()
+            value = read.properties[initial_name] = parser.parse_attribute()
             type = getattr(value, "type", None)
         else:
             parser.parse_punctuation(":")
@@ -506,62 +387,38 @@ class VariableOp(IRDLOperation):
             parser.raise_error("expected a tensor", position)
         tensor = cast(TensorType[Attribute], type)
         shape = [-1 if length == DYNAMIC_INDEX else length for length in tensor.get_shape()]
-        properties["type"] = tensor.element_type
-        properties["var_shape"] = DenseIntOrFPElementsAttr.from_list(
+        read.properties[type_name] = tensor.element_type
+        read.properties[shape_name] = DenseIntOrFPElementsAttr.from_list(
             TensorType(IndexType(), [len(shape)]), shape
         )
-        return cls.create(properties=properties, attributes=attributes)
 
 
-class _VariableAccess(IRDLOperation, ABC):
-    """Base class of the ops that refer to a variable."""
+_FORMS: Final = {
+    "cond_if": "$condition assigned(input_list) : type(condition) <? ( type(input_list) ) ?> "
+    "arrow(output_list) region(then_graph) else region(else_graph) attr-dict",
+    # LLVM 24 prints a visibility before the name.
+    "variable": "<? $sym_visibility?:text ?> $sym_name:symbol attr-dict "
+    "custom:VariableType(type,var_shape,initial_value?:any)",
+    "variable_read": "$name:symbol attr-dict : type(output1)",
+    "variable_write": "$name:symbol , $input1 attr-dict : type(input1)",
+    "while_loop": "assigned(input_list) : functional-type(output_list*) "
+    "region(cond_graph,,input_list) do region(body_graph) attr-dict-with-keyword",
+}
+"""The ops with another syntax; they are printed in generic form."""
 
-    @classmethod
-    @override
-    def parse(cls, parser: Parser) -> Self:
-        variable = parser.parse_symbol_name()
-        position = parser.pos
-        operands: list[UnresolvedOperand] = []
-        if parser.parse_optional_punctuation(",") is not None:
-            operands.append(parser.parse_unresolved_operand())
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        type = parser.parse_type()
-        return cls.create(
-            operands=parser.resolve_operands(operands, [type] * len(operands), position),
-            result_types=[] if operands else [type],
-            properties={"name": variable},
-            attributes=attributes,
-        )
-
-
-@irdl_op_definition
-class VariableReadOp(_VariableAccess):
-    """Read a variable: `tosa.variable_read @v : tensor<2xf32>`."""
-
-    name = "tosa.variable_read"
-
-    variable = prop_def(prop_name="name")
-    output1 = result_def()
-
-
-@irdl_op_definition
-class VariableWriteOp(_VariableAccess):
-    """Write a variable: `tosa.variable_write @v, %x : tensor<2xf32>`."""
-
-    name = "tosa.variable_write"
-
-    input1 = operand_def()
-    variable = prop_def(prop_name="name")
+_FORM_TRAITS: Final = {"cond_if": (RecursiveMemoryEffect(),)}
 
 
 TABLED_OPS: Final[tuple[type[Operation], ...]] = (
-    *(_define(name, *row[1:]) for row in _TABLE for name in row[0].split()),
-    CondIfOp,
-    VariableOp,
-    VariableReadOp,
-    VariableWriteOp,
-    WhileLoopOp,
+    *(
+        _define(name, parts, TosaSyntax, *(() if name in _IMPURE else (Pure(),)))
+        for names, parts in _TABLE.items()
+        for name in names.split()
+    ),
+    *(
+        _define(name, form, VerifiedOp, *_FORM_TRAITS.get(name, ()))
+        for name, form in _FORMS.items()
+    ),
     YieldOp,
 )
 """All ops of tosa except those in `tosa`."""
@@ -1058,7 +915,7 @@ class CastingOp(TosaOp, HasFolderInterface, ABC):
 class _Verified(NamedTuple):
     """A row of an op whose types are verified."""
 
-    parts: tuple[str, ...]
+    parts: str
     """As in the table of other ops."""
 
     kinds: Sequence[ValueKind]
@@ -1066,56 +923,56 @@ class _Verified(NamedTuple):
 
     verify: Callable[[Operation], None] = TosaOp.verify_meaning
     base: type[TosaOp] = MovementOp
-    constraints: Mapping[str, Any] = MappingProxyType({})
-    """The types of properties."""
 
 
-_INTEGER_AXIS: Final = {"axis": IntegerAttr[I32]}
-
-_VERIFIED: Final = (
+_VERIFIED: Final = {
     # Axis `k` of the result is axis `perms[k]` of the operand.
-    _Verified(
-        ("transpose", "input1", "perms"),
-        (_AXES, _AXES),
-        _verify_transpose,
-        constraints={"perms": DenseArrayBase[I32]},
+    "transpose": _Verified(
+        "$input1 attr-dict(perms:integers(i32)) ->output", (_AXES, _AXES), _verify_transpose
     ),
     # The same elements in row-major order; -1 stands for the inferred length.
-    _Verified(("reshape", "input1 shape"), (_NUMBERS, _SHAPE, _NUMBERS), _verify_reshape),
-    _Verified(("slice", "input1 start size"), (_AXES, _SHAPE, _SHAPE, _AXES), _verify_slice),
+    "reshape": _Verified("$input1 $shape ->output", (_NUMBERS, _SHAPE, _NUMBERS), _verify_reshape),
+    "slice": _Verified(
+        "$input1 $start $size ->output", (_AXES, _SHAPE, _SHAPE, _AXES), _verify_slice
+    ),
     # `padding` holds the widths before and after each axis.
-    _Verified(("pad", "input1 padding pad_const"), (_AXES, _SHAPE, _PAD_CONST, _AXES), _verify_pad),
-    _Verified(
-        ("reverse", "input1", "axis"), (_AXES, _AXES), _verify_reverse, constraints=_INTEGER_AXIS
+    "pad": _Verified(
+        "$input1 $padding $pad_const ->output", (_AXES, _SHAPE, _PAD_CONST, _AXES), _verify_pad
     ),
-    _Verified(("tile", "input1 multiples"), (_AXES, _SHAPE, _AXES), _verify_tile),
+    "reverse": _Verified(
+        "$input1 attr-dict(axis:integer(i32)) ->output", (_AXES, _AXES), _verify_reverse
+    ),
+    "tile": _Verified("$input1 $multiples ->output", (_AXES, _SHAPE, _AXES), _verify_tile),
     # `output[n, w, c] = values[n, indices[n, w], c]`.
-    _Verified(
-        ("gather", "values indices"), (_THREE_AXES, _INDICES, _THREE_AXES), _verify_gather, TosaOp
+    "gather": _Verified(
+        "$values $indices ->output", (_THREE_AXES, _INDICES, _THREE_AXES), _verify_gather, TosaOp
     ),
-    _Verified(
-        ("cast", "input", "input_unsigned?"),
+    "cast": _Verified(
+        "$input attr-dict(input_unsigned?:bool) ->output",
         (_NUMBERS, _NUMBERS),
         _verify_cast,
         CastingOp,
-        {"input_unsigned": IntegerAttr[I1]},
     ),
     # As upstream, operand and result may differ in type.
-    _Verified(("identity", "input1"), (_NUMBERS, _NUMBERS), base=TosaOp),
-)
+    "identity": _Verified("$input1 ->output", (_NUMBERS, _NUMBERS), base=TosaOp),
+}
 """The ops that move elements or cast: https://mlir.llvm.org/docs/Dialects/TOSA/."""
 
 
-def _define_verified(row: _Verified) -> type[TosaSyntax]:
-    op_type: Any = _define(*row.parts, base=row.base, constraints=row.constraints)
-    # Set after the definition, which takes no other fields.
+def _define_verified(name: str, row: _Verified) -> type[TosaSyntax]:
+    op_type = _define(name, row.parts, row.base, Pure())
     op_type.KINDS, op_type.verify_meaning = row.kinds, staticmethod(row.verify)
     return op_type
 
 
 SYNTAX = DialectSyntax(
     dialect="tosa",
-    ops=(*TABLED_OPS, ConstOp, ConstShapeOp, *map(_define_verified, _VERIFIED)),
+    ops=(
+        *TABLED_OPS,
+        ConstOp,
+        ConstShapeOp,
+        *(_define_verified(*item) for item in _VERIFIED.items()),
+    ),
     attributes=(*KEYWORD_ATTRIBUTES, ShapeType),
 )
 """They replace xDSL's, which reject some widths and dynamic lengths, and lose attributes."""
