@@ -3,50 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from typing_extensions import override
 from xdsl.ir import Operation
 
 from qdialect.algebra.joins import Concat
 from qdialect.algebra.movement import Movement, Shape, ValueSet
-from qdialect.algebra.run_map import IntArray, SlotMap, TooManySlotsError
-from qdialect.support.lazy_numpy import NDArray, np
+from qdialect.algebra.run_map import TooManySlotsError
+from qdialect.algebra.views import ElementSlots, Splat
+from qdialect.support.lazy_numpy import np
 
 _MAX_KEPT_RUNS: Final = 1 << 14
 """Larger maps are reduced to the list of sources, since each op of a chain holds a map."""
 
 Sources = dict[int, Operation]
-"""The constants by their numbers in a `SourceMap`: their `id`."""
-
-
-@dataclass(frozen=True, eq=False)
-class SourceMap(SlotMap):
-    """A map from each element to the number of its source constant."""
-
-    ends: tuple[IntArray, ...]
-    numbers: IntArray
-
-    @classmethod
-    def of_one(cls, shape: Shape, number: int) -> SourceMap:
-        """The map of a tensor of `shape` whose elements all come from one constant."""
-        ends = tuple(np.array([length]) for length in shape)
-        return cls(ends, np.full((1,) * len(shape), number))
-
-    @property
-    @override
-    def slot_arrays(self) -> tuple[IntArray, ...]:
-        return (self.numbers,)
-
-    @property
-    @override
-    def _meaning(self) -> tuple[IntArray, ...]:
-        return (self.numbers,)
-
-    @override
-    def _with_slots(self, ends: tuple[IntArray, ...], arrays: Sequence[NDArray[Any]]) -> SourceMap:
-        return SourceMap(ends, *arrays)
+"""The constants by their numbers in a map: their `id`."""
 
 
 class Provenance:
@@ -71,14 +42,14 @@ class Provenance:
         self,
         value_set: ValueSet,
         sources: Iterable[Operation] = (),
-        source_map: SourceMap | None = None,
+        source_map: ElementSlots | None = None,
     ) -> None:
         self.value_set = value_set
         """The relation of the set of values to that of the sources."""
         self._sources = tuple(sources)
         """The sources in the order of their elements; empty if they are those of the parts."""
         self._source_map = source_map
-        """The source of each element, if there are several and the map is small."""
+        """The number of the source of each element, if there are several and the map is small."""
         self._parts: tuple[Part, ...] = ()
         self._axis = 0
         self._is_part = False
@@ -138,7 +109,7 @@ class Provenance:
         self._is_part = True
         return self
 
-    def _found(self) -> tuple[Sources, SourceMap | None]:
+    def _found(self) -> tuple[Sources, ElementSlots | None]:
         if not self._parts:
             return {id(source): source for source in self._sources}, self._source_map
         flat: list[Part] = []
@@ -185,30 +156,31 @@ class Part(NamedTuple):
 
 def _joined(
     movements: Sequence[Movement], parts: Sequence[Part]
-) -> tuple[Sources, SourceMap | None]:
+) -> tuple[Sources, ElementSlots | None]:
     all_sources: Sources = {}
-    operands: list[SourceMap] = []
+    operands: list[ElementSlots] = []
     for part in parts:
         sources, source_map = part.provenance._found()  # pyright: ignore[reportPrivateUsage]
         all_sources |= sources
         if source_map is not None:
             operands.append(source_map)
         elif len(sources) == 1:
-            operands.append(SourceMap.of_one(part.shape, next(iter(sources))))
+            one = Splat(np.int64(next(iter(sources))), part.shape)
+            operands.append(ElementSlots.of(one))
     if len(all_sources) == 1 or len(operands) < len(parts):
         return all_sources, None
     return _moved(movements, all_sources, operands)
 
 
 def _moved(
-    movements: Sequence[Movement], sources: Sources, operands: Sequence[SourceMap]
-) -> tuple[Sources, SourceMap | None]:
+    movements: Sequence[Movement], sources: Sources, operands: Sequence[ElementSlots]
+) -> tuple[Sources, ElementSlots | None]:
     try:
         for movement in movements:
             operands = [movement(*operands).simplify()]
     except TooManySlotsError:
         return sources, None
     (source_map,) = operands
-    left = dict.fromkeys(source_map.numbers.ravel().tolist())
+    left = dict.fromkeys(source_map.elements.ravel().tolist())
     is_kept = len(left) > 1 and source_map.size <= _MAX_KEPT_RUNS
     return {number: sources[number] for number in left}, source_map if is_kept else None

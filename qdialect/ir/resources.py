@@ -171,17 +171,15 @@ class ResourceBlobs:
         width needs, an i1 one byte. Also None if unused bits are set: the elements may be
         packed or sign-extended.
         """
-        type = attribute.type
-        if self.alignment_of(attribute) is None or not isinstance(type, TensorType | VectorType):
-            return None
-        shape = type.get_shape()
-        if DYNAMIC_INDEX in shape or len(shape) > MAX_RANK:
-            return None
-        blob = cast(Blob, self._blob_of(attribute))
-        return _elements_in(blob.elements, cast(TensorType[Attribute], type).element_type, shape)
+        elements = self._elements_or_reason(attribute)
+        return None if isinstance(elements, str) else elements
 
     def why_unreadable(self, attribute: DenseResourceAttr) -> str | None:
         """The reason why `read` returned None; None if there is no blob."""
+        reason = self._elements_or_reason(attribute)
+        return reason if isinstance(reason, str) else None
+
+    def _elements_or_reason(self, attribute: DenseResourceAttr) -> Elements | str | None:
         blob, type = self._blob_of(attribute), attribute.type
         if blob is None:
             return None
@@ -189,14 +187,24 @@ class ResourceBlobs:
             return "the blob of its constant does not start with an alignment"
         if not isinstance(type, TensorType | VectorType) or DYNAMIC_INDEX in type.get_shape():
             return f"the blob of its constant is of type '{type}'"
-        element_type = cast(TensorType[Attribute], type).element_type
-        count, size = math.prod(type.get_shape()), _element_size(element_type)
+        element_type, shape = cast(TensorType[Attribute], type).element_type, type.get_shape()
+        try:
+            one = np.zeros(1, element_dtype(element_type))
+            size = len(pack_elements(one, cast(AnyDenseElement, element_type)))
+        except UnsupportedElementTypeError:
+            size = None
+        count = math.prod(shape)
         if size is not None and len(blob.elements) != count * size:
             return (
                 f"the blob of its constant has {len(blob.elements)} bytes, but {count} elements of "
                 f"type '{element_type}' have {count * size}"
             )
-        return f"the blob of its constant does not hold elements of type '{element_type}'"
+        elements = None
+        if size is not None and len(shape) <= MAX_RANK:
+            elements = _elements_in(blob.elements, cast(AnyDenseElement, element_type), shape)
+        if elements is None:
+            return f"the blob of its constant does not hold elements of type '{element_type}'"
+        return elements
 
     def alignment_of(self, attribute: DenseResourceAttr) -> int | None:
         """The alignment of the blob in bytes, a power of two; None if there is no valid one."""
@@ -243,31 +251,15 @@ class ResourceBlobs:
 
 
 def _elements_in(
-    data: bytes | memoryview, type: Attribute, shape: tuple[int, ...]
+    data: bytes | memoryview, type: AnyDenseElement, shape: tuple[int, ...]
 ) -> Elements | None:
-    try:
-        element_dtype(type)
-    except UnsupportedElementTypeError:
-        return None
-    # All other types have no dtype.
-    element_type = cast(AnyDenseElement, type)
-    values = unpack_elements(data, element_type)
-    if values is None or len(values) != math.prod(shape):
-        return None
-    if _has_unused_bits(element_type) and pack_elements(values, element_type) != data:
+    """The elements of a blob of the right size; None if unused bits are set."""
+    values = unpack_elements(data, type)
+    if values is None or (_has_unused_bits(type) and pack_elements(values, type) != data):
         return None
     if data and repeats(data, len(data) // len(values)):
         return Splat(values[0], shape)
     return values.reshape(shape)
-
-
-def _element_size(type: Attribute) -> int | None:
-    """The bytes of an element in MLIR's memory layout; None if xDSL cannot hold such elements."""
-    try:
-        dtype = element_dtype(type)
-    except UnsupportedElementTypeError:
-        return None
-    return len(pack_elements(np.zeros(1, dtype=dtype), cast(AnyDenseElement, type)))
 
 
 def _has_unused_bits(type: AnyDenseElement) -> bool:
