@@ -23,6 +23,7 @@ from qdialect.dialects.quant.shape_ops import ShapeOp
 from qdialect.folding import FoldReportListener
 from qdialect.folding.fold_plan import FoldPlan, PlanError, PlannedConstant, PlannedStep
 from qdialect.folding.graph import FoldGraph, GraphReader, declared_layer
+from qdialect.folding.layers import refusing
 from qdialect.folding.moved_constant import ElementValues, MovedConstant, form_for
 from qdialect.folding.plan import (
     Decision,
@@ -51,7 +52,7 @@ from qdialect.ops.interface import (
 from qdialect.ops.model import imported
 from qdialect.ops.reading import computes_integers
 from qdialect.support.arguments import check_instance
-from qdialect.support.memory import MemoryBudget, MemoryLimitError, memory_budget, paused_collection
+from qdialect.support.memory import MemoryBudget, memory_budget, paused_collection
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -177,10 +178,11 @@ class _Binder:
         if len(types) != count or types[-1] != op.results[0].type:
             self._differs(name, "is of another type")
         try:
-            self._check_spelling(form, types)
-            check_writable(moved, types, graph.constants)
-            self._budget.reserve(graph.bytes_if_written(op))
-        except (Refusal, MemoryLimitError) as error:
+            with refusing:
+                self._check_spelling(form, types)
+                check_writable(moved, types, graph.constants)
+                self._budget.reserve(graph.bytes_if_written(op))
+        except Refusal as error:
             raise PlanError(f"{name} cannot be folded: {error}") from None
 
     def _check_spelling(self, moved: MovedConstant, types: Sequence[Attribute]) -> None:

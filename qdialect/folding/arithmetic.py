@@ -17,10 +17,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from qdialect.algebra.movement import Movement
 from qdialect.algebra.padding import Pad
 from qdialect.algebra.parameters import MAX_STORAGE_WIDTH, QuantizationParameters, StorageFormat
-from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.algebra.views import ElementSlots, as_view
 from qdialect.folding.dequantization import Leaf, recognize
-from qdialect.folding.layers import Element, Layer, ScaleOrigin, SideConstant, Sides
+from qdialect.folding.layers import Element, Layer, ScaleOrigin, SideConstant, Sides, refusing
 from qdialect.ir.elements import element_dtype, integer_range
 from qdialect.ir.value_types import tensor_element_type
 from qdialect.ops.elementwise import (
@@ -203,12 +202,10 @@ class ArithmeticReader:
         sources = constant.provenance.sources
         if not sources:
             raise Refusal(RefusalCode.ARITHMETIC, "one of its operands has no elements")
-        try:
+        with refusing:
             slots = self._slots_of(constant.step)
             for movement in movements:
                 slots = movement(slots)
-        except TooManySlotsError as error:
-            raise Refusal(RefusalCode.PARAMETER_GROWTH, str(error)) from None
         parts = tuple(self._origin(source) for source in sources)
         origin = parts[0] if len(parts) == 1 else ScaleOrigin(parts=parts)
         return SideConstant(

@@ -13,20 +13,17 @@ from xdsl.dialects.builtin import DenseResourceAttr, ModuleOp, UnregisteredOp
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute, Block, IRNode, Operation, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.joins import Concat
 from qdialect.algebra.movement import (
     BroadcastInDim,
     Movement,
-    MovementError,
     Reverse,
     Shape,
     Transpose,
 )
 from qdialect.algebra.padding import Pad
 from qdialect.algebra.parameters import QuantizationParameters
-from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.algebra.views import Splat, Values, as_view
 from qdialect.dialects.quant.shape_ops import ShapeOp
 from qdialect.dialects.quant.slots import Granularity
@@ -38,7 +35,7 @@ from qdialect.folding.arithmetic import (
     without_conversions,
 )
 from qdialect.folding.fold_plan import OpNames
-from qdialect.folding.layers import Layer, declared_layer
+from qdialect.folding.layers import Layer, declared_layer, refusing
 from qdialect.folding.moved_constant import (
     SLOT_BYTES,
     Element,
@@ -91,7 +88,7 @@ from qdialect.ops.reading import (
     computes_integers,
 )
 from qdialect.support.lazy_numpy import NDArray, np
-from qdialect.support.memory import MemoryBudget, MemoryLimitError
+from qdialect.support.memory import MemoryBudget
 
 
 class _FoldedOperands(ConstantOperands):
@@ -465,11 +462,10 @@ class GraphReader:
 
     def _visit_or_refuse(self, op: Operation) -> None:
         try:
-            self._visit(op)
+            with refusing:
+                self._visit(op)
         except Refusal as error:
             self.graph.refusals[op] = error
-        except MemoryLimitError as error:
-            self.graph.refusals[op] = Refusal(RefusalCode.MEMORY, str(error))
 
     def _visit(self, op: Operation) -> None:
         graph = self.graph
@@ -556,9 +552,10 @@ class GraphReader:
                 continue
             part = Part(op, operands[start : start + len(constants)], start)
             try:
-                inner = self._joining_op(part, cast(Concat, movement), constants)
-                moved = self._move(inner, movements._replace(operands=part.operands))
-            except (Refusal, MemoryLimitError):
+                with refusing:
+                    inner = self._joining_op(part, cast(Concat, movement), constants)
+                    moved = self._move(inner, movements._replace(operands=part.operands))
+            except Refusal:
                 continue
             self.graph.moved[inner], self.graph.parts[inner] = moved, part
             self.graph.order.insert(-1, inner)
@@ -592,7 +589,7 @@ class GraphReader:
     def _joining_op(
         self, part: Part, movement: Concat, constants: Sequence[MovedConstant]
     ) -> Operation:
-        """The inner op of a part, without its operands. Raises Refusal."""
+        """The inner op of a part, without its operands. Raises Refusal and VerifyException."""
         op, holder = part.whole, holder_of(part.whole)
         type = _joined_type(op, movement, part.operands, constants)
         joined = [value.type for value in part.operands]
@@ -608,8 +605,6 @@ class GraphReader:
             for trial in (inner, outer):
                 if not isinstance(trial, UnregisteredOp):
                     trial.verify_()
-        except VerifyException as error:
-            raise Refusal(RefusalCode.ILLEGAL_TYPE, str(error)) from None
         finally:
             inner.operands = outer.operands = ()
         return inner
@@ -642,14 +637,18 @@ class GraphReader:
         return constant.behind(op, layer)
 
     def _is_unmoved(self, op: Operation, movements: Movements) -> bool:
-        """Whether the composition of `op` with the ops before it is an identity."""
+        """
+        Whether the composition of `op` with the ops before it is an identity.
+
+        Raises MovementError for a movement that is invalid.
+        """
         if len(movements.movements) > 1 or len(movements.operands) != 1:
             return False
         (result,), (operand,) = op.results, movements.operands
         operand = self.graph.final(operand)
         for movement in movements.movements:
             shape = shape_of(operand)
-            _check_movement(movement, shape)
+            movement.result_shape(shape)
             moves_nothing = movement.is_identity(shape)
             if moves_nothing and (same := self._of_type(operand, result.type)) is not None:
                 # The ops before it may be unknown, or not compose with it.
@@ -724,10 +723,8 @@ class GraphReader:
     def _parameters_for(self, constant: MovedConstant, real: float) -> QuantizationParameters:
         """The parameters of the quantized type that equals the arithmetic. Raises Refusal."""
         computed = self.graph.terms.term_of(constant)
-        try:
+        with refusing:
             parameters = parameters_of(computed, constant.shape)
-        except TooManySlotsError as error:
-            raise Refusal(RefusalCode.PARAMETER_GROWTH, str(error)) from None
         is_converted = bool(without_conversions(computed.term)[1])
         if real and (is_converted or parameters.storage.width > SHORT):
             # Arithmetic on wide integers is checked only for those in the constant.
@@ -879,14 +876,6 @@ def _named_after(
     source = provenance.first_source
     of_source = (constant for constant in constants if constant.provenance.first_source is source)
     return provenance, next(of_source, first).casts
-
-
-def _check_movement(movement: Movement, shape: Shape) -> None:
-    """Raise Refusal if `movement` is invalid for a tensor of `shape`."""
-    try:
-        movement.result_shape(shape)
-    except MovementError as error:
-        raise Refusal(RefusalCode.UNKNOWN_OP, str(error)) from None
 
 
 def _is_view(movement: Movement) -> bool:

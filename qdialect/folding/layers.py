@@ -10,10 +10,10 @@ a cast are moved in the same way.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -26,7 +26,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.algebra.movement import Movement, Shape
+from qdialect.algebra.movement import Movement, MovementError, Shape
 from qdialect.algebra.padding import Pad, PaddingError, StorageRange
 from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
 from qdialect.algebra.run_map import TooManySlotsError
@@ -55,10 +55,33 @@ from qdialect.ops.interface import (
 )
 from qdialect.ops.reading import StoredElement
 from qdialect.support.lazy_numpy import NDArray, np
-from qdialect.support.memory import BoundedCache
+from qdialect.support.memory import BoundedCache, MemoryLimitError
 
 if TYPE_CHECKING:
     from qdialect.folding.policy import FoldPolicy
+
+
+class _Refusing:
+    """A context that raises errors of algebra, verifiers and memory as refusals."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, *where: object) -> None:
+        for refused, code in _REFUSED.items() if kind is not None else ():
+            if isinstance(error, refused):
+                raise Refusal(code, str(error)) from None
+
+
+refusing: Final = _Refusing()
+
+_REFUSED: Final[Mapping[type[Exception], RefusalCode]] = {
+    PaddingError: RefusalCode.PADDING,
+    MovementError: RefusalCode.UNKNOWN_OP,
+    TooManySlotsError: RefusalCode.PARAMETER_GROWTH,
+    MemoryLimitError: RefusalCode.MEMORY,
+    VerifyException: RefusalCode.ILLEGAL_TYPE,
+}
 
 
 class ScaleOrigin:
@@ -150,18 +173,15 @@ class SideConstant:
         """
         The form to write it in for an op of `model`, expanded along the axes `along`.
 
-        Raises Refusal if it is too large.
+        Raises TooManySlotsError.
         """
         slots = self.slots
         # A full tensor is written for an op that does not broadcast its operands, if there is no
         # explicit broadcast before it, if one would repeat nothing, or for a splat.
         needs_whole = not model.broadcasts and self.like is None
-        try:
-            for axis, ends in enumerate(slots.ends):
-                if len(ends) > 1 or axis in along or (needs_whole and slots.size > 1):
-                    slots = slots.in_single_positions(axis)
-        except TooManySlotsError as error:
-            raise Refusal(RefusalCode.PARAMETER_GROWTH, str(error)) from None
+        for axis, ends in enumerate(slots.ends):
+            if len(ends) > 1 or axis in along or (needs_whole and slots.size > 1):
+                slots = slots.in_single_positions(axis)
         is_whole = not model.broadcasts and slots.size in (1, math.prod(slots.shape))
         axes = [axis for axis, ends in enumerate(slots.ends) if len(ends) > 1 or axis in along]
         if model.keeps_rank or is_whole:
@@ -222,8 +242,10 @@ class Sides(NamedTuple):
 
     def form_of(self, constant: SideConstant, model: ElementwiseModel) -> SideForm:
         """The form of one of the constants. Raises Refusal if it is too large."""
-        if self.in_blocks:
-            return self._in_blocks(constant)
+        with refusing:
+            return self._in_blocks(constant) if self.in_blocks else self._with_axes(constant, model)
+
+    def _with_axes(self, constant: SideConstant, model: ElementwiseModel) -> SideForm:
         along = set[int]()
         if model.aligns:
             for side in self.constants:
@@ -241,11 +263,8 @@ class Sides(NamedTuple):
         step = blocks[longest]
         steps = [step if axis == longest else 1 for axis in range(slots.ndim)]
         slots = slots[tuple(slice(None, None, stride) for stride in steps)]
-        try:
-            for axis in range(slots.ndim):
-                slots = slots.in_single_positions(axis)
-        except TooManySlotsError as error:
-            raise Refusal(RefusalCode.PARAMETER_GROWTH, str(error)) from None
+        for axis in range(slots.ndim):
+            slots = slots.in_single_positions(axis)
         axes = tuple(range(slots.ndim))
         if constant.is_one:
             return SideForm(axes, Splat(slots.elements.reshape(-1)[0], slots.shape))
@@ -344,10 +363,8 @@ class CarriedRanges:
             raise Refusal(RefusalCode.GRANULARITY, reason)
         # If all positions have the same range, any axis will do.
         axis = axes[0] if axes else min(range(slots.ndim), key=slots.shape.__getitem__)
-        try:
+        with refusing:
             return axis, slots.in_single_positions(axis).elements.reshape(-1)
-        except TooManySlotsError as error:
-            raise Refusal(RefusalCode.PARAMETER_GROWTH, str(error)) from None
 
 
 @dataclass(frozen=True, eq=False)

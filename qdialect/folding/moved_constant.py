@@ -20,7 +20,6 @@ from qdialect.algebra.movement import Movement, MovementError, Reshape, Shape
 from qdialect.algebra.padding import (
     Pad,
     Padding,
-    PaddingError,
     PadWith,
     Real,
     StorageRange,
@@ -29,7 +28,6 @@ from qdialect.algebra.padding import (
     padding_of_codes,
 )
 from qdialect.algebra.parameters import QuantizationParameters
-from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.algebra.views import MAX_RANK, Elements, Splat, Values, as_view
 from qdialect.folding.layers import (
     CarriedRanges,
@@ -38,6 +36,7 @@ from qdialect.folding.layers import (
     ScaleOrigin,
     joined_origin,
     keeps_bits,
+    refusing,
 )
 from qdialect.folding.provenance import Provenance
 from qdialect.ir.elements import element_dtype, integer_range
@@ -155,18 +154,11 @@ class MovedConstant(NamedTuple):
 
     def behind(self, cast_op: Operation, layer: Layer) -> MovedConstant:
         """This value after a cast or arithmetic with the result `layer`."""
-        return MovedConstant(
-            self.step,
-            self.splat,
-            self.itemsize,
-            self.shape,
-            (*self.layers, layer),
-            (*self.scale_origins, layer.scale_origin),
-            (*self.casts, cast_op),
-            self.provenance,
-            self.input_bytes + SLOT_BYTES * layer.slots_in_type,
-            self.distinct,
-            self.reshape,
+        return self._replace(
+            layers=(*self.layers, layer),
+            scale_origins=(*self.scale_origins, layer.scale_origin),
+            casts=(*self.casts, cast_op),
+            input_bytes=self.input_bytes + SLOT_BYTES * layer.slots_in_type,
         )
 
 
@@ -252,18 +244,15 @@ def move(
         padded = first._replace(shape=shape, layers=layers)
         movement, read = _with_padding(movement, padded, padding, parameters_for)
     splat = _moved_splat(movement, operands, read)
-    moved = MovedConstant(
-        first.step,
-        splat,
-        first.itemsize,
-        shape,
-        layers,
-        origins,
-        first.casts,
-        first.provenance,
-        input_bytes,
+    moved = first._replace(
+        splat=splat,
+        shape=shape,
+        layers=layers,
+        scale_origins=origins,
+        input_bytes=input_bytes,
         # As many as a splat has that a run before has written.
-        size if splat is not None else min(distinct, size),
+        distinct=size if splat is not None else min(distinct, size),
+        reshape=None,
     )
     return ElementMove(movement, read), moved
 
@@ -272,23 +261,18 @@ def _moved_layers(
     movement: Movement, operands: Sequence[MovedConstant], declared: Layer | None
 ) -> tuple[Shape, tuple[Layer, ...]]:
     """The shape and the layers of the result. Raises Refusal."""
-    try:
+    with refusing:
         shape = movement.result_shape(*[operand.shape for operand in operands])
         size = math.prod(shape)
         if size > _MAX_ELEMENTS:
             raise MovementError(f"{size} elements are too many")
-        if declared is not None:
-            layers = (declared,)
-        else:
+        layers = (declared,)
+        if declared is None:
             all_layers = zip(*[operand.layers for operand in operands], strict=True)
             layers = tuple([_move_layers(movement, layers) for layers in all_layers])
-    except MovementError as error:
-        raise Refusal(RefusalCode.UNKNOWN_OP, str(error)) from None
-    except TooManySlotsError as error:
-        raise Refusal(RefusalCode.PARAMETER_GROWTH, str(error)) from None
-    if len(shape) > MAX_RANK:
-        raise Refusal(RefusalCode.UNKNOWN_OP, f"rank {len(shape)} is more than {MAX_RANK}")
-    return shape, layers
+        if len(shape) > MAX_RANK:
+            raise MovementError(f"rank {len(shape)} is more than {MAX_RANK}")
+        return shape, cast("tuple[Layer, ...]", layers)
 
 
 def move_elements(moves: Sequence[ElementMove], operands: Sequence[Values]) -> Values:
@@ -389,14 +373,12 @@ def _with_padding(
     parameters = cast(QuantizationParameters, layers[at].parameters)
     if element is None and casts[at:]:
         raise Refusal(RefusalCode.PADDING, "there is no zero point to pad with")
-    try:
+    with refusing:
         if element is not None:
             padding = _padding_for(element, layers[at:], casts[at:])
             movement = replace(cast(PadWith, movement), padded_with=padding)
         check_padding(movement, parameters, [layer.storage_range for layer in layers[: at + 1]])
-    except PaddingError as error:
-        raise Refusal(RefusalCode.PADDING, str(error)) from None
-    return movement, parameters
+        return movement, parameters
 
 
 def _with_real_padding(
@@ -410,11 +392,9 @@ def _with_real_padding(
     storage = parameters.storage
     padded = PadWith(movement.low, movement.high, movement.gaps, Real(real))
     whole = StorageRange(storage, *integer_range(storage.width, storage.signed))
-    try:
+    with refusing:
         check_padding(padded, parameters, [whole])
-    except PaddingError as error:
-        raise Refusal(RefusalCode.PADDING, str(error)) from None
-    return padded, parameters
+        return padded, parameters
 
 
 def _padding_for(element: Element, layers: Sequence[Layer], casts: Sequence[Operation]) -> Padding:

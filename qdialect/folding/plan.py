@@ -27,6 +27,7 @@ from qdialect.folding.fold_plan import (
     PlannedStep,
 )
 from qdialect.folding.graph import FoldGraph, GraphReader
+from qdialect.folding.layers import refusing
 from qdialect.folding.moved_constant import (
     SLOT_BYTES,
     ElementMove,
@@ -52,7 +53,6 @@ from qdialect.ops.interface import (
 from qdialect.support.memory import (
     BoundedCache,
     MemoryBudget,
-    MemoryLimitError,
     memory_budget,
     paused_collection,
 )
@@ -436,10 +436,8 @@ class _Decider:
         """Reserve the memory that the result of a view takes. Raises Refusal."""
         if op in self._reserved:
             return
-        try:
+        with refusing:
             self._budget.reserve(self._graph.bytes_if_written(op))
-        except MemoryLimitError as error:
-            raise Refusal(RefusalCode.MEMORY, str(error)) from None
         self._reserved.add(op)
 
     def _freed(self, decision: Decision) -> int:

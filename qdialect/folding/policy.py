@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from qdialect.algebra.parameters import QuantizationParameters
-from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.dialects.quant.slots import Granularity
 from qdialect.dialects.quant.types import UniformQuantizedType
+from qdialect.folding.layers import refusing
 from qdialect.ops.interface import Refusal, RefusalCode
 from qdialect.support.arguments import check_instance, integer
 
@@ -123,10 +123,8 @@ def spell(
     Blocks along one axis may be spelled as per-axis, with the scale of each block repeated.
     Raises Refusal if there is no such type.
     """
-    try:
+    with refusing:
         type = like.with_parameters(parameters)
-    except TooManySlotsError as error:
-        raise Refusal(RefusalCode.PARAMETER_GROWTH, str(error)) from None
     if not _is_finer(type.granularity, finest):
         return type
     if finest is Granularity.PER_AXIS and len(type.quantized_dimensions) == 1:

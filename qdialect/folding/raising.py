@@ -26,10 +26,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.movement import Reshape, Shape
-from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.algebra.views import Splat, Values, as_view
 from qdialect.dialects.quant.casts import CastOp, DequantizeCastOp, StorageCastOp
 from qdialect.dialects.quant.constants import ConstantOp
@@ -37,7 +35,7 @@ from qdialect.dialects.quant.storage import Storage, StoredType
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.folding.arithmetic import parameters_of, without_conversions
 from qdialect.folding.graph import FoldGraph, GraphReader
-from qdialect.folding.layers import ScaleOrigin
+from qdialect.folding.layers import ScaleOrigin, refusing
 from qdialect.folding.moved_constant import Layer, MovedConstant
 from qdialect.folding.policy import FoldPolicy, spell
 from qdialect.folding.report import Outcome, PassRecord, PassReport
@@ -98,19 +96,18 @@ def quantized_product(graph: FoldGraph, op: Operation, policy: FoldPolicy) -> Qu
     """
     The result of arithmetic, or of shape ops after it, as a quantized type.
 
-    Raises Refusal if there is no such type or `policy` forbids it, and TooManySlotsError.
+    Raises Refusal if there is no such type or `policy` forbids it.
     """
     constant = graph.moved[op]
     computed = graph.term_of(op)
-    parameters = parameters_of(computed, constant.shape)
+    with refusing:
+        parameters = parameters_of(computed, constant.shape)
     term, conversions = without_conversions(computed.term)
     storage_type = IntegerType(parameters.storage.width)
     storage = Storage.of(storage_type, signed=parameters.storage.signed)
-    try:
+    with refusing:
         like = UniformQuantizedType.per_tensor(storage, cast(AnyFloat, term.type), 1.0)
         type = like.with_parameters(parameters)
-    except VerifyException as error:
-        raise Refusal(RefusalCode.ILLEGAL_TYPE, str(error)) from None
     before = sum([side.origin.total for side in computed.sides])
     policy.check_parameters(type, constant.shape, before)
     policy.check_repetition(constant.repeated_bytes, is_quantized=True)
@@ -251,7 +248,7 @@ class _RaisableOps:
     def _quantized(self, op: Operation) -> QuantizedProduct | None:
         try:
             return quantized_product(self._graph, op, self._policy)
-        except (Refusal, TooManySlotsError, MemoryLimitError):
+        except (Refusal, MemoryLimitError):
             return None
 
 
@@ -305,7 +302,8 @@ class _Raiser:
                 check_not_kept(op)
                 operand = self._quantized_operand(op.operands[0], constants)
                 new = new_class(operand.result if operand else op.operands[0], op.results[0].type)
-                _verify(new)
+                with refusing:
+                    new.verify_()
             except Refusal as error:
                 self._refuse(op, error)
                 continue
@@ -326,7 +324,8 @@ class _Raiser:
         integers = self._integers(source, values, constants.resources)
         integers.results[0].name_hint = value.name_hint
         scast = StorageCastOp(integers.results[0], value.type)
-        _verify(scast)
+        with refusing:
+            scast.verify_()
         return _Quantized([integers, scast], scast.result)
 
     # Arithmetic
@@ -341,15 +340,12 @@ class _Raiser:
             if not is_arithmetic(op) or op.results[0].first_use is None or not self._is_asked(op):
                 continue
             try:
-                if op in graph.moved and multiplies(graph, op):
-                    end, ops = self._raised(graph, op)
-                    raised[end] = ops
+                with refusing:
+                    if op in graph.moved and multiplies(graph, op):
+                        end, ops = self._raised(graph, op)
+                        raised[end] = ops
             except Refusal as error:
                 self._refuse(op, error)
-            except TooManySlotsError as error:
-                self._refuse(op, Refusal(RefusalCode.PARAMETER_GROWTH, str(error)))
-            except MemoryLimitError as error:
-                self._refuse(op, Refusal(RefusalCode.MEMORY, str(error)))
         for op in graph.order:
             if is_arithmetic(op) and self._is_asked(op) and _is_told(graph, op, raised):
                 self._refuse(op, graph.refusals[op])
@@ -362,18 +358,19 @@ class _Raiser:
         The op to replace (a product, or a reshape after it that undoes earlier ones), and the
         new ops.
 
-        Raises Refusal, and TooManySlotsError.
+        Raises Refusal, VerifyException and MemoryLimitError.
         """
         if (end := reshaped_back(graph, op)) is not None:
             try:
-                return end, self._casts_of(graph, end)
-            except (Refusal, TooManySlotsError):
+                with refusing:
+                    return end, self._casts_of(graph, end)
+            except Refusal:
                 # The scales may form blocks only before the reshape.
                 pass
         return op, self._casts_of(graph, op)
 
     def _casts_of(self, graph: FoldGraph, op: Operation) -> list[Operation]:
-        """The ops that replace a product. Raises Refusal, and TooManySlotsError."""
+        """The ops that replace a product. Raises Refusal, VerifyException and MemoryLimitError."""
         scaled = quantized_product(graph, op, self.policy)
         ops: list[Operation] = []
         source = scaled.constant.provenance.first_source
@@ -403,7 +400,7 @@ class _Raiser:
             op_class = self.context.get_optional_op(bridge) or UnregisteredOp.with_name(bridge)
             ops.append(op_class.create(operands=ops[-1].results, result_types=[op.results[0].type]))
         for new_op in ops:
-            _verify(new_op)
+            new_op.verify_()
         return ops
 
     def _integers(self, source: Operation, values: Values, resources: ResourceBlobs) -> Operation:
@@ -506,11 +503,3 @@ def _is_told(graph: FoldGraph, op: Operation, raised: dict[Operation, list[Opera
             return False
         pending += [operand.owner for operand in owner.operands]
     return True
-
-
-def _verify(op: Operation) -> None:
-    """Raise Refusal if an op would not verify."""
-    try:
-        op.verify_()
-    except VerifyException as error:
-        raise Refusal(RefusalCode.ILLEGAL_TYPE, str(error)) from None

@@ -20,7 +20,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.algebra.movement import DYNAMIC, Chain, Movement, MovementError, Shape, Transpose
+from qdialect.algebra.movement import DYNAMIC, Chain, Movement, Shape, Transpose
 from qdialect.algebra.padding import Pad, PadWith
 from qdialect.algebra.views import MAX_RANK, as_view
 from qdialect.dialects.quant.dialect import Quant
@@ -29,6 +29,7 @@ from qdialect.dialects.quant.slots import Granularity
 from qdialect.dialects.quant.storage import QuantizedType
 from qdialect.dialects.quant.types import QuantizedTensor, UniformQuantizedType
 from qdialect.dialects.quant.verification import verify_movement
+from qdialect.folding.layers import refusing
 from qdialect.ir.errors import verify_alone
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.lowering.storage_ops import (
@@ -284,12 +285,10 @@ def _shapes(
 ) -> tuple[Shape, ...]:
     """The shape after each movement, of which the last is `declared`. Raises Refusal."""
     shapes, moved = list[Shape](), operands
-    try:
+    with refusing:
         for movement in movements:
             moved = [movement.result_shape(*moved)]
             shapes += moved
-    except MovementError as error:
-        raise Refusal(RefusalCode.UNKNOWN_OP, str(error)) from None
     pairs = zip(shapes[-1], declared, strict=False)
     if len(shapes[-1]) != len(declared) or any(
         one != other and DYNAMIC not in (one, other) for one, other in pairs

@@ -15,15 +15,14 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, ModuleOp, NoneAttr, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.movement import DYNAMIC, Movement, Shape, pulled_back
 from qdialect.algebra.padding import Pad, StorageRange, ZeroPoints
-from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.dialects.quant.casts import CastOp, RequantizeOp, StorageCastOp
 from qdialect.dialects.quant.slots import Granularity
 from qdialect.dialects.quant.storage import QuantizedType
 from qdialect.dialects.quant.types import UniformQuantizedType
+from qdialect.folding.layers import refusing
 from qdialect.folding.policy import FoldPolicy, spell
 from qdialect.folding.report import Outcome, PassRecord, PassReport
 from qdialect.ir.resources import ResourceBlobs
@@ -148,7 +147,7 @@ def _types_before(
     parameters = element.parameters_on(shapes[-1])
     types, slots = [element], element.scales.size
     for movement, shape in zip(reversed(movements), reversed(shapes[:-1]), strict=True):
-        try:
+        with refusing:
             before = pulled_back(movement, parameters, shape)
             if before is None:
                 raise Refusal(
@@ -156,10 +155,6 @@ def _types_before(
                     "no operand type gives its result the scales that the cast needs",
                 )
             type = spell(element, before, Granularity.SUB_CHANNEL)
-        except TooManySlotsError as error:
-            raise Refusal(RefusalCode.PARAMETER_GROWTH, str(error)) from None
-        except VerifyException as error:
-            raise Refusal(RefusalCode.ILLEGAL_TYPE, str(error)) from None
         FoldPolicy().check_parameters(type, shape, slots)
         types.append(type)
         parameters = before
@@ -209,10 +204,8 @@ def _joined(moving: MovingOp, elements: Sequence[Attribute]) -> Attribute:
     if any(DYNAMIC in shape for shape in shapes):
         raise Refusal(RefusalCode.DYNAMIC_SHAPE, "a length is only known at run time")
     parameters = [type.parameters_on(shape) for type, shape in zip(types, shapes, strict=True)]
-    try:
+    with refusing:
         joined = spell(types[0], movement(*parameters), Granularity.SUB_CHANNEL)
-    except TooManySlotsError as error:
-        raise Refusal(RefusalCode.PARAMETER_GROWTH, str(error)) from None
     slots = sum(type.scales.size for type in types)
     FoldPolicy().check_parameters(joined, moving.shapes[-1], slots)
     return joined
