@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any, Final, cast
 
+from typing_extensions import override
 from xdsl.dialects.builtin import (
     AnyFloat,
     BFloat16Type,
@@ -43,6 +44,7 @@ from qdialect.algebra.movement import (
     Slice,
     Transpose,
 )
+from qdialect.dialects import scalar
 from qdialect.ir.elements import has_signedness
 from qdialect.ir.value_types import TensorParts, register_tensor_type, tensor_element_type
 from qdialect.ops.elementwise import (
@@ -55,15 +57,21 @@ from qdialect.ops.elementwise import (
 from qdialect.ops.fields import (
     Apply,
     Arithmetic,
+    ArithmeticWriter,
+    Contraction,
     DialectTraits,
     Elementwise,
     ElementwiseModel,
     Input,
     Movements,
+    Normalization,
     Operands,
+    QuantizationRule,
+    ReshapedElements,
     Scalar,
     SmallOperand,
     Term,
+    own,
 )
 from qdialect.ops.interface import (
     Refusal,
@@ -74,7 +82,7 @@ from qdialect.ops.interface import (
     shape_of,
     static_shape_of,
 )
-from qdialect.ops.model import Carrier, Effects, OpModel, OpModels
+from qdialect.ops.model import Carrier, Effects, OnNumbers, OpModel, OpModels
 from qdialect.ops.readers import (
     broadcast_trailing,
     padded,
@@ -85,6 +93,7 @@ from qdialect.ops.readers import (
     taken,
 )
 from qdialect.ops.reading import integers_from
+from qdialect.support.lazy_numpy import NDArray
 from qdialect.support.memory import registered_cache
 
 # Types
@@ -146,6 +155,55 @@ def _make(type: Attribute, shape: Shape, element: Attribute) -> Attribute:
 
 
 register_tensor_type("torch.vtensor", _read, _make, "torch_c.from_builtin_tensor")
+
+
+class TorchArithmetic(ArithmeticWriter):
+    """Floats are added and multiplied; operands of arithmetic are broadcast as in numpy."""
+
+    floats = ("f16", "bf16", "f32", "f64")
+    widths = ()
+
+    @override
+    def constant(self, elements: Any) -> SSAValue:
+        lengths = ",".join(map(str, elements.type.get_shape()))
+        type = _type("torch.vtensor", f"[{lengths}],{elements.type.element_type}")
+        return self.make("torch.vtensor.literal", [], type, {"value": elements})
+
+    @override
+    def spread(
+        self, lengths: Sequence[int], elements: ReshapedElements, like: SSAValue
+    ) -> SSAValue:
+        return self.constant(elements(lengths))
+
+    @override
+    def reshape(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+        raise NotImplementedError
+
+    @override
+    def convert(self, value: SSAValue, type: Attribute) -> SSAValue:
+        raise NotImplementedError
+
+    @override
+    def subtract(self, value: SSAValue, other: SSAValue) -> SSAValue:
+        return self._with_one("torch.aten.sub.Tensor", value, other)
+
+    @override
+    def multiply(self, value: SSAValue, other: SSAValue) -> SSAValue:
+        return self.make("torch.aten.mul.Tensor", [value, other], value.type, {})
+
+    @override
+    def add(self, value: SSAValue, other: SSAValue) -> SSAValue:
+        return self._with_one("torch.aten.add.Tensor", value, other)
+
+    def _with_one(self, name: str, value: SSAValue, other: SSAValue) -> SSAValue:
+        """An op whose second operand is multiplied by 1."""
+        number = {"value": IntegerAttr(1, i64)}
+        one = self.make("torch.constant.int", [], _type("torch.int"), number)
+        return self.make(name, [value, other, one], value.type, {})
+
+
+def _type(name: str, body: str = "") -> Attribute:
+    return UnregisteredAttr.with_name_and_type(name, True)(name, True, False, body)
 
 
 # Operands that parametrize an op
@@ -540,7 +598,91 @@ def _dequantize(op: Operation, operands: Operands) -> Elementwise:
     return _of_one(op, Input(0, stored))
 
 
+# Sums of products, and normalizations: https://docs.pytorch.org/docs/stable/nn.functional.html
+
+
+def _convolution(op: Operation) -> Contraction:
+    """A convolution, whose operand #6 says whether it is transposed, and #8 counts groups."""
+    transposed, groups = (_number_in(op.operands[number]) for number in (6, 8))
+    if transposed is None or groups is None:
+        raise Refusal(RefusalCode.UNKNOWN_OP, "its groups are not constant")
+    weights = "io" if transposed.value.data else "oi"
+    return _sliding(op, weights, int(groups.value.data))
+
+
+def _plain_convolution(op: Operation) -> Contraction:
+    groups = _number_in(op.operands[6])
+    if groups is None:
+        raise Refusal(RefusalCode.UNKNOWN_OP, "its groups are not constant")
+    return _sliding(op, "oi", int(groups.value.data))
+
+
+def _sliding(op: Operation, channels: str, groups: int) -> Contraction:
+    if groups > 1 and channels == "io":
+        raise Refusal(RefusalCode.UNKNOWN_OP, "it is transposed, with groups")
+    windows = len(shape_of(op.operands[1])) - 2
+    stars = "*" * windows
+    return Contraction.of(
+        f"ni{stars},{channels}{'hwd'[:windows]}->no{stars}", bias=2, groups=groups
+    )
+
+
+def _batched_product(op: Operation) -> Contraction:
+    ranks = [len(shape_of(value)) for value in op.operands[:2]]
+    if ranks not in ([2, 2], [3, 3], [3, 2], [4, 2]):
+        raise Refusal(RefusalCode.UNKNOWN_OP, "its ranks are not those of a layer")
+    rows = "xym"[3 - ranks[0] + 1 :]
+    if ranks == [3, 3]:
+        return Contraction.of("bmk,bkn->bmn")
+    return Contraction.of(f"{rows}k,kn->{rows}n")
+
+
+def _linear(op: Operation) -> Contraction:
+    rows = "xyzm"[5 - len(shape_of(op.operands[0])) :]
+    return Contraction.of(f"{rows}k,nk->{rows}n", bias=2)
+
+
+def _batch_norm(op: Operation) -> Normalization:
+    """Its operands: tensor, scale, offset, mean, variance, is_training, momentum, epsilon."""
+    training, epsilon = (_number_in(op.operands[number]) for number in (5, 7))
+    if training is None or training.value.data or epsilon is None:
+        raise Refusal(RefusalCode.UNKNOWN_OP, "it may be a step of training")
+    value, scale, offset, mean, variance = op.operands[:5]
+    return Normalization(value, 1, scale, offset, mean, variance, float(epsilon.value.data))
+
+
+def _of_two(function: str) -> Callable[[Operation], QuantizationRule | None]:
+    """The rule of a sum or a difference whose second operand is multiplied by 1."""
+
+    def read(op: Operation) -> QuantizationRule | None:
+        alpha = None if len(op.operands) < 3 else _number_in(op.operands[2])
+        return own(0, 1, function=function) if alpha is None or alpha.value.data == 1 else None
+
+    return read
+
+
 _pure = partial(OpModel, effects=Effects.NONE)
+
+
+def _element_wise(function: str, rule: QuantizationRule | None = None) -> OpModel:
+    return _pure(rule=rule, run=OnNumbers(function))
+
+
+def plus(one: NDArray[Any], other: NDArray[Any], alpha: int = 1) -> NDArray[Any]:
+    """`one + alpha * other`."""
+    return one + alpha * other
+
+
+_PLUS: Final = OnNumbers("qdialect.dialects.torch:plus")
+
+_LAYERS: Final = {
+    "aten.convolution": _convolution,
+    "aten.conv1d aten.conv2d aten.conv3d": _plain_convolution,
+    "aten.mm": Contraction.of("mk,kn->mn"),
+    "aten.bmm": Contraction.of("bmk,bkn->bmn"),
+    "aten.matmul": _batched_product,
+    "aten.linear": _linear,
+}
 
 MODELS = OpModels(
     "torch",
@@ -573,21 +715,27 @@ MODELS = OpModels(
         "aten.mul.Tensor": OpModel(
             term=_arithmetic(Arithmetic.MULTIPLY, _with_tensor),
             integers="numpy:multiply",
+            rule=own(0, 1, function="mul"),
         ),
         "aten.mul.Scalar": OpModel(
             term=_arithmetic(Arithmetic.MULTIPLY, _with_scalar),
             integers="numpy:multiply",
+            rule=own(0, 1, function="mul"),
         ),
         "aten.sub.Tensor": OpModel(
             term=_arithmetic(Arithmetic.SUBTRACT, _with_tensor),
             integers=lambda op, values: values[0] - values[1] * values[2],
+            rule=_of_two("sub"),
         ),
         "aten.sub.Scalar": OpModel(
             term=_arithmetic(Arithmetic.SUBTRACT, _with_scalar),
             integers=lambda op, values: values[0] - values[1] * values[2],
+            rule=_of_two("sub"),
         ),
         "aten.add.Tensor aten.add.Scalar": OpModel(
-            integers=lambda op, values: values[0] + values[1] * values[2]
+            integers=lambda op, values: values[0] + values[1] * values[2],
+            rule=_of_two("add"),
+            run=_PLUS,
         ),
         "aten.where.self": OpModel(integers="numpy:where"),
         "aten.lt.Scalar aten.lt.Tensor": OpModel(integers="numpy:less"),
@@ -602,15 +750,20 @@ MODELS = OpModels(
         "aten.to.dtype aten._to_copy prims.convert_element_type": OpModel(
             term=ElementwiseModel(_convert, write_broadcasting, keeps_rank=True)
         ),
+        "aten.div.Scalar aten.div.Tensor": _element_wise("numpy:divide", own(0, 1, function="div")),
+        "aten.neg": _element_wise("numpy:negative", own(0, function="neg")),
+        "aten.sqrt": _element_wise("numpy:sqrt"),
+        "aten.reciprocal": _element_wise(scalar("reciprocal")),
+        "aten.rsqrt": _element_wise(scalar("reciprocal_root")),
+        "aten.batch_norm": _pure(normalization=_batch_norm),
+        **{name: _pure(product=product) for name, product in _LAYERS.items()},
         # Of these is known only that they are pure
         "constant.device constant.str": _pure(),
-        "aten._softmax aten.softmax.int aten.sigmoid aten.tanh aten.exp aten.reciprocal aten.rsqrt "
-        "aten.sqrt aten.abs aten.neg aten.relu aten.gelu aten.silu aten.hardsigmoid aten.hardswish "
-        "aten.hardtanh aten.clamp aten.pow.Tensor_Scalar": _pure(),
-        "aten.div.Scalar aten.div.Tensor aten.maximum aten.minimum aten.stack": _pure(),
-        "aten.addmm aten.bmm aten.mm aten.matmul aten.linear aten.convolution aten.conv1d "
-        "aten.conv2d aten.conv3d": _pure(),
-        "aten.amax aten.argmax aten.mean.dim aten.sum.dim_IntList aten.avg_pool2d "
+        "aten._softmax aten.softmax.int aten.sigmoid aten.tanh aten.exp aten.relu aten.gelu "
+        "aten.silu aten.hardsigmoid aten.hardswish aten.hardtanh aten.clamp "
+        "aten.pow.Tensor_Scalar": _pure(),
+        "aten.maximum aten.minimum aten.stack aten.addmm": _pure(),
+        "aten.abs aten.amax aten.argmax aten.mean.dim aten.sum.dim_IntList aten.avg_pool2d "
         "aten.max_pool2d aten.layer_norm aten.native_layer_norm": _pure(),
         # Quantization and dequantization
         "quantized_decomposed.dequantize_per_channel aten._make_per_channel_quantized_tensor": (
@@ -635,6 +788,7 @@ MODELS = OpModels(
         ),
     },
     DialectTraits(
+        arithmetic=TorchArithmetic,
         values=frozenset(
             f"torch.{name}" for name in ("Device", "bool", "float", "int", "none", "number", "str")
         ),

@@ -47,6 +47,8 @@ class Outcome(StrEnum):
     """The call was replaced by the body of its function."""
     EQUALIZED = "equalized"
     """The weights of the layer are scaled, and so is its input or its result."""
+    MERGED = "merged"
+    """The arithmetic after the layer is in its weights and its bias."""
     REFUSED = "refused"
 
 

@@ -32,6 +32,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.linalg.ops import BroadcastOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.ir.affine import AffineExpr
 from xdsl.rewriter import InsertPoint
 
 from qdialect.algebra.movement import DYNAMIC, Shape
@@ -42,9 +43,10 @@ from qdialect.dialects.iree_linalg_ext import DEQUANTIZE_AFFINE, indexing_maps
 from qdialect.dialects.quant.casts import DequantizeCastOp, StorageCastOp
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.elements import DenseElementsAttr, dense_elements, element_dtype, integer_range
-from qdialect.ir.value_types import has_encoding, with_element_type
+from qdialect.ir.value_types import element_type_or_self, has_encoding, with_element_type
 from qdialect.lowering.cast_arithmetic import as_bits
 from qdialect.lowering.storage_ops import ContextBuilder, StorageBuilder
+from qdialect.ops.fields import ArithmeticWriter
 from qdialect.ops.interface import Refusal, RefusalCode, elements_attribute_of, find_attribute
 from qdialect.ops.model import traits_of
 from qdialect.ops.reading import Constants
@@ -519,27 +521,84 @@ def multiplied(
     `factors` have the rank of the value, and length 1 along each axis along which they are
     constant. A dialect that does not say how it writes arithmetic gets an op of linalg.
     """
+    function = _Function(_multiply, _product)
+    return _computed(dialect, value, factors, context, behind, function)
+
+
+def added(
+    dialect: str, value: SSAValue, numbers: NDArray[np.floating], context: Context
+) -> Operation:
+    """As `multiplied`: insert the sum of a value and numbers after its definition."""
+    function = _Function(_add, _sum)
+    return _computed(dialect, value, numbers, context, value, function)
+
+
+class _Function(NamedTuple):
+    """A function of two tensors, as an op of a dialect, and as the body of one of linalg."""
+
+    on_tensors: Callable[[ArithmeticWriter, SSAValue, SSAValue], SSAValue]
+    on_elements: Callable[[StorageBuilder, Sequence[SSAValue]], SSAValue]
+
+
+def _computed(
+    dialect: str,
+    value: SSAValue,
+    numbers: NDArray[np.floating],
+    context: Context,
+    behind: SSAValue,
+    function: _Function,
+) -> Operation:
     owner = behind.owner
     if isinstance(owner, Operation):
         point, location = InsertPoint.after(owner), owner.location
     else:
         point, location = InsertPoint.at_start(owner), cast("BlockArgument", behind).location
     builder = ContextBuilder(point, location, context)
-    type = cast("TensorType[AnyFloat]", value.type).element_type
-    elements = partial(_floats, factors, type)
+    type = cast(AnyFloat, element_type_or_self(value.type))
+    elements = partial(_floats, numbers, type)
     traits = traits_of(dialect)
     if traits is not None and traits.arithmetic is not None:
         ops = traits.arithmetic(builder.make)
-        product = ops.multiply(value, ops.spread(factors.shape, elements, value))
-        return cast(Operation, product.owner)
-    axes = _long_axes(factors)
-    constant = arith.ConstantOp(elements([factors.shape[axis] for axis in axes]))
+        result = function.on_tensors(ops, value, ops.spread(numbers.shape, elements, value))
+        return cast(Operation, result.owner)
+    axes = _long_axes(numbers)
+    constant = arith.ConstantOp(elements([numbers.shape[axis] for axis in axes]))
     small = builder.insert(constant).result
     init = builder.empty(builder.lengths(value), type)
-    product = builder.along_axes(init, [value, small], axes, _product)
-    return cast(Operation, product.owner)
+    result = builder.along_axes(init, [value, small], axes, function.on_elements)
+    return cast(Operation, result.owner)
+
+
+def _multiply(ops: ArithmeticWriter, value: SSAValue, other: SSAValue) -> SSAValue:
+    return ops.multiply(value, other)
+
+
+def _add(ops: ArithmeticWriter, value: SSAValue, other: SSAValue) -> SSAValue:
+    return ops.add(value, other)
 
 
 def _product(builder: StorageBuilder, elements: Sequence[SSAValue]) -> SSAValue:
     value, factor, _ = elements
     return builder.insert(arith.MulfOp(value, factor)).result
+
+
+def _sum(builder: StorageBuilder, elements: Sequence[SSAValue]) -> SSAValue:
+    value, other, _ = elements
+    return builder.insert(arith.AddfOp(value, other)).result
+
+
+def initial(
+    value: SSAValue, numbers: NDArray[np.floating], context: Context, before: Operation
+) -> SSAValue:
+    """
+    Insert, before an op, a tensor of the type of `value` that holds numbers, and return it.
+
+    `numbers` are as in `multiplied`. The op is one of linalg, which starts sums with the tensor.
+    """
+    builder = ContextBuilder(InsertPoint.before(before), before.location, context)
+    type = cast(AnyFloat, element_type_or_self(value.type))
+    axes = _long_axes(numbers)
+    constant = arith.ConstantOp(_floats(numbers, type, [numbers.shape[axis] for axis in axes]))
+    small = builder.insert(constant).result
+    init = builder.empty(builder.lengths(value), type)
+    return builder.read(init, small, [AffineExpr.dimension(axis) for axis in axes])

@@ -175,6 +175,10 @@ class ArithmeticWriter(ABC):
     def multiply(self, value: SSAValue, other: SSAValue) -> SSAValue:
         """`value * other`, of the type of `value`."""
 
+    @abstractmethod
+    def add(self, value: SSAValue, other: SSAValue) -> SSAValue:
+        """`value + other`, of the type of `value`."""
+
     def bitcast(self, value: SSAValue, type: Attribute) -> SSAValue:
         """The same bits, read as elements of the tensor type `type`; see `has_bitcast`."""
         raise NotImplementedError
@@ -472,6 +476,27 @@ class Window:
     is_reversed: bool = False
     """Whether the weights are reversed along the window."""
 
+
+class Normalization(NamedTuple):
+    """`(x - mean) / sqrt(variance + epsilon) * scale + offset`, with rows for the channels of x."""
+
+    operand: SSAValue
+    """The tensor that is normalized."""
+
+    axis: int
+    """The axis of its channels."""
+
+    scale: SSAValue
+    offset: SSAValue
+    mean: SSAValue
+    variance: SSAValue
+    """Tensors of rank 1, with a number for each channel."""
+
+    epsilon: float
+
+
+ReadNormalization = Callable[[Any], Normalization]
+"""Reads an op by its name. Raises Refusal."""
 
 ReadProduct = Callable[[Any], Contraction | Lookup | None]
 """Reads an op by its name; None if the op is not a layer. Raises Refusal."""

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         Positions,
         QuantizationRule,
         ReadAlongAxis,
+        ReadNormalization,
         ReadProduct,
         ReadRule,
         ReadWindows,
@@ -184,6 +185,9 @@ class OpModel:
 
     windows: ReadWindows | None = None
     """Reads how the weights of `product` slide over the other operand."""
+
+    normalization: ReadNormalization | None = None
+    """Reads the normalization by given means and variances that the op is."""
 
     rule: QuantizationRule | ReadRule | None = None
     """The rule by which parameters of operands and results follow from others; or reads it."""

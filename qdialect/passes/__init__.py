@@ -70,6 +70,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "drop-ranges": "ptq.passes.ranges",
     },
     "Quantization": {
+        "fold-batch-normalization": "ptq.passes.weights",
         "equalize-inputs": "ptq.passes.weights",
         "quantize-weights": "ptq.passes.weights",
         "quantize-dequantize-weights": "ptq.passes.weights",

@@ -36,6 +36,7 @@ from qdialect.folding.report import Outcome, PassRecord
 from qdialect.folding.writing import constant_like
 from qdialect.ir.elements import float_elements
 from qdialect.ir.resources import ResourceBlobs
+from qdialect.ir.value_types import tensor_parts
 from qdialect.ops.fields import Contraction, Lookup, RuleKind
 from qdialect.ops.interface import Refusal, RefusalCode, layer_of, models_of, name_of
 from qdialect.ops.unused_ops import erase_unused
@@ -156,6 +157,11 @@ class _WeightQuantizer:
         """Add the weights of a layer. Raises Refusal if they are not constant."""
         if (layer := layer_of(op)) is None:
             return
+        if any(tensor_parts(type) is not None for type in op.result_types) and not all(
+            isinstance(type, TensorType) for type in op.result_types
+        ):
+            reason = f"'{op.result_types[0]}' is no builtin tensor: lower the module first"
+            raise Refusal(RefusalCode.UNKNOWN_OP, reason)
         sides = list(sides_of(layer))
         refusals = list[Refusal]()
         for number, axes in sides:

@@ -72,5 +72,9 @@ class StableHLOArithmetic(ArithmeticWriter):
         return self.make("stablehlo.multiply", [value, other], value.type, {})
 
     @override
+    def add(self, value: SSAValue, other: SSAValue) -> SSAValue:
+        return self.make("stablehlo.add", [value, other], value.type, {})
+
+    @override
     def bitcast(self, value: SSAValue, type: Attribute) -> SSAValue:
         return self.make("stablehlo.bitcast_convert", [value], type, {})

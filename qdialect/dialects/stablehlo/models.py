@@ -203,7 +203,9 @@ MODELS = OpModels(
         "count_leading_zeros popcnt": _exact(run=_run("count_bits")),
         "shift_left shift_right_arithmetic shift_right_logical": _undefined(run=_run("shift")),
         # Reductions
-        "batch_norm_inference": _rounded(rule=own(0), run=_run("normalize")),
+        "batch_norm_inference": _rounded(
+            normalization=reading.batch_norm, rule=own(0), run=_run("normalize")
+        ),
         "reduce": _rounded(rule=reading.reduce, run=_run("reduce")),
         "reduce_window": _rounded(rule=reading.reduce_window, run=_run("reduce_window")),
         # Ops that stay in floats

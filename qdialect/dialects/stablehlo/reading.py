@@ -39,6 +39,7 @@ from qdialect.ops.fields import (
     Integers,
     Lookup,
     Movements,
+    Normalization,
     Operands,
     QuantizationRule,
     RuleKind,
@@ -364,6 +365,13 @@ def dot_general(op: Operation) -> Contraction:
                 side[axis] = next(letters)
                 result.append(side[axis])
     return Contraction(tuple(lhs), tuple(rhs), tuple(result))
+
+
+def batch_norm(op: Operation) -> Normalization:
+    epsilon: Any = attribute_of(op, "epsilon")
+    operand, scale, offset, mean, variance = op.operands
+    axis = integer_of(op, "feature_index")
+    return Normalization(operand, axis, scale, offset, mean, variance, epsilon.value.data)
 
 
 def convolution(op: Operation) -> Contraction:

@@ -51,3 +51,7 @@ class TosaArithmetic(ArithmeticWriter):
     def multiply(self, value: SSAValue, other: SSAValue) -> SSAValue:
         shift = self.constant(dense_elements(np.zeros(1, dtype=np.int8), i8))
         return self.make("tosa.mul", [value, other, shift], value.type, {})
+
+    @override
+    def add(self, value: SSAValue, other: SSAValue) -> SSAValue:
+        return self.make("tosa.add", [value, other], value.type, {})

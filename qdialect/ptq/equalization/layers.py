@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from xdsl.dialects.builtin import AnyFloat
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from qdialect.algebra.movement import Shape
 from qdialect.algebra.views import as_view
@@ -154,16 +154,21 @@ def is_layer_node(node: Node) -> bool:
 
 def indices_of(node: Node) -> LayerIndices:
     """The indices of a layer. Raises Refusal."""
+    layer = layer_of(node.ops[0])
     assert node.side is not None
-    assert node.weight is not None
-    if tensor_parts(node.ops[0].operands[node.side.other].type) is None:
-        raise Refusal(RefusalCode.UNKNOWN_OP, "its input has no rank")
-    layer, shape = layer_of(node.ops[0]), shape_of(node.weight.value)
     assert isinstance(layer, Contraction)
-    is_other = layer.groups > 1 and node.side.operand != layer.operands[1]
-    if "*" in node.side.labels or is_other or 0 in shape:
+    return side_indices(node.ops[0], layer, node.side)
+
+
+def side_indices(op: Operation, layer: Contraction, side: Side) -> LayerIndices:
+    """The indices of a layer whose weights are the operand of `side`. Raises Refusal."""
+    if tensor_parts(op.operands[side.other].type) is None:
+        raise Refusal(RefusalCode.UNKNOWN_OP, "its input has no rank")
+    shape = shape_of(op.operands[side.operand])
+    is_other = layer.groups > 1 and side.operand != layer.operands[1]
+    if "*" in side.labels or is_other or 0 in shape:
         raise Refusal(RefusalCode.UNKNOWN_OP, "its window slides over a constant input")
-    return LayerIndices(layer, node.side, shape)
+    return LayerIndices(layer, side, shape)
 
 
 def keys_of_node(graph: FlowGraph, node: Node) -> list[str]:

@@ -17,6 +17,7 @@ from qdialect.ir.errors import pass_failures
 from qdialect.ops.refusals import RefusalCode
 from qdialect.ptq.assignment.settings import storage_named, weight_policy
 from qdialect.ptq.equalization.equalizing import Chosen, Resolution, equalize_inputs
+from qdialect.ptq.equalization.normalizations import fold_batch_normalization
 from qdialect.ptq.equalization.planning import EqualizationPolicy
 from qdialect.ptq.schemes.equalization import STRENGTH, ScaleRule
 from qdialect.ptq.schemes.noise import worst_keys
@@ -89,6 +90,25 @@ class QuantizeDequantizeWeightsPass(QuantizeWeightsPass):
 
     name = "quantize-dequantize-weights"
     IS_DEQUANTIZED = True
+
+
+@dataclass(frozen=True)
+class FoldBatchNormalizationPass(ModulePass):
+    """
+    Merge batch normalization after layers into their weights and biases.
+
+    So is any arithmetic with constants for each channel, in all spellings: additions, subtractions,
+    multiplications and divisions. It comes before calibration. Normalizations that stay are
+    reported as remarks.
+
+    Example: `qdialect-opt --fold-batch-normalization model.mlir`.
+    """
+
+    name = "fold-batch-normalization"
+
+    @override
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        send_report(ctx, fold_batch_normalization(op, ctx))
 
 
 @dataclass(frozen=True)

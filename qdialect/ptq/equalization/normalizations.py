@@ -1,0 +1,420 @@
+"""
+Merges arithmetic per channel, such as batch normalization, into the layer before it.
+
+A layer is followed by ops that compute `scale * x + offset` of each element, with constants, and
+by shape ops between them. The scales are multiplied into the weights, and the offsets become a
+bias. New constants are computed in double, and rounded once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import AnyFloat, ModuleOp, TensorType
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from qdialect.algebra.movement import MovementError, ValueSet
+from qdialect.folding.graph import GraphReader
+from qdialect.folding.inlining import inline_calls
+from qdialect.folding.report import Outcome, PassRecord, PassReport
+from qdialect.folding.writing import constant_like
+from qdialect.ir.elements import element_dtype, float_elements
+from qdialect.ir.resources import ResourceBlobs
+from qdialect.ir.value_types import element_type_or_self, tensor_like, tensor_parts
+from qdialect.lowering.dequantization import added, initial
+from qdialect.ops.along_axis import is_statistics
+from qdialect.ops.fields import Contraction, Side
+from qdialect.ops.interface import (
+    Refusal,
+    RefusalCode,
+    elements_attribute_of,
+    known_layer,
+    model_of,
+    models_of,
+    name_of,
+    read_movements,
+    shape_of,
+)
+from qdialect.ops.model import traits_of
+from qdialect.ops.unused_ops import erase_unused
+from qdialect.ptq.calibration.keys import KEY_ATTRIBUTE
+from qdialect.ptq.equalization.affine_reading import Affine, AffineReader
+from qdialect.ptq.equalization.computed_constants import ComputedConstants, Numbers
+from qdialect.ptq.equalization.factors import Moves
+from qdialect.ptq.equalization.layers import side_indices
+from qdialect.support.float_format import FLOAT_FORMATS
+from qdialect.support.lazy_numpy import np
+from qdialect.support.memory import MemoryBudget, MemoryLimitError, memory_budget, paused_collection
+
+_PART: int = 1 << 20
+"""The number of elements that are converted to double at a time."""
+
+
+def fold_batch_normalization(module: ModuleOp, context: Context) -> PassReport:
+    """
+    Merge arithmetic per channel into the weights and the biases of the layers before it.
+
+    Calls are inlined first. The report has a record for each layer that is changed, and for each
+    normalization that stays.
+    """
+    with paused_collection(), models_of(context), memory_budget() as budget:
+        calls = inline_calls(module)
+        merger = _Merger(module, context, budget)
+        merger.run()
+        merger.report.records[:0] = calls
+        return merger.report
+
+
+class _Step(NamedTuple):
+    """An element-wise op after a layer."""
+
+    op: Operation
+    number: int
+    """The number of the operand that it is a function of."""
+
+    is_per_channel: bool
+    moves: tuple[Moves, ...]
+    """The shape ops between the layer and this one."""
+
+    total: Affine
+    """The function of the elements of the layer that the ops up to this one compute."""
+
+    def before(self, numbers: Numbers) -> Numbers | None:
+        """Numbers of the result, as numbers of the layer; None if shape ops mix them."""
+        for moves in reversed(self.moves):
+            if (pulled := moves.pulled(numbers)) is None:
+                return None
+            (numbers,) = pulled
+        return numbers
+
+
+class _Merger:
+    def __init__(self, module: ModuleOp, context: Context, budget: MemoryBudget) -> None:
+        self._module = module
+        self._context = context
+        self._budget = budget
+        self._resources = ResourceBlobs.of(context)
+        self._graph = GraphReader(module, context, budget, has_parts=False).graph
+        self._computed = ComputedConstants(module, context, self._graph)
+        self._reader = AffineReader(self._computed)
+        self._refused = dict[Operation, Refusal]()
+        """Why ops after a layer were not merged into it."""
+        self.report = PassReport(verb="merged")
+
+    def run(self) -> None:
+        """Merge what can be merged, and report it and what cannot."""
+        for op in list(self._module.walk()):
+            layer = known_layer(op)
+            if not isinstance(layer, Contraction) or len(op.results) != 1:
+                continue
+            steps = self._steps_after(op)
+            try:
+                if steps:
+                    self._merge(op, layer, steps)
+                self._fold_weights(op, layer)
+            except (MemoryLimitError, Refusal) as error:
+                code = error.code if isinstance(error, Refusal) else RefusalCode.MEMORY
+                refusal = Refusal(code, str(error))
+                self._refused |= dict.fromkeys([step.op for step in steps], refusal)
+        self._report_others()
+
+    def _erase(self, gone: Iterable[Operation | Block]) -> None:
+        """Erase unused ops that compute constants, and the ops that only they used."""
+        pending = list(gone)
+        while pending:
+            op = pending.pop()
+            if not isinstance(op, Operation) or op.parent is None:
+                continue
+            if op not in self._computed:
+                erase_unused([op])
+            elif all(result.first_use is None for result in op.results):
+                pending += [operand.owner for inner in op.walk() for operand in inner.operands]
+                Rewriter.erase_op(op)
+
+    # Reading
+
+    def _steps_after(self, layer: Operation) -> list[_Step]:
+        """The arithmetic after a layer, each op the only reader of the value before it."""
+        steps, moves, value = list[_Step](), tuple[Moves, ...](), layer.results[0]
+        total: Affine | None = Affine(ones := np.ones((1,) * (_rank(value) or 0)), 0 * ones)
+        while total is not None and (reader := _only_reader(value)) is not None:
+            (result,) = reader.results
+            affine = self._reader.affine(reader, value) if value.type == result.type else None
+            if affine is not None:
+                total = affine.after(total)
+                is_per_channel = any(numbers.size > 1 for numbers in affine)
+                number = list(reader.operands).index(value)
+                steps.append(_Step(reader, number, is_per_channel, moves, total))
+            else:
+                read = self._moves(reader, value)
+                moves += () if read is None else (read,)
+                total = None if read is None else total.each(lambda n, read=read: read.moved([n]))
+            value = result
+        # Numbers for all channels alone, as in the functions that exporters write, stay.
+        while steps and not steps[-1].is_per_channel:
+            steps.pop()
+        return steps
+
+    def _moves(self, op: Operation, value: SSAValue) -> Moves | None:
+        """How an op moves a value, if it moves all of its elements, and nothing else."""
+        if (model := model_of(op)) is None or is_statistics(op):
+            return None
+        try:
+            operands, movements, padding = read_movements(op, model, self._graph.operands)
+            moves = Moves(movements, [shape_of(value)])
+        except (MovementError, Refusal):
+            return None
+        is_whole = all(movement.values is ValueSet.SAME for movement in movements)
+        return moves if is_whole and list(operands) == [value] and padding is None else None
+
+    def _report_others(self) -> None:
+        """Report the arithmetic with a factor for each channel that stays, once for each chain."""
+        seen = set[SSAValue]()
+        for op in self._module.walk():
+            if len(op.results) != 1 or is_statistics(op):
+                continue
+            for value in dict.fromkeys(op.operands):
+                affine = self._reader.affine(op, value)
+                if affine is None:
+                    continue
+                is_row = affine.scale.size == max(affine.scale.shape, default=1) > 1
+                if is_row and value not in seen:
+                    error = self._refused.get(op) or self._why_not(value)
+                    self._record(Outcome.REFUSED, op, str(error), error.code)
+                if is_row or value in seen:
+                    seen.add(op.results[0])
+
+    def _why_not(self, value: SSAValue) -> Refusal:
+        """Why arithmetic on a value is not merged into a layer."""
+        owner = value.owner
+        while isinstance(owner, Operation):
+            if isinstance(known_layer(owner), Contraction):
+                reason = f"the result of '{name_of(owner)}' has other readers, or a recorded range"
+                return Refusal(RefusalCode.USES, reason)
+            if owner.operands and self._moves(owner, owner.operands[0]) is not None:
+                owner = owner.operands[0].owner
+                continue
+            reason = f"'{name_of(owner)}' before it is no sum of products with constant weights"
+            return Refusal(RefusalCode.UNKNOWN_OP, reason)
+        return Refusal(RefusalCode.NOT_CONSTANT, "it reads an argument")
+
+    def _record(
+        self, outcome: Outcome, op: Operation, reason: str, code: RefusalCode | None = None
+    ) -> None:
+        self.report.records.append(PassRecord(outcome, op, name_of(op), code=code, reason=reason))
+
+    # Writing
+
+    def _merge(self, op: Operation, layer: Contraction, steps: Sequence[_Step]) -> None:
+        (result,), last = op.results, steps[-1]
+        if (total := last.total.each(last.before)) is None:
+            raise Refusal(RefusalCode.ARITHMETIC, "shape ops after the layer mix its channels")
+        number = None if layer.bias is None or layer.bias >= len(op.operands) else layer.bias
+        is_vector = number is not None and _rank(op.operands[number]) != _rank(result)
+        if len(steps) == 1 and (total.scale == 1).all() and not is_vector:
+            # It is the bias of the layer.
+            return
+        weights = self._weights(op, layer)
+        rows = side_indices(op, layer, weights.side).rows_on_weights(total.scale)
+        if rows is None:
+            reason = f"a channel of '{name_of(op)}' has several factors"
+            raise Refusal(RefusalCode.ARITHMETIC, reason)
+        dialect = name_of(op).partition(".")[0]
+        traits = traits_of(dialect)
+        is_written = traits is not None and traits.arithmetic is not None
+        if number is None and not is_written and not isinstance(result.type, TensorType):
+            raise Refusal(RefusalCode.UNKNOWN_OP, f"no sums are written in '{dialect}'")
+        offset, bias = total.offset, None
+        if number is not None:
+            bias = _BiasOperand(op, number, layer, weights.side)
+            if not bias.is_missing:
+                if (before := self._computed.numbers(bias.value)) is None:
+                    reason = f"operand #{number} of '{name_of(op)}' is not constant"
+                    raise Refusal(RefusalCode.NOT_CONSTANT, reason)
+                offset = total.scale * bias.placed(before) + offset
+            if is_vector and offset.size not in (1, bias.length):
+                raise Refusal(RefusalCode.ARITHMETIC, "the offsets vary within a channel")
+        if not all(np.isfinite(numbers).all() for numbers in (*total, offset)):
+            raise Refusal(RefusalCode.NUMERICS, "its numbers are not finite")
+        gone = [op.operands[weights.side.operand].owner]
+        op.operands[weights.side.operand] = self._scaled(op, weights, rows)
+        if bias is not None and (offset.any() or not bias.is_missing):
+            gone.append(bias.value.owner)
+            op.operands[bias.number] = self._bias(bias, offset, weights.sources)
+        behind = result
+        for step in steps:
+            behind = step.op.operands[step.number]
+            for use in tuple(step.op.results[0].uses):
+                use.operation.operands[use.index] = behind
+        if bias is None and offset.any():
+            adder = added(dialect, result, offset, self._context)
+            (sums,) = adder.results
+            result.replace_uses_with_if(sums, lambda use: use.operation is not adder)
+            behind = sums if behind is result else behind
+        # The value has the numbers of the last op.
+        behind.name_hint = last.op.results[0].name_hint or behind.name_hint
+        if (key := last.op.attributes.get(KEY_ATTRIBUTE)) is not None:
+            cast(Operation, behind.owner).attributes[KEY_ATTRIBUTE] = key
+        names = Counter(name_of(step.op) for step in steps)
+        told = ", ".join(f"{count} '{name}'" for name, count in names.items())
+        for step in reversed(steps):
+            gone += [operand.owner for operand in step.op.operands]
+            Rewriter.erase_op(step.op)
+        self._erase(owner for owner in gone if owner is not op)
+        self._record(Outcome.MERGED, op, f"its weights and its bias have {told}")
+
+    def _weights(self, op: Operation, layer: Contraction) -> _Weights:
+        """The operand that is constant, and its elements. Raises Refusal."""
+        for number in (1, 0):
+            side = layer.side(number)
+            value = op.operands[side.operand]
+            type = element_type_or_self(value.type)
+            if not isinstance(type, AnyFloat):
+                continue
+            if type != element_type_or_self(op.results[0].type):
+                reason = f"weights of '{type}' are less precise than the sums of '{name_of(op)}'"
+                raise Refusal(RefusalCode.NUMERICS, reason)
+            try:
+                constant = self._graph.known(value, op)
+            except Refusal:
+                if (computed := self._computed_weights(side, value, type)) is not None:
+                    return computed
+                continue
+            if constant.casts or constant.is_quantized:
+                reason = f"the weights of '{name_of(op)}' are quantized"
+                raise Refusal(RefusalCode.QUANTIZED, reason)
+            numbers = float_elements(self._graph.values_of(constant), type)
+            return _Weights(side, numbers, constant.provenance.sources)
+        raise Refusal(RefusalCode.NOT_CONSTANT, f"the weights of '{name_of(op)}' are not constant")
+
+    def _computed_weights(self, side: Side, value: SSAValue, type: AnyFloat) -> _Weights | None:
+        """Weights that ops other than shape ops compute; None if they are larger than before."""
+        sources, size = list[Operation](), 0
+        for op in self._computed.ops(value):
+            parts = tensor_parts(op.results[0].type)
+            if parts is None or elements_attribute_of(op) is None:
+                continue
+            if parts.element_type == type:
+                sources.append(op)
+                size += math.prod(parts.shape)
+        result = self._computed.elements(value) if sources else None
+        if result is None or result.elements.size > size:
+            return None
+        return _Weights(side, float_elements(result.elements, type), sources)
+
+    def _fold_weights(self, op: Operation, layer: Contraction) -> None:
+        """Write weights that are computed from constants as a constant."""
+        for number in layer.operands:
+            value = op.operands[number]
+            type = element_type_or_self(value.type)
+            if value.owner in self._computed and isinstance(type, AnyFloat):
+                try:
+                    self._graph.known(value, op)
+                except Refusal:
+                    side = layer.side(layer.operands.index(number))
+                    weights = self._computed_weights(side, value, type)
+                    if weights is not None:
+                        op.operands[number] = self._scaled(op, weights, np.ones(()))
+                        self._erase([value.owner])
+                        self._record(Outcome.MERGED, op, "its weights were computed from constants")
+
+    def _scaled(self, op: Operation, weights: _Weights, rows: Numbers) -> SSAValue:
+        """The weights times factors. Raises Refusal."""
+        value = op.operands[weights.side.operand]
+        shape, type = shape_of(value), cast(AnyFloat, element_type_or_self(value.type))
+        bits = np.empty(shape, element_dtype(type))
+        self._budget.reserve(bits.nbytes)
+        numbers, factors = (np.broadcast_to(part, shape) for part in (weights.numbers, rows))
+        format = FLOAT_FORMATS[type.name]
+        step = max(1, _PART // max(1, math.prod(shape[1:])))
+        for start in range(0, shape[0], step):
+            part = numbers[start : start + step].astype("f8") * factors[start : start + step]
+            codes = format.nearest_bits(part)
+            if not np.isfinite(format.decode(codes)).all():
+                raise Refusal(RefusalCode.NUMERICS, "weights would not be finite")
+            bits[start : start + step] = codes.astype(bits.dtype)
+        tensor = tensor_like(value.type, shape, type)
+        new = constant_like(weights.sources, bits, tensor, self._resources)
+        return self._placed(new, weights.sources[0], value.owner)
+
+    def _placed(self, new: Operation, like: Operation, behind: Any) -> SSAValue:
+        new.location = like.location
+        # Keys are unique, and the old constant may stay.
+        new.attributes.pop(KEY_ATTRIBUTE, None)
+        Rewriter.insert_op(new, InsertPoint.after(behind))
+        return new.results[0]
+
+    def _bias(self, bias: _BiasOperand, offset: Numbers, sources: Sequence[Operation]) -> SSAValue:
+        """The new value of the operand that is added to the sums."""
+        op, like, owner = bias.op, bias.value, bias.value.owner
+        if not bias.is_vector:
+            return initial(like, offset, self._context, op)
+        if bias.is_missing:
+            like = op.operands[bias.side.operand]
+        elif isinstance(owner, Operation) and elements_attribute_of(owner) is not None:
+            sources = [owner]
+        numbers = np.broadcast_to(offset.reshape(-1), [bias.length])
+        type = cast(AnyFloat, element_type_or_self(like.type))
+        bits = FLOAT_FORMATS[type.name].nearest_bits(numbers).astype(element_dtype(type))
+        tensor = tensor_like(like.type, numbers.shape, type)
+        new = constant_like(sources, bits, tensor, self._resources)
+        if bias.is_missing:
+            new.results[0].name_hint = "bias"
+        return self._placed(new, op, sources[0])
+
+
+class _Weights(NamedTuple):
+    """The constant operand of a layer."""
+
+    side: Side
+    numbers: Numbers
+    sources: Sequence[Operation]
+    """The constants that it is made of."""
+
+
+class _BiasOperand:
+    """The operand that a layer adds to its sums: a vector of channels, or sums to start from."""
+
+    def __init__(self, op: Operation, number: int, layer: Contraction, side: Side) -> None:
+        """Raises Refusal if the axis of a vector is not known."""
+        self.op, self.number, self.side = op, number, side
+        self.value = op.operands[number]
+        self.is_missing = tensor_parts(self.value.type) is None
+        """Whether it is a value that stands for no bias."""
+        shape = shape_of(op.results[0])
+        self.is_vector = _rank(self.value) != len(shape)
+        axes = [
+            axis
+            for axis, label in enumerate(layer.result)
+            if any(letter in side.labels for letter in label.strip("()*"))
+        ]
+        if self.is_vector and (len(axes) != 1 or _rank(self.value) not in (1, None)):
+            reason = f"the axis of operand #{number} of '{name_of(op)}' is not known"
+            raise Refusal(RefusalCode.UNKNOWN_OP, reason)
+        self.length = shape[axes[0]] if axes else 1
+        """The number of channels."""
+        self._line = [-1 if self.is_vector and axis in axes else 1 for axis in range(len(shape))]
+
+    def placed(self, numbers: Numbers) -> Numbers:
+        """Its numbers along the axes of the result."""
+        return numbers.reshape(self._line) if self.is_vector else numbers
+
+
+def _rank(value: SSAValue) -> int | None:
+    parts = tensor_parts(value.type)
+    return None if parts is None else len(parts.shape)
+
+
+def _only_reader(value: SSAValue) -> Operation | None:
+    """The op that alone reads a value, once, in the block that has it."""
+    uses = list(value.uses)
+    if len(uses) != 1 or len(uses[0].operation.results) != 1:
+        return None
+    owner = value.owner
+    is_beside = isinstance(owner, Operation) and uses[0].operation.parent is owner.parent
+    return uses[0].operation if is_beside else None

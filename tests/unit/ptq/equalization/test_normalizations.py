@@ -1,0 +1,57 @@
+"""What follows a layer is merged into its weights and its bias, and the results stay the same."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from dequantizing_arithmetic import Module
+from hypothesis import given, note
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from random_normalizations import random_chain
+
+from qdialect.check.interpreters import run_function
+from qdialect.dialects.arrays.values import TypedArray
+from qdialect.folding.report import Outcome, PassReport
+from qdialect.passes import FoldBatchNormalizationPass
+
+pytestmark = pytest.mark.usefixtures("without_plugins")
+
+DIALECTS = ("linalg", "stablehlo", "tosa")
+ARITHMETIC = r"linalg\.generic|(?:stablehlo|tosa)\.(?:add|sub\w*|mul\w*|div\w*)"
+
+
+def result_of(module: Module, argument: NDArray[np.float32]) -> NDArray[np.floating]:
+    (function,) = module.module.ops
+    types = function.function_type.inputs  # pyright: ignore[reportAttributeAccessIssue]
+    value = TypedArray.of_numbers(argument, types.data[0])
+    (result,) = run_function(module.module, "f", [value], module.context)
+    return result.numbers
+
+
+def fold(module: Module) -> PassReport:
+    return module.run(FoldBatchNormalizationPass())
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from(DIALECTS))
+def test_random_chains(seed: int, dialect: str) -> None:
+    text, argument, count = random_chain(seed, dialect)
+    note(text)
+    module = Module(text)
+    before = result_of(module, argument)
+    report = fold(module)
+    once = module.printed()
+    note(once)
+    after = result_of(module, argument)
+    assert np.abs(after - before).max() <= 1e-5 * max(np.ptp(before), np.abs(before).max())
+    # A sum with the bias, or the broadcast of it that the sums start from.
+    assert len(re.findall(ARITHMETIC, once)) <= 1
+    merged = [record for record in report.records if record.outcome is Outcome.MERGED]
+    assert len(merged) <= 1
+    # One sum is the bias already, but for an op that has an operand for it.
+    is_bias = re.findall(r"arith\.\w+f|(?:stablehlo|tosa)\.(?:add|sub\w*) %", text)
+    assert count == 0 or merged or (count == 1 and dialect != "tosa" and is_bias)
+    fold(module)
+    assert module.printed() == once
