@@ -273,7 +273,7 @@ def _require_no_other_attributes(pair: Pair, functions: tuple[FuncOp, FuncOp], r
     ops = [
         [
             op
-            for name in (function.sym_name.data, *sorted(_called_from(pair, function)))
+            for name in sorted(_names_run(pair, side, function))
             for op in side.functions[name].walk()
         ]
         for side, function in zip(pair.sides, functions, strict=True)
@@ -299,18 +299,16 @@ def _run_by(engine: Engine, pair: Pair, functions: tuple[FuncOp, FuncOp]) -> Ver
     return Verdict(functions[1].sym_name.data, grounds, runs.count, note=runs.note)
 
 
-def _called_from(pair: Pair, function: FuncOp) -> set[str]:
-    """The functions that a function calls, directly or through others."""
-    callees, pending = set[str](), [function]
-    side = pair.sides[0] if function.parent_op() is pair.sides[0].module else pair.sides[1]
-    while pending:
-        for op in pending.pop().walk():
+def _names_run(pair: Pair, side: ComparedModule, function: FuncOp) -> Iterator[str]:
+    """The names of a function and of those that it calls, directly or through others."""
+
+    def called_by(name: str) -> Iterator[str]:
+        for op in side.functions[name].walk():
             pair.run_steps.spend(_STEPS_PER_OP)
-            callee = side.effects.callee_of(op)
-            if callee is not None and callee.sym_name.data not in callees:
-                callees.add(callee.sym_name.data)
-                pending.append(callee)
-    return callees
+            if (callee := side.effects.callee_of(op)) is not None:
+                yield callee.sym_name.data
+
+    return dependencies_first([function.sym_name.data], called_by)
 
 
 def _require_same_signature(pair: Pair, old: FuncOp, new: FuncOp) -> None:
@@ -826,13 +824,15 @@ def _compare_others(pair: Pair) -> Iterator[Finding]:
 
 def _names_reached(side: ComparedModule) -> frozenset[str]:
     """The symbols that are public, or reachable from anything but private functions."""
-    roots = [op for op in side.module.ops if not isinstance(op, FuncOp)]
-    roots += [op for op in side.functions.values() if visibility_of(op) != "private"]
-    names = {op.sym_name.data for op in roots if isinstance(op, FuncOp)}
-    pending: list[Operation] = roots
-    while pending:
-        for name in set(symbols_used_by(pending.pop())) - names:
-            names.add(name)
-            if name in side.functions:
-                pending.append(side.functions[name])
-    return frozenset(names)
+    names = list[str]()
+    for op in side.module.ops:
+        if not isinstance(op, FuncOp):
+            names += symbols_used_by(op)
+        elif visibility_of(op) != "private":
+            names.append(op.sym_name.data)
+
+    def named_in(name: str) -> Iterator[str]:
+        function = side.functions.get(name)
+        return iter(()) if function is None else symbols_used_by(function)
+
+    return frozenset(dependencies_first(names, named_in))

@@ -82,12 +82,8 @@ _STEPS_PER_ELEMENT: Final = 1 << 8
 
 def _elements_of(root: Node) -> int:
     """The number of elements in the constants that a value is computed from."""
-    nodes, pending = dict[int, Node](), [root]
-    while pending:
-        if (node := pending.pop()).number not in nodes:
-            nodes[node.number] = node
-            pending += operands_of(node)
-    return sum(len(node.elements) for node in nodes.values() if isinstance(node, ConstantNode))
+    nodes = dependencies_first([root], operands_of)
+    return sum(len(node.elements) for node in nodes if isinstance(node, ConstantNode))
 
 
 def _unequal_as_stored(old: Elements, new: Elements) -> NDArray[np.bool_]:

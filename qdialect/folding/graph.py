@@ -53,7 +53,7 @@ from qdialect.folding.provenance import Provenance
 from qdialect.folding.report import Outcome, PassRecord
 from qdialect.ir.names import visibility_of
 from qdialect.ir.resources import ResourceBlobs
-from qdialect.ir.rewriting import operands_first
+from qdialect.ir.rewriting import dependencies_first, operands_first
 from qdialect.ir.value_types import (
     has_encoding,
     tensor_element_type,
@@ -354,17 +354,17 @@ class FoldGraph:
 
         All ops must have been read.
         """
-        pending, sources = [op], set(self.moved[op].provenance.sources)
-        while pending:
-            user = pending.pop()
+        sources = set(self.moved[op].provenance.sources)
+
+        def read_by(user: Operation) -> Iterator[tuple[SSAValue, Operation]]:
             for operand in map(self.final, user.operands):
                 owner = operand.owner
-                if not isinstance(owner, Operation):
-                    continue
-                if owner in self.moved or is_list(owner):
-                    pending.append(owner)
-                elif owner not in sources:
-                    continue
+                is_read = owner in self.moved or owner in sources
+                if isinstance(owner, Operation) and (is_read or is_list(owner)):
+                    yield operand, owner
+
+        for user in dependencies_first([op], lambda user: [owner for _, owner in read_by(user)]):
+            for operand, _ in read_by(user):
                 users = self._live_users.get(operand)
                 if not (operand.has_one_use() if users is None else users <= {user}):
                     return False

@@ -83,15 +83,18 @@ class _Inliner:
         if inlined_only:
             private = {name: op for name, op in private.items() if op in self._inlined}
         erasable = set[Operation](private.values())
-        pending = [op for op in self._module.body.ops if op not in erasable]
         module = self._module
-        used_by_module = symbols_in((*module.attributes.values(), *module.properties.values()))
-        pending += [private.pop(name) for name in set(used_by_module) & private.keys()]
-        while pending:
-            for name in set(symbols_used_by(pending.pop())) & private.keys():
-                pending.append(private.pop(name))
-        for function in private.values():
-            Rewriter.erase_op(function, safe_erase=False)
+        used = set(symbols_in((*module.attributes.values(), *module.properties.values())))
+        for op in module.body.ops:
+            used.update(() if op in erasable else symbols_used_by(op))
+
+        def named_in(name: str) -> Iterator[str]:
+            return symbols_used_by(private[name]) if name in private else iter(())
+
+        kept = set(dependencies_first(used, named_in))
+        for name, function in private.items():
+            if name not in kept:
+                Rewriter.erase_op(function, safe_erase=False)
 
     def _callees(self, function: FuncOp) -> Iterator[FuncOp]:
         for op in function.walk():

@@ -41,6 +41,7 @@ from qdialect.ir.elements import (
     has_signedness,
     integer_range,
 )
+from qdialect.ir.rewriting import dependencies_first
 from qdialect.ir.value_types import element_type_or_self, tensor_element_type
 from qdialect.ops.along_axis import AXIS
 from qdialect.ops.elementwise import arithmetic_model_of
@@ -103,14 +104,8 @@ class ScaleOrigin:
         """The number of scales in all origins together."""
         if not self._parts:
             return self._count
-        seen, pending, total = set[int](), list[ScaleOrigin]([self]), 0
-        while pending:
-            origin = pending.pop()
-            if id(origin) not in seen:
-                seen.add(id(origin))
-                total += origin._count
-                pending += origin._parts
-        return total
+        origins = dependencies_first(self._parts, lambda origin: origin._parts)
+        return sum([origin._count for origin in origins])
 
 
 def joined_origin(origins: Iterable[ScaleOrigin | None]) -> ScaleOrigin | None:

@@ -40,6 +40,7 @@ from qdialect.folding.layers import (
 )
 from qdialect.folding.provenance import Provenance
 from qdialect.ir.elements import element_dtype, integer_range
+from qdialect.ir.rewriting import dependencies_first
 from qdialect.ir.value_types import tensor_element_type, tensor_parts
 from qdialect.ops.fields import CastReads
 from qdialect.ops.interface import Refusal, RefusalCode, cast_reads, name_of
@@ -478,28 +479,17 @@ class ElementValues:
 
     def of(self, number: int) -> Values:
         """The elements after a step."""
-        pending, result = [number], self._find(number)
-        while result is None:
-            at = pending[-1]
+        if (known := self._find(number)) is not None:
+            return known
+        for at in dependencies_first([number], self._missing):
             _, operands, moves = self._steps[at]
-            values: list[Values] = []
-            missing: list[int] = []
-            for operand in operands:
-                known = self._find(operand)
-                if known is None:
-                    missing.append(operand)
-                else:
-                    values.append(known)
-            if missing:
-                pending += missing
-                continue
-            moved = self._known[at] = move_elements(moves, values)
+            values = [cast(Values, self._find(operand)) for operand in operands]
+            self._known[at] = move_elements(moves, values)
             self._has_been_read(operands)
-            if at == number:
-                return moved
-            while pending and pending[-1] in self._known:
-                pending.pop()
-        return result
+        return self._known[number]
+
+    def _missing(self, number: int) -> list[int]:
+        return [at for at in self._steps[number].operands if self._find(at) is None]
 
     def _find(self, number: int) -> Values | None:
         if (known := self._known.get(number)) is not None:

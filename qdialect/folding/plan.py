@@ -39,6 +39,7 @@ from qdialect.folding.moved_constant import (
 )
 from qdialect.folding.policy import FoldPolicy, coarser, spell
 from qdialect.folding.writing import check_writable
+from qdialect.ir.rewriting import dependencies_first
 from qdialect.ir.value_types import has_encoding, tensor_element_type, tensor_like
 from qdialect.ops.interface import (
     Refusal,
@@ -142,14 +143,8 @@ class Decision:
 
     def steps_to(self, graph: FoldGraph) -> Sequence[int]:
         """The steps of the graph that the constants need, in order."""
-        pending = [graph.moved[op].step for op in self.written]
-        seen = set(pending)
-        while pending:
-            for operand in graph.steps[pending.pop()].operands:
-                if operand not in seen:
-                    seen.add(operand)
-                    pending.append(operand)
-        return sorted(seen)
+        roots = [graph.moved[op].step for op in self.written]
+        return sorted(dependencies_first(roots, lambda step: graph.steps[step].operands))
 
 
 class _GrowthBudget:
@@ -409,13 +404,8 @@ class _Decider:
 
     def _steps_before(self, step: int) -> set[int]:
         """The steps whose elements a step moves, directly or not."""
-        steps, before = self._graph.steps, set[int]()
-        pending = list(steps[step].operands)
-        while pending:
-            if (step := pending.pop()) not in before:
-                before.add(step)
-                pending += steps[step].operands
-        return before
+        steps = self._graph.steps
+        return set(dependencies_first(steps[step].operands, lambda at: steps[at].operands))
 
     def _source_steps(self, moved: MovedConstant) -> Sequence[int]:
         """The steps of the source constants of a value."""

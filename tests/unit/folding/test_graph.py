@@ -6,11 +6,13 @@ import gc
 import weakref
 
 import pytest
+from folded_modules import fold
 
 from qdialect.folding.apply import FoldRun
 from qdialect.folding.graph import GraphReader
 from qdialect.folding.plan import decide
 from qdialect.folding.policy import FoldPolicy
+from qdialect.ops.interface import RefusalCode
 from qdialect.opt.registry import ToolContext
 from qdialect.support.memory import memory_budget
 from qdialect.text.parser import LocatingParser
@@ -64,3 +66,27 @@ def test_names_are_those_of_the_module_as_it_was_read(changed: bool):
             run.run()
         assert run.plan == plan
         assert {source.name for source in plan.sources} == {"@f/%weight"}
+
+
+def test_a_value_that_is_read_twice_is_followed_once():
+    """The growth of a fold depends on all that only it reads: of a chain, not of 2**64 paths."""
+    four, two, lines = "tensor<4x!q>", "tensor<2x!q>", list[str]()
+    for number in range(64):
+        lines += [
+            f"%t{number} = quant.concat dim(0) %x{number}, %x{number} : ({two}, {two}) -> {four}",
+            f"%x{number + 1} = quant.slice %t{number} [1] [2] [1] : {four} to {two}",
+        ]
+    body = "\n".join(lines)
+    _, report = fold(
+        f"""
+        !q = !quant.uniform<i8:f32, 0.5>
+        func.func @f() -> {four} {{
+          %x0 = quant.constant dense<[1, 2]> : {two}
+          {body}
+          %r = quant.concat dim(0) %x64, %x64 : ({two}, {two}) -> {four}
+          return %r : {four}
+        }}""",
+        max_growth=0,
+        max_repetition=2,
+    )
+    assert report.refused(RefusalCode.GROWTH)
