@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
-from functools import cache, partial
+from functools import cache
 from types import UnionType
-from typing import Any, Final, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import Any, Final, TypeAlias, cast, get_args, get_origin, get_type_hints
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin
@@ -27,8 +27,10 @@ from qdialect.algebra.padding import PadWith, ZeroPoint
 from qdialect.dialects.quant import Quant
 from qdialect.folding.fold_plan import FoldPlan, PlanError, PlannedConstant, PlannedSource
 from qdialect.ir.errors import message_of
+from qdialect.ir.rewriting import dependencies_first
 from qdialect.ops.interface import RefusalCode
 from qdialect.support.arguments import shown
+from qdialect.support.files import JsonError, JsonValue, line_and_column
 from qdialect.support.memory import registered_cache
 from qdialect.text.attribute_parser import AttributeParser
 from qdialect.text.messages import reading_message_of
@@ -52,16 +54,7 @@ _PADDING: Final = "padded_with"
 _LONG_TYPE: Final = 120
 """Types with a longer text are written once, in `types`."""
 
-_KINDS: Final[Mapping[type, str]] = {
-    dict: "an object",
-    list: "an array",
-    str: "a text",
-    int: "an integer",
-    bool: "true or false",
-}
-
 Json = dict[str, Any]
-Item = TypeVar("Item")
 
 
 def plans_to_json(plans: Iterable[FoldPlan]) -> str:
@@ -97,28 +90,16 @@ def plans_of_json(text: str, context: Context | None = None) -> Sequence[FoldPla
         context.load_dialect(Builtin)
         context.load_dialect(Quant)
     try:
-        return _read_plans(json.loads(text), context)
-    except _MalformedError as error:
-        path = "".join(reversed(error.path)).removeprefix(".")
-        reason = f"{path}: {error.reason}" if path else error.reason
-    except json.JSONDecodeError as error:
+        return _read_plans(JsonValue.parse(text), context)
+    except JsonError as error:
         reason = str(error)
-    except RecursionError:
-        reason = "it is nested too deeply"
-    except ValueError:
-        # Python's error for an integer of thousands of digits.
-        reason = "an integer has too many digits"
+        if error.path:
+            steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.path)
+            reason = f"{''.join(steps).removeprefix('.')}: {reason}"
+        elif error.offset is not None:
+            line, column = line_and_column(text, error.offset)
+            reason += f": line {line} column {column}"
     raise PlanError(f"the text is not JSON of fold plans: {reason}")
-
-
-class _MalformedError(Exception):
-    """A value that is not part of a plan."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.path = list[str]()
-        """The steps to the value, the last one first."""
 
 
 class _Writer:
@@ -154,7 +135,8 @@ class _Writer:
         return written
 
 
-# Readers of values: all raise _MalformedError.
+Read: TypeAlias = Callable[[JsonValue], Any]
+"""Reads a value. Raises JsonError."""
 
 
 class _Reader:
@@ -166,36 +148,39 @@ class _Reader:
         self._types = dict[str, Attribute]()
         self._movements = _known_movements()
 
-    def reader_of(self, wanted: Any) -> Callable[[Any], Any]:
+    def reader_of(self, wanted: Any) -> Read:
         """The function that reads a value of a type: a class, a tuple, or one that may be None."""
         if isinstance(wanted, UnionType):
             read_some = self.reader_of(get_args(wanted)[0])
-            return lambda value: None if value is None else read_some(value)
+            return lambda value: None if value.value is None else read_some(value)
         if get_origin(wanted) is tuple:
-            return partial(_items, self.reader_of(get_args(wanted)[0]))
+            read_item = self.reader_of(get_args(wanted)[0])
+            return lambda value: tuple(map(read_item, value.items()))
         if (keys := _keys_of(wanted)) is not None:
             return self._reader_of_fields(wanted, keys)
         others = {Attribute: self._type, Movement: self._movement, RefusalCode: _code}
-        return others.get(wanted) or partial(_plain, wanted)
+        return others.get(wanted) or (lambda value: value.of(wanted))
 
-    def _reader_of_fields(self, cls: type[Any], keys: Mapping[str, str]) -> Callable[[Any], Any]:
+    def _reader_of_fields(self, cls: type[Any], keys: Mapping[str, str]) -> Read:
         # That module imports these for type checkers alone.
         hints = get_type_hints(cls, localns={"Movement": Movement, "RefusalCode": RefusalCode})
         readers = {key: self.reader_of(hints[name]) for key, name in keys.items()}
         optional = [key for key, name in keys.items() if isinstance(hints[name], UnionType)]
 
-        def read(value: Any) -> Any:
-            written = _object(value, keys, optional)
-            return cls(*[_in_field(key, readers[key], written.get(key)) for key in keys])
+        def read(value: JsonValue) -> Any:
+            written = value.members(keys, optional)
+            fields = ((written.get(key), reader) for key, reader in readers.items())
+            return cls(*[None if field is None else reader(field) for field, reader in fields])
 
         return read
 
-    def _type(self, value: Any) -> Attribute:
-        if type(value) is int:
-            if not 0 <= value < len(self._long_types):
-                raise _MalformedError(f"'types' has no type {value}")
-            value = self._long_types[value]
-        text = _plain(str, value)
+    def _type(self, value: JsonValue) -> Attribute:
+        number: Any = value.value
+        if type(number) is int:
+            if not 0 <= number < len(self._long_types):
+                raise value.error(f"'types' has no type {number}")
+            value = JsonValue(self._long_types[number], value.path)
+        text = value.of(str)
         if (known := self._types.get(text)) is not None:
             return known
         try:
@@ -204,94 +189,56 @@ class _Reader:
             if parser.current_token.kind is not MLIRTokenKind.EOF:
                 parser.raise_error("expected the end of the type")
         except ParseError as error:
-            raise _MalformedError(f"there is no type {shown(text)}: {error.msg}") from None
+            raise value.error(f"there is no type {shown(text)}: {error.msg}") from None
         # Parsers of other packages raise anything.
         except Exception as error:
             reason = reading_message_of(error)
-            raise _MalformedError(f"there is no type {shown(text)}: {reason}") from None
+            raise value.error(f"there is no type {shown(text)}: {reason}") from None
         self._types[text] = read
         return read
 
-    def _movement(self, value: Any) -> Movement:
-        name = cast(Json, _plain(dict, value)).get(_KIND)
+    def _movement(self, value: JsonValue) -> Movement:
+        name: Any = cast(Json, value.of(dict)).get(_KIND)
         cls = self._movements.get(name) if isinstance(name, str) else None
         if cls is None:
-            raise _MalformedError(f"there is no movement {shown(name)}")
+            raise value.error(f"there is no movement {shown(name)}")
         names = _fields_of_movement(cls)
-        written = _object(value, (_KIND, *names))
-        values = {name: _in_field(name, self._value, written[name]) for name in names}
+        written = value.members((_KIND, *names))
+        values = {name: self._value(written[name]) for name in names}
         if issubclass(cls, PadWith):
             values[_PADDING] = ZeroPoint()
         try:
             return cls(**values)
         # Classes of other packages raise anything.
         except Exception as error:
-            raise _MalformedError(message_of(error)) from None
+            raise value.error(message_of(error)) from None
 
-    def _value(self, value: Any) -> Any:
-        if isinstance(value, dict):
+    def _value(self, value: JsonValue) -> Any:
+        if isinstance(value.value, dict):
             return self._movement(value)
-        if isinstance(value, list):
-            items = cast("list[Any]", value)
+        if isinstance(value.value, list):
+            items = cast("list[Any]", value.value)
             is_plain = {int}.issuperset(map(type, items))
-            return tuple(items) if is_plain else _items(self._value, items)
-        return value
+            return tuple(items) if is_plain else tuple(map(self._value, value.items()))
+        return value.value
 
 
-def _code(value: Any) -> RefusalCode:
+def _code(value: JsonValue) -> RefusalCode:
     try:
-        return RefusalCode(value)
+        return RefusalCode(value.value)
     except ValueError:
-        raise _MalformedError(f"there is no code {shown(value)}") from None
+        raise value.error(f"there is no code {shown(value.value)}") from None
 
 
-def _plain(kind: type[Item], value: Any) -> Item:
-    """A value of exactly this type."""
-    if type(value) is not kind:
-        raise _MalformedError(f"it must be {_KINDS[kind]}, but is {shown(value)}")
-    return value
-
-
-def _items(read: Callable[[Any], Item], value: Any) -> tuple[Item, ...]:
-    """The items of an array."""
-    values, items = cast("list[Any]", _plain(list, value)), list[Item]()
-    try:
-        for item in values:
-            items.append(read(item))
-    except _MalformedError as error:
-        error.path.append(f"[{len(items)}]")
-        raise
-    return tuple(items)
-
-
-def _in_field(key: str, read: Callable[[Any], Item], value: Any) -> Item:
-    try:
-        return read(value)
-    except _MalformedError as error:
-        error.path.append(f".{key}")
-        raise
-
-
-def _object(value: Any, keys: Iterable[str], optional: Sequence[str] = ()) -> Json:
-    """An object that has these keys and no others; those that are optional may be missing."""
-    written = cast(Json, _plain(dict, value))
-    if unknown := written.keys() - keys:
-        raise _MalformedError(f"{shown(min(unknown))} is unknown: the keys are {', '.join(keys)}")
-    for key in keys:
-        if key not in written and key not in optional:
-            raise _MalformedError(f"'{key}' is missing")
-    return written
-
-
-def _read_plans(content: Any, context: Context) -> Sequence[FoldPlan]:
+def _read_plans(content: JsonValue, context: Context) -> Sequence[FoldPlan]:
     # Another version may have other keys.
-    version = cast(Json, _plain(dict, content)).get("version", VERSION)
-    if _in_field("version", partial(_plain, int), version) != VERSION:
-        raise _MalformedError(f"version {version} of plans is not supported")
-    values = _object(content, ("version", "plans", "types"))
-    read_texts = partial(_items, partial(_plain, str))
-    reader = _Reader(context, _in_field("types", read_texts, values["types"]))
-    return _in_field("plans", partial(_items, reader.reader_of(FoldPlan)), values["plans"])
+    version = content.members().get("version")
+    if version is not None and version.of(int) != VERSION:
+        raise content.error(f"version {version.value} of plans is not supported")
+    values = content.members(("version", "plans", "types"))
+    reader = _Reader(context, [item.of(str) for item in values["types"].items()])
+    read_plan = reader.reader_of(FoldPlan)
+    return [read_plan(plan) for plan in values["plans"].items()]
 
 
 @registered_cache
@@ -311,13 +258,8 @@ def _fields_of_movement(cls: type[Movement]) -> list[str]:
 
 def _known_movements() -> Mapping[str, type[Movement]]:
     """All classes of movements by name, including those of other packages."""
-    known: dict[str, type[Movement]] = {}
-    pending = Movement.__subclasses__()
-    while pending:
-        cls = pending.pop()
-        pending += cls.__subclasses__()
-        known[_name_of(cls)] = cls
-    return known
+    classes = dependencies_first(Movement.__subclasses__(), lambda cls: cls.__subclasses__())
+    return {_name_of(cls): cls for cls in classes}
 
 
 def _name_of(cls: type[Movement]) -> str:

@@ -7,11 +7,10 @@ format, and https://github.com/Samsung/ONE, `circle-quantizer --config`.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeAlias, TypeVar, cast
+from typing import Final, TypeVar
 
 from qdialect.algebra.parameters import StorageFormat
 from qdialect.ptq.schemes.presets import (
@@ -32,16 +31,15 @@ from qdialect.ptq.schemes.schemes import (
     WeightGranularity,
     WeightPolicy,
 )
-from qdialect.support.files import line_and_column, offset_in_json, read_text
+from qdialect.support.files import JsonError, JsonPath, JsonValue, line_and_column, read_text
 
 
-class SettingError(ValueError):
+class SettingError(JsonError):
     """A setting that is invalid, or does not fit the module."""
 
     def __init__(self, message: str, *path: str | int) -> None:
         """`path` has the names and the positions on the way to the setting in its file."""
-        super().__init__(message)
-        self.path = path
+        super().__init__(message, path)
 
 
 I32: Final = StorageFormat(32, signed=True)
@@ -168,10 +166,6 @@ _FIELDS: Final = (
 _OF_LAYER: Final = ("name", "names", "dtype", "granularity", "alternate")
 
 
-Path: TypeAlias = tuple[str | int, ...]
-"""The names and positions on the way to a setting in the file."""
-
-
 @dataclass(frozen=True)
 class LayerSetting:
     """The precision of some layers."""
@@ -214,17 +208,11 @@ class Configuration:
         text = read_text(path, "write it in UTF-8").removeprefix("\ufeff")
         file = cls(file=path, text=text)
         try:
-            return replace(
-                cls._of(json.loads(text, object_pairs_hook=_Object)), file=path, text=text
-            )
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{path}:{error.lineno}:{error.colno}: {error.msg}") from None
-        except SettingError as error:
+            return replace(cls._of(JsonValue.parse(text)), file=path, text=text)
+        except JsonError as error:
             raise file.located(error) from None
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"{path}: {error}") from None
 
-    def located(self, error: SettingError) -> ValueError:
+    def located(self, error: JsonError) -> ValueError:
         """An error about a setting, with the file, the line and the column of the setting."""
         if not self.file:
             return error
@@ -234,29 +222,27 @@ class Configuration:
                 path = "layers", next(named, key)
             case path:
                 pass
-        line, column = line_and_column(self.text, offset_in_json(self.text, path))
+        place = JsonError("", path, error.offset).offset_in(self.text, of_name=True)
+        line, column = line_and_column(self.text, place)
         return ValueError(f"{self.file}:{line}:{column}: {error}")
 
     @classmethod
-    def _of(cls, contents: object) -> Configuration:
-        members = _object(contents, "the file", (), _FIELDS)
-        layers = members.get("layers", [])
-        if not isinstance(layers, list):
-            raise SettingError("'layers' must be an array", "layers")
-        parameters = _object(members.get("parameters", {}), "'parameters'", ("parameters",))
-        copies = _object(members.get("copies", {}), "'copies'", ("copies",))
-        for name in copies:
+    def _of(cls, root: JsonValue) -> Configuration:
+        members = root.members(_FIELDS, _FIELDS)
+        layers = members["layers"].items() if "layers" in members else ()
+        parameters, copies = (
+            members[name].members() if name in members else {} for name in ("parameters", "copies")
+        )
+        for name, copy in copies.items():
             if name in parameters:
-                raise SettingError(f"'{name}' is in 'parameters' and in 'copies'", "copies", name)
+                raise copy.error(f"'{name}' is in 'parameters' and in 'copies'")
+        dtype, granularity = _texts(members, "default_quantization_dtype", "default_granularity")
         return cls(
-            _word(members, "default_quantization_dtype", ()),
-            _word(members, "default_granularity", ()),
-            tuple(_layer(item, number) for number, item in enumerate(cast("list[object]", layers))),
-            {name: _slot(item, name) for name, item in parameters.items()},
-            {
-                name: _string(item, f"'copies' of '{name}'", ("copies", name))
-                for name, item in copies.items()
-            },
+            dtype,
+            granularity,
+            tuple(map(_layer, layers)),
+            {name: _slot(value) for name, value in parameters.items()},
+            {name: value.of(str) for name, value in copies.items()},
         )
 
     def default_precision(self, scheme: str | None) -> Precision:
@@ -354,17 +340,7 @@ def _precision(layer: LayerSetting, default: Precision) -> Precision:
     return precision
 
 
-class _Object(dict[str, Any]):
-    """An object of JSON."""
-
-    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
-        super().__init__(pairs)
-        seen = set[str]()
-        self.repeated = [name for name, _ in pairs if name in seen or seen.add(name)]
-        """The names that several members have."""
-
-
-def _matching(layer: LayerSetting, keys: Collection[str], path: Path) -> Sequence[str]:
+def _matching(layer: LayerSetting, keys: Collection[str], path: JsonPath) -> Sequence[str]:
     """
     The list of names whose names are all keys. Raises SettingError unless there is exactly one.
     """
@@ -379,71 +355,28 @@ def _matching(layer: LayerSetting, keys: Collection[str], path: Path) -> Sequenc
     raise SettingError(f"no value has the key '{missing[0]}'", *path)
 
 
-def _layer(contents: object, number: int) -> LayerSetting:
-    what, path = f"layer {number}", ("layers", number)
-    members = _object(contents, what, path, _OF_LAYER)
+def _layer(value: JsonValue) -> LayerSetting:
+    members = value.members(_OF_LAYER, _OF_LAYER)
     if ("name" in members) == ("names" in members):
-        raise SettingError(f"{what} must have either 'name' or 'names'", *path)
-    names = (
-        (_string(members["name"], f"'name' of {what}", (*path, "name")),)
-        if "name" in members
-        else _strings(members["names"], f"'names' of {what}", (*path, "names"))
-    )
-    inner = *path, "alternate"
-    alternates = _object(members.get("alternate", {}), f"'alternate' of {what}", inner)
-    return LayerSetting(
-        names,
-        tuple(
-            _strings(words, f"'{name}' of {what}", (*inner, name))
-            for name, words in alternates.items()
-        ),
-        _word(members, "dtype", path),
-        _word(members, "granularity", path),
-    )
+        raise value.error("a layer must have either 'name' or 'names'")
+    names = (members["name"].of(str),) if "name" in members else _names(members["names"])
+    alternates = members["alternate"].members() if "alternate" in members else {}
+    dtype, granularity = _texts(members, "dtype", "granularity")
+    return LayerSetting(names, tuple(map(_names, alternates.values())), dtype, granularity)
 
 
-def _object(
-    contents: object, what: str, path: Path, fields: Sequence[str] | None = None
-) -> dict[str, Any]:
-    if not isinstance(contents, dict):
-        raise SettingError(f"{what} must be an object", *path)
-    members = cast("dict[str, Any]", contents)
-    if isinstance(members, _Object) and members.repeated:
-        raise SettingError(f"'{members.repeated[0]}' is given twice", *path, members.repeated[0])
-    if fields is not None and (unknown := [name for name in members if name not in fields]):
-        message = f"{what} has no '{unknown[0]}'; the fields are {', '.join(fields)}"
-        raise SettingError(message, *path, unknown[0])
-    return members
+def _texts(members: Mapping[str, JsonValue], *names: str) -> list[str | None]:
+    return [members[name].of(str) if name in members else None for name in names]
 
 
-def _word(members: Mapping[str, object], name: str, path: Path) -> str | None:
-    return None if name not in members else _string(members[name], f"'{name}'", (*path, name))
+def _names(value: JsonValue) -> tuple[str, ...]:
+    names = tuple([item.of(str) for item in value.items()])
+    if not names:
+        raise value.error("it must have a name")
+    return names
 
 
-def _string(contents: object, what: str, path: Path) -> str:
-    if not isinstance(contents, str):
-        raise SettingError(f"{what} must be a string", *path)
-    return contents
-
-
-def _strings(contents: object, what: str, path: Path) -> tuple[str, ...]:
-    if not isinstance(contents, list) or not contents:
-        raise SettingError(f"{what} must be an array of strings", *path)
-    return tuple(
-        _string(item, f"an element of {what}", (*path, at))
-        for at, item in enumerate(cast("list[object]", contents))
-    )
-
-
-def _slot(contents: object, name: str) -> tuple[float, int]:
-    path = "parameters", name
-    members = _object(contents, f"'parameters' of '{name}'", path, ("scale", "zero_point"))
-    scale, zero_point = members.get("scale"), members.get("zero_point", 0)
-    if isinstance(scale, bool) or not isinstance(scale, int | float):
-        raise SettingError(f"'scale' of '{name}' must be a number", *path, "scale")
-    if isinstance(zero_point, bool) or not isinstance(zero_point, int):
-        raise SettingError(f"'zero_point' of '{name}' must be an integer", *path, "zero_point")
-    try:
-        return float(scale), zero_point
-    except OverflowError:
-        raise SettingError(f"'scale' of '{name}' is too large", *path, "scale") from None
+def _slot(value: JsonValue) -> tuple[float, int]:
+    members = value.members(("scale", "zero_point"), ("zero_point",))
+    zero_point = members["zero_point"].of(int) if "zero_point" in members else 0
+    return members["scale"].number(), zero_point

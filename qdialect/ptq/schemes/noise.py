@@ -12,14 +12,13 @@ also beyond the range of codes.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 from qdialect.ptq.schemes.ranges import FloatHistogram
-from qdialect.support.files import FileError, read_text
+from qdialect.support.files import FileError, JsonError, JsonValue, read_text
 from qdialect.support.lazy_numpy import NDArray, np
 
 
@@ -332,20 +331,20 @@ def worst_keys(
 def _decibels(path: str) -> dict[str, float]:
     """The least signal-to-noise ratio of each value, in dB."""
     text = read_text(path, _REMEDY)
-    try:
-        content: Any = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise FileError(path, text, error.pos, error.msg, _REMEDY) from None
-    if not isinstance(content, dict) or cast("dict[str, Any]", content).get("format") != _FORMAT:
-        raise ValueError(f"{path}: it is not an evaluation; {_REMEDY}")
-    rows = cast("dict[str, Any]", content).get("values")
     decibels = dict[str, float]()
-    for row in cast("list[Any]", rows) if isinstance(rows, list) else []:
-        if not isinstance(row, dict) or "key" not in row or "signal_to_noise" not in row:
-            raise ValueError(f"{path}: a value has no key or no signal-to-noise ratio; {_REMEDY}")
-        number = cast("dict[str, Any]", row)["signal_to_noise"]
-        number = _WORDS.get(number, None) if isinstance(number, str) else number
-        if isinstance(number, int | float):
-            key = str(cast("dict[str, Any]", row)["key"])
-            decibels[key] = min(float(number), decibels.get(key, math.inf))
+    try:
+        members = JsonValue.parse(text).members()
+        if "format" not in members or members["format"].value != _FORMAT:
+            raise JsonError("it is not an evaluation")
+        for row in members["values"].items() if "values" in members else ():
+            written = row.members()
+            if not {"key", "signal_to_noise"} <= written.keys():
+                raise row.error("a value has no key or no signal-to-noise ratio")
+            number: Any = written["signal_to_noise"].value
+            number = _WORDS.get(number) if isinstance(number, str) else number
+            if isinstance(number, int | float):
+                key = str(written["key"].value)
+                decibels[key] = min(float(number), decibels.get(key, math.inf))
+    except JsonError as error:
+        raise FileError(path, text, error.offset_in(text), str(error), _REMEDY) from None
     return decibels

@@ -8,12 +8,10 @@ fingerprint of the module that it was recorded on; only profiles of the same mod
 from __future__ import annotations
 
 import json
-import re
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeAlias, TypeVar, cast
+from typing import Any, Final, cast
 
 from qdialect.ptq.schemes.ranges import (
     WHOLE,
@@ -23,7 +21,7 @@ from qdialect.ptq.schemes.ranges import (
     Statistics,
     merged,
 )
-from qdialect.support.files import FileError, read_text
+from qdialect.support.files import FileError, JsonError, JsonValue, read_text
 from qdialect.support.lazy_numpy import NDArray, np
 
 FORMAT: Final = "qdialect-profile"
@@ -41,13 +39,16 @@ _FIELDS: Final = (
     "reduction",
     "values",
 )
+_OPTIONAL: Final = ("identities", "numbered", "reduction")
 _STATISTICS: Final = ("axes", "records", "minima", "maxima", "count", "nans", "histogram")
 _MAX_COUNT: Final = (1 << 53) - 1
 
 _RECORD_AGAIN: Final = "record the profile again"
+_READ_ELSEWHERE: Final = (
+    "read it with the qdialect that wrote it; this one supports the versions "
+    f"{' and '.join(map(str, _VERSIONS))}"
+)
 
-_T = TypeVar("_T")
-_Path: TypeAlias = "tuple[str | int, ...]"
 
 _INFINITIES: Final[Mapping[float, str]] = {float("inf"): "inf", float("-inf"): "-inf"}
 
@@ -135,7 +136,12 @@ class Profile:
     @classmethod
     def from_json(cls, text: str, file: str = "<profile>") -> Profile:
         """Parse a profile. Raises FileError, which names `file`."""
-        return _JsonReader(text, file).profile()
+        try:
+            return _profile(JsonValue.parse(text))
+        except JsonError as error:
+            is_version = error.path == ("version",)
+            remedy = _READ_ELSEWHERE if is_version else _RECORD_AGAIN
+            raise FileError(file, text, error.offset_in(text), str(error), remedy) from None
 
     @classmethod
     def read(cls, path: str | Path) -> Profile:
@@ -205,235 +211,100 @@ def _nested(numbers: NDArray[np.float32]) -> Any:
     return written(numbers.tolist())
 
 
-class _Object(dict[str, Any]):
-    """An object of JSON. Raises ValueError for a duplicate key."""
+def _profile(root: JsonValue) -> Profile:
+    written = root.members()
+    if "format" not in written or written["format"].value != FORMAT:
+        raise root.error(f'this is not a profile: there is no "format": "{FORMAT}"')
+    version = written.get("version", JsonValue(None, ("version",)))
+    if version.of(int) not in _VERSIONS:
+        raise version.error(f"version {version.value} is not supported")
+    written = root.members(_FIELDS, _OPTIONAL)
+    parts, aliases, identities = (
+        {key: text.of(str) for key, text in written[name].members().items()}
+        if name in written
+        else {}
+        for name in ("module", "aliases", "identities")
+    )
+    numbered = written["numbered"].items() if "numbered" in written else []
+    fingerprint = Fingerprint(parts, identities, frozenset([key.of(str) for key in numbered]))
+    values = {key: _statistics(value) for key, value in written["values"].members().items()}
+    reduction = _reduction(written["reduction"]) if "reduction" in written else WHOLE
+    return written["aliases"].made(lambda: Profile(fingerprint, values, aliases, reduction))
 
-    repeated: str | None = None
 
-    @classmethod
-    def of_pairs(cls, pairs: list[tuple[str, Any]]) -> _Object:
-        members = cls()
-        for key, value in pairs:
-            if key in members:
-                members.repeated = key
-            members[key] = value
-        return members
+def _reduction(value: JsonValue) -> Reduction:
+    written = value.members(("kind", "low", "high"))
+    kind = written["kind"].of(str)
+    if kind not in tuple(ReductionKind):
+        raise written["kind"].error(f"this must be one of {', '.join(ReductionKind)}")
+    low, high = written["low"].number(), written["high"].number()
+    return value.made(lambda: Reduction(ReductionKind(kind), low, high))
 
 
-class _JsonReader:
-    def __init__(self, text: str, file: str) -> None:
-        self._text = text
-        self._file = file
+def _statistics(value: JsonValue) -> Statistics:
+    written = value.members(_STATISTICS, ("histogram",))
+    minima, maxima = _floats(written["minima"]), _floats(written["maxima"])
+    axes, records = _integers(written["axes"]), _integers(written["records"])
+    count, nans = _count(written["count"]), _count(written["nans"])
+    histogram = _histogram(written["histogram"]) if "histogram" in written else None
+    return value.made(
+        lambda: Statistics(
+            tuple(axes), np.array(records, np.int64), minima, maxima, count, nans, histogram
+        )
+    )
 
-    def profile(self) -> Profile:
+
+def _histogram(value: JsonValue) -> FloatHistogram:
+    written = value.members(("bins", "counts"))
+    bins, counts = _integers(written["bins"]), list(map(_count, written["counts"].items()))
+    return value.made(lambda: FloatHistogram(np.array(bins, np.int64), np.array(counts, np.int64)))
+
+
+def _floats(value: JsonValue) -> NDArray[np.float32]:
+    numbers: list[float] = []
+
+    def shape_of(value: JsonValue) -> tuple[int, ...]:
+        if not isinstance(value.value, list):
+            numbers.append(_float(value))
+            return ()
+        items = value.items()
+        shapes = set(map(shape_of, items))
+        if len(shapes) > 1:
+            raise value.error("its elements differ in length")
+        return (len(items), *(shapes.pop() if shapes else ()))
+
+    value.of(list)
+    shape = shape_of(value)
+    return np.array(numbers, np.float32).reshape(shape)
+
+
+def _float(value: JsonValue) -> float:
+    item: Any = value.value
+    if isinstance(item, str) and item in _INFINITIES.values():
+        return float(item)
+    if isinstance(item, int | float) and not isinstance(item, bool):
         try:
-            content = json.loads(self._text, object_pairs_hook=_Object.of_pairs)
-        except json.JSONDecodeError as error:
-            reason = f"this is not JSON: {error.msg}"
-            raise FileError(self._file, self._text, error.pos, reason, _RECORD_AGAIN) from None
-        except ValueError:
-            # Python's error for an integer of thousands of digits has no position.
-            digits = re.search(rf"[0-9]{{{sys.get_int_max_str_digits() + 1}}}", self._text)
-            offset = 0 if digits is None else digits.start()
-            reason = "this number has too many digits"
-            raise FileError(self._file, self._text, offset, reason, _RECORD_AGAIN) from None
-        except RecursionError:
-            raise self._error((), "this is nested too deeply") from None
-        profile = self._typed((), content, _Object, "an object")
-        if profile.get("format") != FORMAT:
-            raise self._error((), f'this is not a profile: there is no "format": "{FORMAT}"')
-        version = self._field((), profile, "version", int, "an integer")
-        if version not in _VERSIONS:
-            raise self._error(
-                ("version",),
-                f"version {version} is not supported",
-                "read it with the qdialect that wrote it; this one supports the versions "
-                f"{' and '.join(map(str, _VERSIONS))}",
-            )
-        self._check_names((), profile, _FIELDS)
-        parts = self._texts(profile, "module")
-        aliases = self._texts(profile, "aliases")
-        identities = self._texts(profile, "identities") if "identities" in profile else {}
-        numbered = self._list((), profile, "numbered") if "numbered" in profile else []
-        for at, item in enumerate(numbered):
-            self._typed(("numbered", at), item, str, "a text")
-        values = self._field((), profile, "values", _Object, "an object")
-        reduction = self._reduction(profile)
-        return self._fitting(
-            ("aliases",),
-            lambda: Profile(
-                Fingerprint(parts, identities, frozenset(numbered)),
-                {
-                    key: self._statistics(("values", key), content)
-                    for key, content in values.items()
-                },
-                aliases,
-                reduction,
-            ),
-        )
-
-    def _reduction(self, profile: _Object) -> Reduction:
-        path = ("reduction",)
-        if "reduction" not in profile:
-            return WHOLE
-        content = self._field((), profile, "reduction", _Object, "an object")
-        self._check_names(path, content, ("kind", "low", "high"))
-        kind = self._field(path, content, "kind", str, "a text")
-        if kind not in tuple(ReductionKind):
-            words = ", ".join(ReductionKind)
-            raise self._error((*path, "kind"), f"this must be one of {words}")
-        low, high = (
-            cast(float, self._field(path, content, name, (int, float), "a number"))
-            for name in ("low", "high")
-        )
-        return self._fitting(path, lambda: Reduction(ReductionKind(kind), low, high))
-
-    def _statistics(self, path: _Path, content: Any) -> Statistics:
-        value = self._typed(path, content, _Object, "an object")
-        self._check_names(path, value, _STATISTICS)
-        minima, maxima = (self._floats(path, value, name) for name in ("minima", "maxima"))
-        axes, records = (self._integers(path, value, name) for name in ("axes", "records"))
-        count, nans = (
-            self._count((*path, name), self._field(path, value, name, int, "an integer"))
-            for name in ("count", "nans")
-        )
-        histogram = None
-        if "histogram" in value:
-            at = (*path, "histogram")
-            content = self._field(path, value, "histogram", _Object, "an object")
-            self._check_names(at, content, ("bins", "counts"))
-            bins, counts = (self._integers(at, content, name) for name in ("bins", "counts"))
-            for number, in_bin in enumerate(counts):
-                self._count((*at, "counts", number), in_bin)
-            histogram = self._fitting(
-                at, lambda: FloatHistogram(np.array(bins, np.int64), np.array(counts, np.int64))
-            )
-        return self._fitting(
-            path,
-            lambda: Statistics(
-                tuple(axes), np.array(records, np.int64), minima, maxima, count, nans, histogram
-            ),
-        )
-
-    def _floats(self, path: _Path, value: _Object, name: str) -> NDArray[np.float32]:
-        items = self._list(path, value, name)
-        numbers: list[float] = []
-
-        def shape_of(path: _Path, items: list[Any]) -> tuple[int, ...]:
-            shapes: set[tuple[int, ...]] = set()
-            for at, item in enumerate(items):
-                if isinstance(item, list):
-                    shapes.add(shape_of((*path, at), cast("list[Any]", item)))
-                else:
-                    shapes.add(())
-                    numbers.append(self._float((*path, at), item))
-            if len(shapes) > 1:
-                raise self._error(path, "its elements differ in length")
-            return (len(items), *(shapes.pop() if shapes else ()))
-
-        shape = shape_of((*path, name), items)
-        return np.array(numbers, np.float32).reshape(shape)
-
-    def _float(self, path: _Path, item: Any) -> float:
-        if item in _INFINITIES.values() and isinstance(item, str):
-            return float(item)
-        if isinstance(item, int | float) and not isinstance(item, bool):
-            try:
-                number = float(item)
-            except OverflowError:
-                number = float("nan")
-            with np.errstate(over="ignore"):
-                if float(np.float32(number)) == number and number not in _INFINITIES:
-                    return number
-        raise self._error(path, f'{json.dumps(item)} is neither a float32 nor "inf" or "-inf"')
-
-    def _integers(self, path: _Path, value: _Object, name: str) -> list[int]:
-        items = self._list(path, value, name)
-        for at, item in enumerate(items):
-            number = self._typed((*path, name, at), item, int, "an integer")
-            if abs(number) >= 1 << 63:
-                raise self._error((*path, name, at), f"{number} does not fit 64 bits")
-        return items
-
-    def _count(self, path: _Path, number: int) -> int:
-        """A number of elements, at most half of 64 bits, so that sums of two do not overflow."""
-        if not 0 <= number <= _MAX_COUNT:
-            raise self._error(path, f"counts of elements are from 0 to {_MAX_COUNT}")
-        return number
-
-    def _check_names(self, path: _Path, value: _Object, known: Sequence[str]) -> None:
-        """Refuse unknown names: they may be mistyped."""
-        for name in value:
-            if name not in known:
-                told = f"{json.dumps(name)} is not one of {', '.join(map(json.dumps, known))}"
-                raise self._error((*path, name), told)
-
-    def _list(self, path: _Path, value: _Object, name: str) -> list[Any]:
-        return cast("list[Any]", self._field(path, value, name, list, "a list"))
-
-    def _texts(self, profile: _Object, name: str) -> dict[str, str]:
-        texts = self._field((), profile, name, _Object, "an object")
-        return {key: self._typed((name, key), text, str, "a text") for key, text in texts.items()}
-
-    def _field(
-        self,
-        path: _Path,
-        value: _Object,
-        name: str,
-        wanted: type[_T] | tuple[type[_T], ...],
-        article: str,
-    ) -> _T:
-        if name not in value:
-            raise self._error(path, f"there is no {json.dumps(name)}")
-        return self._typed((*path, name), value[name], wanted, article)
-
-    def _typed(
-        self, path: _Path, value: Any, wanted: type[_T] | tuple[type[_T], ...], article: str
-    ) -> _T:
-        if not isinstance(value, wanted) or isinstance(value, bool):
-            raise self._error(path, f"this must be {article}")
-        if isinstance(value, _Object) and value.repeated is not None:
-            raise self._error(
-                (*path, value.repeated), f"{json.dumps(value.repeated)} is given twice"
-            )
-        return value
-
-    def _fitting(self, path: _Path, make: Callable[[], _T]) -> _T:
-        try:
-            return make()
-        except FileError:
-            raise
-        except ValueError as error:
-            raise self._error(path, str(error)) from None
-
-    def _error(self, path: _Path, reason: str, remedy: str = _RECORD_AGAIN) -> FileError:
-        return FileError(self._file, self._text, _offset_of(self._text, path), reason, remedy)
+            number = float(item)
+        except OverflowError:
+            number = float("nan")
+        with np.errstate(over="ignore"):
+            if float(np.float32(number)) == number and number not in _INFINITIES:
+                return number
+    raise value.error(f'{json.dumps(item)} is neither a float32 nor "inf" or "-inf"')
 
 
-_SPACE = re.compile(r"[ \t\r\n]*")
+def _integers(value: JsonValue) -> list[int]:
+    return [_integer(item) for item in value.items()]
 
 
-def _offset_of(text: str, path: Sequence[str | int]) -> int:
-    """The position of the value at `path`, in a valid JSON text."""
+def _integer(value: JsonValue) -> int:
+    if abs(value.of(int)) >= 1 << 63:
+        raise value.error(f"{value.value} does not fit 64 bits")
+    return value.value
 
-    def after_space(offset: int) -> int:
-        space = _SPACE.match(text, offset)
-        return offset if space is None else space.end()
 
-    decoder = json.JSONDecoder()
-    offset = after_space(0)
-    for step in path:
-        start, index, at = offset, 0, after_space(offset + 1)
-        while text[at] not in "]}":
-            key: str | int = index
-            if isinstance(step, str):
-                key, at = decoder.raw_decode(text, at)
-                at = after_space(after_space(at) + 1)
-            if key == step:
-                # Of duplicate keys, the last one counts.
-                start = at
-            at = after_space(decoder.raw_decode(text, at)[1])
-            at = after_space(at + 1) if text[at] == "," else at
-            index += 1
-        offset = start
-    return offset
+def _count(value: JsonValue) -> int:
+    """A number of elements, at most half of 64 bits, so that sums of two do not overflow."""
+    if not 0 <= value.of(int) <= _MAX_COUNT:
+        raise value.error(f"counts of elements are from 0 to {_MAX_COUNT}")
+    return value.value

@@ -48,7 +48,7 @@ def step(type: Any = "i8", **movement: Any) -> list[Any]:
         ('{"version": 1, "plans": [{}], "types": []}', "plans[0]: 'sources' is missing"),
         ('{"version": 1, "plans": [], "types": [7]}', "types[0]: it must be a text, but is 7"),
         (text_of(sources=7), "plans[0].sources: it must be an array, but is 7"),
-        (text_of(other=7), "plans[0]: 'other' is unknown: the keys are sources, steps"),
+        (text_of(other=7), "plans[0].other: 'other' is unknown: the keys are sources, steps"),
         (text_of(joined=["@f/%a", None]), "plans[0].joined[1]: it must be a text, but is None"),
         (text_of(steps=step("tensor<")), "steps[0].type: there is no type 'tensor<'"),
         (text_of(steps=step("i8 i8")), "there is no type 'i8 i8': expected the end of the type"),
@@ -65,7 +65,10 @@ def step(type: Any = "i8", **movement: Any) -> list[Any]:
             text_of(steps=step(movement="Transpose", permutation=[1, 1])),
             "steps[0].movements[0]: permutation [1, 1] does not name each",
         ),
-        (text_of(steps=step(movement="Transpose", order=[1, 0])), "movements[0]: 'order' is unkn"),
+        (
+            text_of(steps=step(movement="Transpose", order=[1, 0])),
+            "movements[0].order: 'order' is unkn",
+        ),
         (
             text_of(steps=step(movement="Chain", first=4, others=[{"movement": "Turn"}])),
             "steps[0].movements[0].others[0]: there is no movement 'Turn'",
