@@ -7,7 +7,7 @@ https://mlir.llvm.org/docs/Dialects/QuantDialect/#-lower-quant-ops.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
@@ -58,7 +58,7 @@ from qdialect.support.lazy_numpy import NDArray, np
 if TYPE_CHECKING:
     from qdialect.algebra.parameters import FloatArray
 
-ArithmeticCast: TypeAlias = QuantizeCastOp | DequantizeCastOp | RequantizeOp
+ArithmeticCast: TypeAlias = QuantizeCastOp | DequantizeCastOp | RequantizeOp | DequantizeBiasOp
 
 Spread: TypeAlias = Callable[[SSAValue], SSAValue]
 """Broadcasts a scalar that all elements share to the shape of the computed value."""
@@ -67,7 +67,10 @@ Spread: TypeAlias = Callable[[SSAValue], SSAValue]
 def unknown_arithmetic(op: ArithmeticCast) -> str | None:
     """The reason why `op` cannot be lowered; None if it can."""
     # The result of `linalg.generic` has no encoding.
-    computed: list[SSAValue] = [op.result] if isinstance(op, DequantizeCastOp) else []
+    makes_floats = isinstance(op, DequantizeCastOp | DequantizeBiasOp)
+    computed: list[SSAValue] = [op.result] if makes_floats else []
+    if isinstance(op, DequantizeBiasOp):
+        computed.insert(0, op.input)
     for value in _quantized_ends(op):
         type = element_type_or_self(value.type)
         if not isinstance(type, UniformQuantizedType):
@@ -93,6 +96,8 @@ def _quantized_ends(op: ArithmeticCast) -> Sequence[SSAValue]:
             return [op.input]
         case RequantizeOp():
             return [op.input, op.result]
+        case DequantizeBiasOp():
+            return []
 
 
 def quantized_types(op: ArithmeticCast) -> Sequence[UniformQuantizedType]:
@@ -108,6 +113,8 @@ def lower_cast(op: ArithmeticCast, rounding: Rounding, slots: SlotConstants) -> 
     `unknown_arithmetic` must have returned None. All casts of a run share `slots`.
     """
     builder = CastBuilder(InsertPoint.before(op), op.location, slots)
+    if isinstance(op, DequantizeBiasOp):
+        return _lower_bias(op, builder)
     value, types = op.input, quantized_types(op)
     if not isinstance(op, QuantizeCastOp):
         storage = with_element_type(op.input.type, _storage_type(types[0]))
@@ -385,8 +392,14 @@ class SlotConstants:
         return self._known[type]
 
 
-def slot_bytes(type: UniformQuantizedType) -> int:
-    """The bytes of the constants that `SlotConstants` makes for a type."""
+def bytes_of_constants(op: ArithmeticCast) -> Mapping[object, int]:
+    """The bytes of the constants that `op` is lowered to, by what several ops may share."""
+    if isinstance(op, DequantizeBiasOp):
+        return {op: op.scales_of_elements.scales.size * element_dtype(f64).itemsize}
+    return {type: _slot_bytes(type) for type in quantized_types(op)}
+
+
+def _slot_bytes(type: UniformQuantizedType) -> int:
     if type.granularity is Granularity.PER_TENSOR:
         return 0
     sizes = (
@@ -416,26 +429,7 @@ def _zero_points(type: UniformQuantizedType) -> DenseElementsAttr:
     return dense_elements(cut, _storage_type(type))
 
 
-def unknown_bias(op: DequantizeBiasOp) -> str | None:
-    """The reason why `op` cannot be lowered; None if it can."""
-    for value in (op.input, op.result):
-        if has_encoding(value.type):
-            return f"the arithmetic would drop the encoding of '{value.type}'"
-    return None
-
-
-def bias_bytes(op: DequantizeBiasOp) -> int:
-    """The bytes of the constant of scales that `op` is lowered to."""
-    return op.scales_of_elements.scales.size * element_dtype(f64).itemsize
-
-
-def lower_bias(op: DequantizeBiasOp) -> SSAValue:
-    """
-    Insert the ops that compute `op` before it, and return their result.
-
-    `unknown_bias` must have returned None.
-    """
-    builder = CastBuilder(InsertPoint.before(op), op.location, SlotConstants())
+def _lower_bias(op: DequantizeBiasOp, builder: CastBuilder) -> SSAValue:
     scales, axis = op.scales_of_elements
     type = cast("TensorType[Attribute]", op.result.type)
     expressed = cast(AnyFloat, type.element_type)

@@ -6,8 +6,7 @@ https://mlir.llvm.org/docs/DialectConversion/.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, cast
 
 from xdsl.context import Context
@@ -23,7 +22,7 @@ from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.elements import integer_range
 from qdialect.ir.errors import OpErrors
 from qdialect.ir.resources import ResourceBlobs
-from qdialect.ir.rewriting import Replacements
+from qdialect.ir.rewriting import Replacements, dependencies_first
 from qdialect.ir.value_types import element_type_or_self, with_element_type
 from qdialect.ir.xdsl_private import set_type
 from qdialect.ops.interface import RefusalCode, name_of
@@ -62,15 +61,12 @@ def reachable_blocks(region: Region) -> Iterator[Block]:
     """The blocks of a region that are reachable from the first one, in the order of the text."""
     if (first := region.first_block) is None:
         return
-    reached = {first}
-    pending = [first]
-    while pending:
-        last = pending.pop().last_op
-        for successor in () if last is None else last.successors:
-            if successor not in reached:
-                reached.add(successor)
-                pending.append(successor)
+    reached = set(dependencies_first([first], _successors))
     yield from (block for block in region.blocks if block in reached)
+
+
+def _successors(block: Block) -> Sequence[Block]:
+    return () if block.last_op is None else block.last_op.successors
 
 
 def fold_casts(casts: Iterable[CastOp], replacements: Replacements) -> set[CastOp]:
@@ -118,7 +114,7 @@ def reserve_for(op: Operation, nbytes: int) -> None:
         raise OpErrors.of(op, f"cannot be lowered: {error} [{RefusalCode.MEMORY}]") from error
 
 
-class TypeConversion(ABC):
+class TypeConversion:
     """
     A map from types to types. Each type object is converted once.
 
@@ -126,21 +122,19 @@ class TypeConversion(ABC):
     exponential time.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, convert: Callable[[Attribute], Attribute | None]) -> None:
+        """
+        `convert` returns the type that replaces one: the same object if it is kept, None if it
+        cannot be converted.
+        """
+        self._convert = convert
         self._known: dict[int, tuple[Attribute, Attribute | None]] = {}
         """The converted types by `id`: the type, which keeps the id valid, and its replacement."""
 
-    @abstractmethod
-    def convert(self, type: Attribute) -> Attribute | None:
-        """
-        The type that replaces `type`: the same object if it is kept, None if it cannot be
-        converted.
-        """
-
     def of(self, type: Attribute) -> Attribute | None:
-        """As `convert`, but each type is converted once."""
+        """The type that replaces `type`."""
         if (known := self._known.get(id(type))) is None:
-            known = self._known[id(type)] = type, self.convert(type)
+            known = self._known[id(type)] = type, self._convert(type)
         return known[1]
 
     def converts(self, type: Attribute) -> bool:

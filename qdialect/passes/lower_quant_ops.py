@@ -11,21 +11,16 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from qdialect.dialects.quant.casts import CastOp, DequantizeBiasOp, is_rounding
-from qdialect.dialects.quant.types import UniformQuantizedType
+from qdialect.dialects.quant.casts import CastOp, is_rounding
 from qdialect.folding import warn_of_roundings
 from qdialect.ir.errors import OpErrors
 from qdialect.ir.rewriting import Replacements
 from qdialect.lowering.cast_arithmetic import (
     ArithmeticCast,
     SlotConstants,
-    bias_bytes,
-    lower_bias,
+    bytes_of_constants,
     lower_cast,
-    quantized_types,
-    slot_bytes,
     unknown_arithmetic,
-    unknown_bias,
 )
 from qdialect.lowering.dialect_conversion import (
     converted_ops,
@@ -39,42 +34,33 @@ from qdialect.support.memory import memory_budget
 
 
 def lower_casts(
-    casts: Sequence[ArithmeticCast],
-    biases: Sequence[DequantizeBiasOp],
-    rounding: Rounding,
-    *,
-    keep_round_trips: bool = False,
+    casts: Sequence[ArithmeticCast], rounding: Rounding, *, keep_round_trips: bool = False
 ) -> int:
     """
-    Replace casts and biases by arithmetic. Raises OpErrors; the module is unchanged then.
+    Replace casts by arithmetic. Raises OpErrors; the module is unchanged then.
 
     Returns the number of values that are no longer rounded.
     """
-    replacements = Replacements()
-    folded = set[CastOp]() if keep_round_trips else fold_casts(casts, replacements)
+    replacements, reserved, folded = Replacements(), set[object](), set[CastOp]()
+    if not keep_round_trips:
+        folded = fold_casts([op for op in casts if isinstance(op, CastOp)], replacements)
     count = sum(map(is_rounding, folded))
     lowered = [op for op in casts if op not in folded]
-    reserved = set[UniformQuantizedType]()
     for op in lowered:
         if reason := unknown_arithmetic(op):
             raise OpErrors.of(op, f"cannot be lowered: {reason}")
-        for type in quantized_types(op):
-            if type not in reserved:
-                reserve_for(op, slot_bytes(type))
-                reserved.add(type)
-    for op in biases:
-        if reason := unknown_bias(op):
-            raise OpErrors.of(op, f"cannot be lowered: {reason}")
-        reserve_for(op, bias_bytes(op))
+        for constant, nbytes in bytes_of_constants(op).items():
+            if constant not in reserved:
+                reserve_for(op, nbytes)
+                reserved.add(constant)
     slots = SlotConstants()
-    results = {op.result: lower_cast(op, rounding, slots) for op in lowered}
-    results |= {op.result: lower_bias(op) for op in biases}
-    for replaced, result in results.items():
+    for op in lowered:
+        result = lower_cast(op, rounding, slots)
         if result.name_hint is None:
-            result.name_hint = replaced.name_hint
-        replacements.add(replaced, result)
+            result.name_hint = op.result.name_hint
+        replacements.add(op.result, result)
     replacements.apply()
-    for op in (*casts, *biases):
+    for op in casts:
         Rewriter.erase_op(op)
     return count
 
@@ -111,9 +97,8 @@ class LowerQuantOpsPass(ModulePass):
         """Raises OpErrors."""
         ops = [inner for function in functions_in(op) for inner in converted_ops(function)]
         casts = [inner for inner in ops if isinstance(inner, ArithmeticCast)]
-        biases = [inner for inner in ops if isinstance(inner, DequantizeBiasOp)]
         with memory_budget():
             count = lower_casts(
-                casts, biases, Rounding(self.rounding), keep_round_trips=self.keep_round_trips
+                casts, Rounding(self.rounding), keep_round_trips=self.keep_round_trips
             )
         warn_of_roundings(ctx, op, count)

@@ -33,21 +33,15 @@ from qdialect.lowering.dialect_conversion import (
 from qdialect.ops.interface import name_of
 
 
-class CoarsestTypes(TypeConversion):
-    """
-    The conversion of sub-channel tensor types to per-tensor or per-axis types of the same
-    meaning.
-    """
-
-    @override
-    def convert(self, type: Attribute) -> Attribute:
-        if is_tensor(type):
-            element = tensor_element_type(type)
-            if isinstance(element, UniformQuantizedType):
-                coarsest = _coarsest(element)
-                if coarsest is not element:
-                    return with_element_type(type, coarsest)
-        return type
+def _coarsest_of(type: Attribute) -> Attribute:
+    """The per-tensor or per-axis type with the meaning of a sub-channel tensor type, if any."""
+    if is_tensor(type):
+        element = tensor_element_type(type)
+        if isinstance(element, UniformQuantizedType):
+            coarsest = _coarsest(element)
+            if coarsest is not element:
+                return with_element_type(type, coarsest)
+    return type
 
 
 def _coarsest(type: UniformQuantizedType) -> UniformQuantizedType:
@@ -164,7 +158,7 @@ class NormalizeQuantTypesPass(ModulePass):
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Raises OpErrors; the module is unchanged then."""
-        types = CoarsestTypes()
+        types = TypeConversion(_coarsest_of)
         normalizations = [TypeNormalization(function, types) for function in functions_in(op)]
         for normalization in normalizations:
             normalization.check()

@@ -27,17 +27,14 @@ from qdialect.lowering.dialect_conversion import (
 )
 
 
-class StorageTypes(TypeConversion):
-    """The conversion of quantized scalar and tensor types to their storage integers."""
-
-    @override
-    def convert(self, type: Attribute) -> Attribute | None:
-        element = element_type_or_self(type)
-        if not isinstance(element, QuantizedType):
-            return type
-        if not isinstance(element, StoredType):
-            return None
-        return with_element_type(type, element.storage_type)
+def _stored(type: Attribute) -> Attribute | None:
+    """The storage integers of a quantized scalar or tensor."""
+    element = element_type_or_self(type)
+    if not isinstance(element, QuantizedType):
+        return type
+    if not isinstance(element, StoredType):
+        return None
+    return with_element_type(type, element.storage_type)
 
 
 class FunctionStripping:
@@ -49,7 +46,7 @@ class FunctionStripping:
     """
 
     def __init__(self) -> None:
-        self.types = StorageTypes()
+        self.types = TypeConversion(_stored)
         self.ops: dict[Operation, None] = {}
         """The functions, calls and returns to convert."""
         self.quantized: dict[SSAValue, SSAValue] = {}

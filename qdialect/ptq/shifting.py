@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from typing_extensions import override
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     AnyDenseElement,
@@ -88,11 +87,10 @@ class ShiftedTypes(TypeConversion):
     """The conversion of all types and attributes in which a storage occurs."""
 
     def __init__(self, shift: StorageShift) -> None:
-        super().__init__()
+        super().__init__(self._shifted)
         self.shift = shift
 
-    @override
-    def convert(self, type: Attribute) -> Attribute:
+    def _shifted(self, type: Attribute) -> Attribute:
         match type:
             case UniformQuantizedType() | AnyQuantizedType() if self._has_source(type):
                 return self._quantized(type)
