@@ -68,19 +68,19 @@ NUMBERS = ("support.", "algebra.", "ptq.schemes.")
 
 
 BUDGETS = {
-    "support": (1527, 3),
+    "support": (1652, 3),
     "algebra": (2720, 5),
     "ir": (1806, 2),
     "text": (5797, 5),
-    "ops": (2877, 3),
-    "dialects": (15790, 10),
-    "lowering": (1919, 3),
-    "folding": (6156, 5),
+    "ops": (2848, 3),
+    "dialects": (15617, 10),
+    "lowering": (1853, 3),
+    "folding": (6076, 5),
     "sinking": (954, 2),
-    "passes": (1527, 3),
+    "passes": (1504, 3),
     "opt": (3192, 6),
-    "check": (6825, 7),
-    "ptq": (17370, 7),
+    "check": (6821, 7),
+    "ptq": (16403, 7),
     "frontends": (245, 1),
 }
 """
