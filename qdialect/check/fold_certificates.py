@@ -6,13 +6,14 @@ The value graph reads both again, element by element, independently of the fold'
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.context import Context
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.check.index_maps import NotCertifiableError
 from qdialect.check.value_classes import Difference, first_difference
 from qdialect.check.value_graph import GraphReader
-from qdialect.folding.apply import Written
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ops.interface import name_of
 
@@ -27,9 +28,8 @@ class FoldCertifier:
         self._with_data = with_data
         self._replaced: dict[SSAValue, SSAValue] = {}
 
-    def check(self, written: Written) -> None:
-        """Compare a constant and the casts after it with the op that they replace."""
-        op, ops = written
+    def check(self, op: Operation, ops: Sequence[Operation]) -> None:
+        """Compare a constant and the casts after it, `ops`, with the op that they replace."""
         old, new = op.results[0], ops[-1].results[0]
         try:
             reason = self._wrong(old, new)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from io import StringIO
-from typing import Any, Final
+from typing import Any, Final, cast
 
+from xdsl.context import Context
 from xdsl.dialects.builtin import (
     AnyFloat,
     BFloat16Type,
+    DenseResourceAttr,
     Float8E4M3FNType,
     Float8E4M3FNUZType,
     Float8E5M2FNUZType,
@@ -23,17 +25,19 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
+from xdsl.rewriter import Rewriter
 
 from qdialect.check.compared_modules import RunFailure, Side
 from qdialect.check.interpreters import TypedArray
 from qdialect.dialects.arrays.values import dtype_of, held_type
 from qdialect.dialects.quant.casts import StorageCastOp
+from qdialect.dialects.quant.constants import ConstantOp, QuantizedTensor
+from qdialect.dialects.quant.types import UniformQuantizedType
+from qdialect.ir.elements import integer_range
 from qdialect.ir.errors import OpErrors, describe
 from qdialect.ir.names import visibility_of
 from qdialect.ir.resources import ResourceBlobs, take_in_resources
-from qdialect.ir.value_types import element_type_or_self
-from qdialect.lowering.cast_arithmetic import Rounding
-from qdialect.lowering.dialect_conversion import widen_storage
+from qdialect.ir.value_types import element_type_or_self, with_element_type
 from qdialect.ops.along_axis import drop_ranges
 from qdialect.ops.unused_ops import erase_with_unused
 from qdialect.opt.child_processes import run_child
@@ -41,6 +45,7 @@ from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
 from qdialect.passes.lower_quant_shapes import LowerQuantShapesPass
 from qdialect.passes.strip_func_quant_types import StripFuncQuantTypesPass
 from qdialect.support.extras import library
+from qdialect.support.float_format import Rounding
 from qdialect.support.lazy_numpy import np
 from qdialect.text import write_module
 
@@ -198,3 +203,65 @@ def _first_error(text: str) -> str | None:
 
 def _is_scalar(type: Attribute) -> bool:
     return element_type_or_self(type) is type
+
+
+_BYTE: Final = 8
+
+
+def widen_storage(module: ModuleOp, context: Context) -> None:
+    """
+    Replace sub-byte storage types by byte-sized ones with the same storage range.
+
+    A type is kept if ops other than those of quant use it, or if integers are cast to it.
+    """
+    all_types, seen = set[Attribute](), set[Attribute]()
+    for op in module.walk():
+        arguments = (
+            argument for region in op.regions for block in region.blocks for argument in block.args
+        )
+        values = (*op.operands, *op.results, *arguments)
+        types = {element_type_or_self(value.type) for value in values}
+        all_types |= types
+        if not op.name.startswith("quant.") or isinstance(op, StorageCastOp):
+            seen |= types
+    wide = {
+        type: _widened(type)
+        for type in all_types - seen
+        if isinstance(type, UniformQuantizedType) and _is_narrow(type)
+    }
+    if not wide:
+        return
+    blobs = ResourceBlobs.of(context)
+    for op in [*module.walk()]:
+        for result in op.results:
+            type = wide.get(cast(UniformQuantizedType, element_type_or_self(result.type)))
+            if type is None:
+                continue
+            widened = with_element_type(result.type, type)
+            if isinstance(op, ConstantOp):
+                elements = op.value
+                values = (
+                    blobs.read(elements) if isinstance(elements, DenseResourceAttr) else op.values
+                )
+                if values is None:
+                    continue
+                new = ConstantOp(values, cast(QuantizedTensor, widened))
+                new.attributes |= op.attributes
+                Rewriter.replace_op(op, new)
+            else:
+                Rewriter.replace_value_with_new_type(result, widened)
+
+
+def _is_narrow(type: UniformQuantizedType) -> bool:
+    """Whether the storage is narrower than a byte, and all zero points fit it."""
+    width = type.storage_type.bitwidth
+    low, high = integer_range(width, type.is_signed)
+    zero_points = type.slots.data.zero_points
+    return width < _BYTE and bool(((low <= zero_points) & (zero_points <= high)).all())
+
+
+def _widened(type: UniformQuantizedType) -> UniformQuantizedType:
+    storage = IntegerType(_BYTE, type.storage_type.signedness.data)
+    return UniformQuantizedType(
+        storage, type.signed, type.minimum, type.maximum, type.expressed_type, type.slots
+    )

@@ -643,7 +643,7 @@ def _folded(
             context, with_data=certificate is Certificate.VALUES
         )
         for written in run.write():
-            certifier.check(written)
+            certifier.check(*written)
         report = run.finish()
     if certifier.errors:
         raise OpErrors(certifier.errors)

@@ -7,23 +7,16 @@ https://mlir.llvm.org/docs/DialectConversion/.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, cast
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import DenseResourceAttr, FunctionType, IntegerType, ModuleOp
+from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import Rewriter
 
 from qdialect.dialects.func import models as func
-from qdialect.dialects.quant.casts import CastOp, StorageCastOp, is_rounding
-from qdialect.dialects.quant.constants import ConstantOp, QuantizedTensor
-from qdialect.dialects.quant.types import UniformQuantizedType
-from qdialect.ir.elements import integer_range
+from qdialect.dialects.quant.casts import CastOp, is_rounding
 from qdialect.ir.errors import OpErrors
-from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.rewriting import Replacements, dependencies_first
-from qdialect.ir.value_types import element_type_or_self, with_element_type
 from qdialect.ir.xdsl_private import set_type
 from qdialect.ops.interface import RefusalCode, name_of
 from qdialect.support.memory import MemoryLimitError, memory_budget
@@ -169,65 +162,3 @@ def refuse_function_constants(op: Operation, types: TypeConversion) -> None:
             types.converts(end) for end in (*type.inputs, *type.outputs)
         ):
             raise OpErrors([(op, f"'{name_of(op)}' op reference to function with mismatched type")])
-
-
-_BYTE: Final = 8
-
-
-def widen_storage(module: ModuleOp, context: Context) -> None:
-    """
-    Replace sub-byte storage types by byte-sized ones with the same storage range.
-
-    A type is kept if ops other than those of quant use it, or if integers are cast to it.
-    """
-    all_types, seen = set[Attribute](), set[Attribute]()
-    for op in module.walk():
-        arguments = (
-            argument for region in op.regions for block in region.blocks for argument in block.args
-        )
-        values = (*op.operands, *op.results, *arguments)
-        types = {element_type_or_self(value.type) for value in values}
-        all_types |= types
-        if not op.name.startswith("quant.") or isinstance(op, StorageCastOp):
-            seen |= types
-    wide = {
-        type: _widened(type)
-        for type in all_types - seen
-        if isinstance(type, UniformQuantizedType) and _is_narrow(type)
-    }
-    if not wide:
-        return
-    blobs = ResourceBlobs.of(context)
-    for op in [*module.walk()]:
-        for result in op.results:
-            type = wide.get(cast(UniformQuantizedType, element_type_or_self(result.type)))
-            if type is None:
-                continue
-            widened = with_element_type(result.type, type)
-            if isinstance(op, ConstantOp):
-                elements = op.value
-                values = (
-                    blobs.read(elements) if isinstance(elements, DenseResourceAttr) else op.values
-                )
-                if values is None:
-                    continue
-                new = ConstantOp(values, cast(QuantizedTensor, widened))
-                new.attributes |= op.attributes
-                Rewriter.replace_op(op, new)
-            else:
-                Rewriter.replace_value_with_new_type(result, widened)
-
-
-def _is_narrow(type: UniformQuantizedType) -> bool:
-    """Whether the storage is narrower than a byte, and all zero points fit it."""
-    width = type.storage_type.bitwidth
-    low, high = integer_range(width, type.is_signed)
-    zero_points = type.slots.data.zero_points
-    return width < _BYTE and bool(((low <= zero_points) & (zero_points <= high)).all())
-
-
-def _widened(type: UniformQuantizedType) -> UniformQuantizedType:
-    storage = IntegerType(_BYTE, type.storage_type.signedness.data)
-    return UniformQuantizedType(
-        storage, type.signed, type.minimum, type.maximum, type.expressed_type, type.slots
-    )

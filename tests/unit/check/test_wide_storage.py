@@ -8,7 +8,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp, TensorType, f32
 
 from qdialect.check.interpreters import TypedArray, run_function
-from qdialect.lowering.dialect_conversion import widen_storage
+from qdialect.check.iree_runs import widen_storage
 from qdialect.opt.registry import ToolContext
 from qdialect.text import parse_module, write_module
 
