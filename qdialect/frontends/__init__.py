@@ -8,7 +8,7 @@ when the function is called. See docs/pipelines.md.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from ctypes import c_char
 from io import BytesIO
 from typing import Any, Final, Literal, TypeAlias, get_args
@@ -16,6 +16,14 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
+from qdialect.frontends.names import (
+    identifier_of,
+    insert_weights,
+    name_arguments,
+    name_resources,
+    name_values,
+)
+from qdialect.frontends.onnx_models import Weights, read_onnx, with_weights
 from qdialect.ir.names import rename_as_identifiers
 from qdialect.ir.resources import ResourceBlobs, take_in_resources
 from qdialect.opt.registry import ToolContext
@@ -34,7 +42,8 @@ def from_jax(
 
     `arguments` give the shapes and dtypes to trace it with: `jax.ShapeDtypeStruct`s, numpy arrays,
     or pytrees of these. `main` has one tensor argument for each leaf, in the order of the leaves,
-    including unused ones. A function made by `jax.jit` is lowered with its own options. Arrays that
+    including unused ones. It is named by the path to the leaf, such as `params_layers_0_w`.
+    A function made by `jax.jit` is lowered with its own options. Arrays that
     the function closes over are constants.
 
     https://docs.jax.dev/en/latest/aot.html
@@ -46,7 +55,8 @@ def from_jax(
     jax: Any = library("jax", "jax")
     jitted: Any = function if hasattr(function, "lower") else jax.jit(function, keep_unused=True)
     lowered = jitted.lower(*arguments)
-    return read_operation(lowered.compiler_ir("stablehlo").operation, "<jax>", context)
+    text = _text_of(lowered.compiler_ir("stablehlo").operation)
+    return read_printed(text, "<jax>", context, lambda module, _: name_arguments(module))
 
 
 TorchForm: TypeAlias = Literal["linalg-on-tensors", "stablehlo", "tosa", "torch"]
@@ -59,9 +69,9 @@ def from_torch(
     """
     Import a program in the dialects of `form`: the function `main` of the module.
 
-    `program` is a `torch.export.ExportedProgram`. Its parameters and buffers are constants. `main`
-    has one tensor argument for each input, with its shape and dtype; with `form="torch"`, these are
-    `!torch.vtensor`s.
+    `program` is a `torch.export.ExportedProgram`. Its parameters and buffers are constants, named
+    like them, such as `layers.0.weight`. `main` has one tensor argument for each input, with its
+    name, shape and dtype; with `form="torch"`, these are `!torch.vtensor`s.
 
     https://github.com/llvm/torch-mlir/blob/main/python/torch_mlir/fx.py
 
@@ -73,7 +83,8 @@ def from_torch(
     _check_form(form, get_args(TorchForm))
     fx: Any = library("torch_mlir.fx", "torch")
     exported: Any = library("torch.export", "torch").ExportedProgram
-    if not isinstance(program, exported):
+    given: Any = program
+    if not isinstance(given, exported):
         raise TypeError(
             "program must be a result of torch.export.export, not an object of type "
             f"'{type(program).__name__}'"
@@ -81,10 +92,15 @@ def from_torch(
     module = fx.export_and_import(
         program,
         output_type=form,
-        hooks=_literals_from_memory(),
+        hooks=_literals_from_memory(given),
         decomposition_table=_decompositions(),
     )
-    return read_operation(module.operation, "<torch>", context)
+
+    def name_all(imported: ModuleOp, _: ResourceBlobs | None) -> None:
+        name_arguments(imported, list(given.graph_signature.user_inputs))
+        name_resources(imported, {*given.constants, *given.state_dict})
+
+    return read_printed(_text_of(module.operation), "<torch>", context, name_all)
 
 
 def _decompositions() -> dict[Any, Any]:
@@ -99,9 +115,9 @@ def _decompositions() -> dict[Any, Any]:
     return {**others, **of_torch_mlir.get_decomposition_table()}
 
 
-def _literals_from_memory() -> object:
+def _literals_from_memory(program: Any) -> object:
     """
-    Hooks of the importer that pass it the memory of tensors.
+    Hooks of the importer that pass it the memory of tensors, and their names.
 
     Without them, it converts each element to a Python number: 7 s and 1.3 GiB for 64 MiB of i8.
     """
@@ -109,6 +125,8 @@ def _literals_from_memory() -> object:
     importer: Any = library("torch_mlir.extras.fx_importer", "torch")
     ir: Any = library("torch_mlir.ir", "torch")
     attributes: dict[tuple[object, ...], Any] = {}
+    tensors = {**program.constants, **program.state_dict}.items()
+    names = {tensor.data_ptr(): name for name, tensor in tensors if hasattr(tensor, "data_ptr")}
 
     def resolve_literal(self: object, node: object, literal: Any, info: object) -> Any:
         if (
@@ -124,7 +142,8 @@ def _literals_from_memory() -> object:
         tensor_type = importer.create_mlir_tensor_type(literal)
         if key not in attributes:
             memory = (c_char * literal.nbytes).from_address(literal.data_ptr())
-            name = "_".join(("torch_tensor", *map(str, literal.shape), str(literal.dtype)))
+            anonymous = "_".join(("torch_tensor", *map(str, literal.shape), str(literal.dtype)))
+            name = identifier_of(names.get(key[0], anonymous))
             # The resource keeps the buffer alive, and the buffer keeps the tensor.
             memory.tensor = literal
             attributes[key] = ir.DenseResourceElementsAttr.get_from_buffer(
@@ -133,7 +152,9 @@ def _literals_from_memory() -> object:
         shape = ",".join(map(str, literal.shape))
         vtensor = ir.Type.parse(f"!torch.vtensor<[{shape}],{tensor_type.element_type}>")
         return ir.Operation.create(
-            "torch.vtensor.literal", results=[vtensor], attributes={"value": attributes[key]}
+            "torch.vtensor.literal",
+            results=[vtensor],
+            attributes={"value": attributes[key]},
         ).result
 
     return type("_Hooks", (importer.FxImporterHooks,), {"resolve_literal": resolve_literal})()
@@ -152,6 +173,8 @@ def from_onnx(
     path: str | os.PathLike[str],
     form: OnnxForm = "linalg-on-tensors",
     *,
+    opset: int | None = 17,
+    shapes: Mapping[str, Sequence[int]] | None = None,
     context: Context | None = None,
 ) -> ModuleOp:
     """
@@ -163,27 +186,49 @@ def from_onnx(
     are `torch.operator`s with the names of ONNX ops, on `!torch.vtensor`s. Initializers are
     constants, including those in files beside the model.
 
+    Models of an opset before `opset` are converted to it, unless that is None. `shapes` has lengths
+    for the axes of inputs, by their names, where the model leaves them open. Arguments, constants
+    and results have the names of inputs, initializers and nodes, with underscores for characters
+    that MLIR's names cannot have; locations have the names themselves.
+
     https://iree.dev/guides/ml-frameworks/onnx/
 
-    Resources are kept in `context` if it is given; otherwise, the module has none. Raises OSError
-    for the file, ValueError for an unknown form, MissingLibraryError without the extra `onnx`,
-    errors of `onnx` and IREE for a model that they cannot read or lower, and ParseError for text
-    that cannot be read.
+    Weights are resources of `context` if it is given; otherwise, they are elements in the module.
+    Raises OSError for the file, ValueError for an unknown form, input or shape, MissingLibraryError
+    without the extra `onnx`, errors of `onnx` and IREE for a model that they cannot read or lower,
+    and ParseError for text that cannot be read.
     """
     _check_form(form, get_args(OnnxForm))
-    onnx: Any = library("onnx", "onnx")
     importer: Any = library("iree.compiler.extras.onnx_importer", "onnx")
     ir: Any = library("iree.compiler.ir", "onnx")
     passes: Any = library("iree.compiler.passmanager", "onnx")
-    # The importer needs the shapes and types of all values.
-    model = onnx.shape_inference.infer_shapes(onnx.load(os.fspath(path)), data_prop=True)
-    info = importer.ModelInfo(model)
-    with ir.Context() as mlir:
-        operation = info.create_module(context=mlir).operation
-        importer.NodeImporter.define_function(info.main_graph, operation).import_all()
-        if form == "linalg-on-tensors":
-            passes.PassManager.parse(_TO_LINALG).run(operation)
-        return read_operation(operation, os.fspath(path), context)
+    name = os.fspath(path)
+    model = read_onnx(name, opset, shapes or {})
+
+    def imported(proto: Any) -> bytes:
+        info = importer.ModelInfo(proto)
+        with ir.Context() as mlir:
+            operation = info.create_module(context=mlir).operation
+            importer.NodeImporter.define_function(info.main_graph, operation).import_all()
+            if form == "linalg-on-tensors":
+                passes.PassManager.parse(_TO_LINALG).run(operation)
+            return _text_of(operation)
+
+    weights: Weights = model.weights if form == "linalg-on-tensors" else {}
+    try:
+        text = imported(model.proto if weights else with_weights(model))
+    except ir.MLIRError:
+        if not weights:
+            raise
+        # An op is only lowered with weights that are constant.
+        text, weights = imported(with_weights(model)), {}
+
+    def with_constants(module: ModuleOp, kept: ResourceBlobs | None) -> None:
+        name_arguments(module)
+        name_values(module)
+        insert_weights(module, weights, kept)
+
+    return read_printed(text, name, context, with_constants)
 
 
 def from_tflite(path: str | os.PathLike[str], *, context: Context | None = None) -> ModuleOp:
@@ -216,26 +261,35 @@ def _check_form(form: str, forms: Sequence[str]) -> None:
         raise ValueError(f"there is no form {form!r}; the forms are {', '.join(forms)}")
 
 
-def read_operation(operation: Any, name: str, context: Context | None) -> ModuleOp:
+def _text_of(operation: Any) -> bytes:
     """
-    Read a module of MLIR's Python bindings, from its generic form: see `read_printed`.
+    The generic form of a module of MLIR's Python bindings, with locations.
 
     Elements of constants are printed as hexadecimal digits, which are decoded once.
     """
-    text: bytes = operation.get_asm(binary=True, print_generic_op_form=True, assume_verified=True)
-    return read_printed(text, name, context)
+    return operation.get_asm(
+        binary=True, print_generic_op_form=True, assume_verified=True, enable_debug_info=True
+    )
 
 
-def read_printed(text: bytes, name: str, context: Context | None) -> ModuleOp:
+def read_printed(
+    text: bytes,
+    name: str,
+    context: Context | None,
+    edit: Callable[[ModuleOp, ResourceBlobs | None], None] | None = None,
+) -> ModuleOp:
     """
     Read a module from text; `name` is its file name in errors. Its symbols become identifiers.
 
-    Resources are kept in `context`. Without one, they become elements in the module. Raises
-    ParseError, and ValueError for a resource that cannot.
+    `edit` changes it while it has resources. They are kept in `context`, whose resources `edit` is
+    given. Without a context, they become elements in the module. Raises ParseError, and ValueError
+    for a resource that cannot.
     """
     used = ToolContext(allow_unregistered=True) if context is None else context
     module = parse_module(used, text, name)
     rename_as_identifiers(module)
+    if edit is not None:
+        edit(module, None if context is None else ResourceBlobs.of(used))
     if context is None:
         take_in_resources(module, ResourceBlobs.of(used))
     return module

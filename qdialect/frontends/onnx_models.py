@@ -1,0 +1,264 @@
+"""
+Models of ONNX: their files, opsets, shapes and weights.
+
+Large weights are not parsed: a protobuf message has all of its bytes twice while it is read. They
+are found in the file, by the numbers of fields of https://github.com/onnx/onnx/blob/main/onnx/onnx.proto.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path, PurePath
+from typing import Any, Final, NamedTuple
+
+from qdialect.support.extras import library
+
+_MIN_SIZE: Final = 1 << 14
+"""The number of bytes from which on a tensor is large."""
+
+_GRAPH: Final = 7
+_INITIALIZER: Final = 5
+_NAME: Final = 8
+_RAW_DATA: Final = 9
+"""Numbers of fields of ModelProto, GraphProto, TensorProto and TensorProto."""
+
+_BYTES: Final = 2
+_WIDTHS: Final = {1: 8, 5: 4}
+"""The wire type of bytes and messages, and the lengths of those of numbers."""
+
+_PLAIN: Final = ("FLOAT", "FLOAT16", "BFLOAT16", "DOUBLE", "INT8", "UINT8")
+"""The types of large tensors whose bytes are those of MLIR, and that no op reads as a shape."""
+
+Weights = Mapping[str, Callable[[], bytes]]
+"""By the name of a tensor, a function that reads its elements."""
+
+
+class OnnxModel(NamedTuple):
+    """A model whose large weights are inputs of its graph, after all other ones."""
+
+    proto: Any
+    """An `onnx.ModelProto`."""
+
+    weights: Weights
+    """The weights, in the order of these inputs."""
+
+
+def read_onnx(path: str, opset: int | None, shapes: Mapping[str, Sequence[int]]) -> OnnxModel:
+    """
+    Read a model, convert an older opset, and set shapes of inputs, by their names.
+
+    Raises OSError, ValueError for names and shapes of inputs, and errors of `onnx`.
+    """
+    onnx: Any = library("onnx", "onnx")
+    proto, weights = _read(onnx, path)
+    version = max((o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")), default=0)
+    if opset is not None and version < opset:
+        proto = onnx.version_converter.convert_version(proto, opset)
+    graph = proto.graph
+    _set_shapes(graph, shapes)
+    _take_out_constants(onnx, graph, weights)
+    for node in graph.node:
+        # Places of values in the module are those of nodes.
+        node.name = node.name or next((name for name in node.output if name), "")
+    graph.name = graph.name or "main"
+    kept = [tensor for tensor in graph.initializer if tensor.name not in weights]
+    large = {tensor.name: tensor for tensor in graph.initializer if tensor.name in weights}
+    inputs = [value for value in graph.input if value.name not in large]
+    del graph.initializer[:], graph.input[:]
+    graph.initializer.extend(kept)
+    graph.input.extend(inputs)
+    for name, tensor in large.items():
+        value = onnx.helper.make_tensor_value_info(name, tensor.data_type, tensor.dims)
+        graph.input.append(value)
+    # The importer needs the shapes and types of all values.
+    proto = onnx.shape_inference.infer_shapes(proto, data_prop=True)
+    return OnnxModel(proto, {name: weights[name] for name in large})
+
+
+def with_weights(model: OnnxModel) -> Any:
+    """The model with its weights as initializers again."""
+    onnx: Any = library("onnx", "onnx")
+    graph = model.proto.graph
+    for value in graph.input:
+        if value.name in model.weights:
+            type = value.type.tensor_type
+            dims = [dim.dim_value for dim in type.shape.dim]
+            data = model.weights[value.name]()
+            tensor = onnx.helper.make_tensor(value.name, type.elem_type, dims, data, raw=True)
+            graph.initializer.append(tensor)
+    return model.proto
+
+
+# Files
+
+
+def _read(onnx: Any, path: str) -> tuple[Any, dict[str, Callable[[], bytes]]]:
+    weights = dict[str, Callable[[], bytes]]()
+    with open(path, "rb") as file:
+        if not Path(path).stat().st_size:
+            raise ValueError(f"'{path}' is empty")
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            places = dict[str, tuple[int, int]]()
+            text = _message(data, 0, len(data), {_GRAPH: partial(_graph, places)})
+    proto = onnx.load_model_from_string(text)
+    plain = {onnx.TensorProto.DataType.Value(name) for name in _PLAIN}
+    for tensor in proto.graph.initializer:
+        name, place = tensor.name, places.get(tensor.name)
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            place = _load_external(onnx, tensor, path, is_plain=tensor.data_type in plain)
+            if place is not None:
+                weights[name] = _reader(*place)
+        elif place is not None and tensor.data_type in plain:
+            weights[name] = _reader(path, *place)
+        elif place is not None:
+            tensor.raw_data = _reader(path, *place)()
+    return proto, weights
+
+
+def _load_external(
+    onnx: Any, tensor: Any, path: str, *, is_plain: bool
+) -> tuple[str, int, int] | None:
+    """Where a large tensor is in a file beside the model; reads any other one."""
+    helper = onnx.external_data_helper
+    folder, info = Path(path).parent, helper.ExternalDataInfo(tensor)
+    location = PurePath(info.location)
+    if not is_plain or not info.length or info.length < _MIN_SIZE:
+        helper.load_external_data_for_tensor(tensor, str(folder))
+        tensor.data_location = onnx.TensorProto.DEFAULT
+        return None
+    if location.is_absolute() or ".." in location.parts:
+        raise ValueError(f"the data of '{tensor.name}' is outside of '{folder}': '{location}'")
+    tensor.data_location = onnx.TensorProto.DEFAULT
+    del tensor.external_data[:]
+    return str(folder / location), info.offset or 0, info.length
+
+
+def _reader(path: str, offset: int, size: int) -> Callable[[], bytes]:
+    def read() -> bytes:
+        with open(path, "rb") as file:
+            file.seek(offset)
+            data = file.read(size)
+        if len(data) < size:
+            raise ValueError(f"'{path}' ends within a tensor")
+        return data
+
+    return read
+
+
+def _graph(places: dict[str, tuple[int, int]], data: mmap.mmap, start: int, end: int) -> bytes:
+    """A GraphProto without the bytes of large initializers, whose places are added."""
+
+    def tensor(data: mmap.mmap, start: int, end: int) -> bytes:
+        name, large = "", None
+        for number, wire, _, begin, stop in _fields(data, start, end):
+            if number == _NAME and wire == _BYTES:
+                name = data[begin:stop].decode()
+            elif number == _RAW_DATA and stop - begin >= _MIN_SIZE:
+                large = begin, stop - begin
+        if large is None or not name:
+            return data[start:end]
+        places[name] = large
+        return _message(data, start, end, {_RAW_DATA: None})
+
+    return _message(data, start, end, {_INITIALIZER: tensor})
+
+
+_Part = Callable[[mmap.mmap, int, int], bytes]
+
+
+def _message(data: mmap.mmap, start: int, end: int, parts: Mapping[int, _Part | None]) -> bytes:
+    """A message with other bytes in some fields; without those for which there is None."""
+    pieces = list[bytes]()
+    for number, wire, tag, begin, stop in _fields(data, start, end):
+        if number not in parts or wire != _BYTES:
+            pieces.append(data[tag:stop])
+        elif (change := parts[number]) is not None:
+            part = change(data, begin, stop)
+            pieces += [_varint(number << 3 | _BYTES), _varint(len(part)), part]
+    return b"".join(pieces)
+
+
+def _fields(data: mmap.mmap, start: int, end: int) -> Iterator[tuple[int, int, int, int, int]]:
+    """The number, the wire type, and the places of tag, value and end of each field."""
+    at = start
+    while at < end:
+        tag = at
+        key, at = _read_varint(data, at, end)
+        number, wire = key >> 3, key & 7
+        begin = at
+        if wire == 0:
+            _, at = _read_varint(data, at, end)
+        elif wire == _BYTES:
+            size, begin = _read_varint(data, at, end)
+            at = begin + size
+        elif wire in _WIDTHS:
+            at += _WIDTHS[wire]
+        else:
+            raise ValueError("it is no model of ONNX: a field has an unknown type")
+        if at > end:
+            raise ValueError("it is no model of ONNX: a field ends behind its message")
+        yield number, wire, tag, begin, at
+
+
+def _read_varint(data: mmap.mmap, at: int, end: int) -> tuple[int, int]:
+    number = shift = 0
+    while at < end:
+        byte = data[at]
+        number |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 128:
+            return number, at
+    raise ValueError("it is no model of ONNX: a number ends behind its message")
+
+
+def _varint(number: int) -> bytes:
+    parts = bytearray()
+    while number > 127:
+        parts.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*parts, number])
+
+
+# Graphs
+
+
+def _set_shapes(graph: Any, shapes: Mapping[str, Sequence[int]]) -> None:
+    inputs = {value.name: value.type.tensor_type.shape for value in graph.input}
+    for name, shape in shapes.items():
+        if name not in inputs:
+            known = ", ".join(f"'{other}'" for other in inputs)
+            raise ValueError(f"there is no input '{name}'; the inputs are {known}")
+        dims = inputs[name].dim
+        if len(dims) != len(shape):
+            raise ValueError(f"input '{name}' has rank {len(dims)}, but a shape of {len(shape)}")
+        for axis, (dim, length) in enumerate(zip(dims, shape, strict=True)):
+            if dim.HasField("dim_value") and dim.dim_value != length:
+                raise ValueError(
+                    f"axis {axis} of input '{name}' has length {dim.dim_value}, not {length}"
+                )
+            dim.Clear()
+            dim.dim_value = length
+    if shapes:
+        # They follow from the shapes of the inputs.
+        del graph.value_info[:]
+        for value in graph.output:
+            for dim in value.type.tensor_type.shape.dim:
+                if not dim.HasField("dim_value"):
+                    dim.Clear()
+
+
+def _take_out_constants(onnx: Any, graph: Any, weights: dict[str, Callable[[], bytes]]) -> None:
+    """Make initializers of the large constants among the nodes."""
+    plain = {onnx.TensorProto.DataType.Value(name) for name in _PLAIN}
+    for node in [node for node in graph.node if node.op_type == "Constant"]:
+        tensor = next((a.t for a in node.attribute if a.name == "value"), None)
+        if tensor is None or tensor.data_type not in plain or len(tensor.raw_data) < _MIN_SIZE:
+            continue
+        data, (name,) = tensor.raw_data, node.output
+        tensor.ClearField("raw_data")
+        tensor.name = name
+        graph.initializer.append(tensor)
+        graph.node.remove(node)
+        weights[name] = lambda data=data: data
