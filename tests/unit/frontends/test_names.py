@@ -196,7 +196,7 @@ def test_names_of_torch(form: Any) -> None:
 
     class Model(torch.nn.Module):
         def __init__(self) -> None:
-            super().__init__()
+            torch.nn.Module.__init__(self)
             self.layers = torch.nn.ModuleList([torch.nn.Linear(4, 4) for _ in range(2)])
 
         def forward(self, image: Any) -> Any:

@@ -17,7 +17,7 @@ from qdialect.dialects.arrays.values import TypedArray
 from qdialect.folding.report import Outcome, PassReport
 from qdialect.frontends import from_jax, from_torch
 from qdialect.opt.registry import ToolContext
-from qdialect.passes import FoldBatchNormalizationPass
+from qdialect.ptq.passes.weights import FoldBatchNormalizationPass
 
 pytestmark = [pytest.mark.exporters, pytest.mark.filterwarnings("ignore")]
 
@@ -47,7 +47,7 @@ def torch_network() -> tuple[Any, Any]:
 
     class Network(nn.Module):
         def __init__(self) -> None:
-            super().__init__()
+            torch.nn.Module.__init__(self)
             self.first = nn.Sequential(
                 nn.Conv2d(3, 8, 3, 2, 1, bias=False), nn.BatchNorm2d(8), nn.ReLU6()
             )

@@ -11,11 +11,12 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from random_normalizations import random_chain
+from xdsl.dialects.func import FuncOp
 
 from qdialect.check.interpreters import run_function
 from qdialect.dialects.arrays.values import TypedArray
 from qdialect.folding.report import Outcome, PassReport
-from qdialect.passes import FoldBatchNormalizationPass
+from qdialect.ptq.passes.weights import FoldBatchNormalizationPass
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 
@@ -24,9 +25,8 @@ ARITHMETIC = r"linalg\.generic|(?:stablehlo|tosa)\.(?:add|sub\w*|mul\w*|div\w*)"
 
 
 def result_of(module: Module, argument: NDArray[np.float32]) -> NDArray[np.floating]:
-    (function,) = module.module.ops
-    types = function.function_type.inputs  # pyright: ignore[reportAttributeAccessIssue]
-    value = TypedArray.of_numbers(argument, types.data[0])
+    function = next(op for op in module.module.ops if isinstance(op, FuncOp))
+    value = TypedArray.of_numbers(argument, function.function_type.inputs.data[0])
     (result,) = run_function(module.module, "f", [value], module.context)
     return result.numbers
 
