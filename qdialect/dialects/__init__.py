@@ -4,3 +4,8 @@
 def scalar(name: str) -> str:
     """The path of a function of elements, with which models say how an op is run."""
     return f"qdialect.dialects.arrays.scalar_functions:{name}"
+
+
+def run_in(dialect: str, name: str) -> str:
+    """The path of a function that computes ops of a dialect."""
+    return f"qdialect.dialects.{dialect}.runs:{name}"

@@ -73,6 +73,7 @@ from qdialect.ops.interface import (
 from qdialect.ops.model import OpModel, OpModels
 from qdialect.ops.readers import (
     broadcast_trailing,
+    listed,
     moves,
     padded,
     reshaped,
@@ -80,7 +81,7 @@ from qdialect.ops.readers import (
     tiled,
 )
 from qdialect.ops.reading import integers_from, nonzero_as_true
-from qdialect.support.lazy_numpy import NDArray, np
+from qdialect.support.lazy_numpy import np
 
 # Operands that may be omitted
 
@@ -90,12 +91,10 @@ def _is_given(value: SSAValue) -> bool:
     return tensor_parts(value.type) is not None
 
 
-def _optional(op: Operation, number: int, operands: Operands) -> list[int] | None:
+def _optional(op: Operation, number: int, operands: Operands) -> Sequence[int] | None:
     """The integers of an operand; None if it is omitted."""
-    if number >= len(op.operands) or not _is_given(op.operands[number]):
-        return None
-    numbers: NDArray[np.integer[Any]] = operands.integers(op.operands[number])
-    return [int(integer) for integer in numbers.reshape(-1).tolist()]
+    is_given = number < len(op.operands) and _is_given(op.operands[number])
+    return listed(operands, op.operands[number]) if is_given else None
 
 
 # Shape ops

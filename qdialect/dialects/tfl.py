@@ -6,8 +6,6 @@ https://www.tensorflow.org/mlir/tfl_ops. Most ops are parametrized by constant o
 
 from __future__ import annotations
 
-from typing import Any
-
 from xdsl.ir import Operation
 
 from qdialect.algebra.joins import Concat
@@ -29,16 +27,15 @@ from qdialect.ops.interface import (
     static_shape_of,
 )
 from qdialect.ops.model import OpModel, OpModels
-from qdialect.ops.readers import broadcast_trailing, reshaped, taken
-from qdialect.support.lazy_numpy import NDArray, np
+from qdialect.ops.readers import broadcast_trailing, listed, reshaped, taken
 
 
 def _transpose(op: Operation, operands: Operands) -> Movements:
-    return Movements(op.operands[:1], [Transpose(_list(operands.integers(op.operands[1])))])
+    return Movements(op.operands[:1], [Transpose(listed(operands, op.operands[1]))])
 
 
 def _slice(op: Operation, operands: Operands) -> Movements:
-    offsets, sizes = _list(operands.integers(op.operands[1])), static_shape_of(op.results[0])
+    offsets, sizes = listed(operands, op.operands[1]), static_shape_of(op.results[0])
     return Movements(op.operands[:1], [Slice(offsets, sizes, (1,) * len(sizes))])
 
 
@@ -50,7 +47,9 @@ def _concatenation(op: Operation, operands: Operands) -> Movements:
 
 
 def _reverse(op: Operation, operands: Operands) -> Movements:
-    return Movements(op.operands[:1], [Reverse(_axes(op, operands))])
+    rank = len(shape_of(op.operands[0]))
+    axes = tuple(axis % max(rank, 1) for axis in listed(operands, op.operands[1]))
+    return Movements(op.operands[:1], [Reverse(axes)])
 
 
 def _gather(op: Operation, operands: Operands) -> Movements:
@@ -64,17 +63,8 @@ def _gather(op: Operation, operands: Operands) -> Movements:
 
 def _pad(op: Operation, operands: Operands) -> Movements:
     """Read a pad with real zero."""
-    widths = operands.integers(op.operands[1]).reshape(-1, 2)
-    return Movements(op.operands[:1], [Pad(_list(widths[:, 0]), _list(widths[:, 1]))])
-
-
-def _axes(op: Operation, operands: Operands) -> tuple[int, ...]:
-    rank = len(shape_of(op.operands[0]))
-    return _list(np.mod(operands.integers(op.operands[1]), max(rank, 1)))
-
-
-def _list(numbers: NDArray[np.integer[Any]]) -> tuple[int, ...]:
-    return tuple(map(int, numbers.reshape(-1).tolist()))
+    widths = listed(operands, op.operands[1])
+    return Movements(op.operands[:1], [Pad(widths[::2], widths[1::2])])
 
 
 MODELS = OpModels(

@@ -85,6 +85,7 @@ from qdialect.ops.interface import (
 from qdialect.ops.model import Carrier, Effects, OnNumbers, OpModel, OpModels
 from qdialect.ops.readers import (
     broadcast_trailing,
+    listed,
     padded,
     positions_along,
     positions_on_any_axis,
@@ -209,22 +210,18 @@ def _type(name: str, body: str = "") -> Attribute:
 # Operands that parametrize an op
 
 
-def _integers(value: SSAValue, operands: Operands) -> list[int]:
-    return [int(number) for number in operands.integers(value).reshape(-1).tolist()]
-
-
 def _integer(value: SSAValue, operands: Operands) -> int:
-    (number,) = _integers(value, operands)
+    (number,) = listed(operands, value)
     return number
 
 
 def _optional(value: SSAValue, operands: Operands) -> int | None:
-    return next(iter(_integers(value, operands)), None)
+    return next(iter(listed(operands, value)), None)
 
 
 def _axes(value: SSAValue, operands: Operands, rank: int) -> tuple[int, ...]:
     """Axes of a tensor of `rank`; negative ones count from the end."""
-    axes = tuple(axis + rank if axis < 0 else axis for axis in _integers(value, operands))
+    axes = tuple(axis + rank if axis < 0 else axis for axis in listed(operands, value))
     if not all(0 <= axis < rank for axis in axes):
         raise Refusal(RefusalCode.UNKNOWN_OP, f"a tensor of rank {rank} has no such axis")
     return axes
@@ -319,7 +316,7 @@ def _index_select(op: Operation, operands: Operands) -> Movements:
 
 def _pad(op: Operation, operands: Operands) -> Movements:
     """Its widths are of the last axis first; axes without widths stay."""
-    shape, widths = shape_of(op.operands[0]), _integers(op.operands[1], operands)
+    shape, widths = shape_of(op.operands[0]), listed(operands, op.operands[1])
     padding = _number_in(op.operands[2])
     # -0.0 is another number.
     if padding is None or str(padding.value.data) not in ("0", "0.0"):

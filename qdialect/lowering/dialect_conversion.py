@@ -13,7 +13,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import Rewriter
 
-from qdialect.dialects.func import models as func
+from qdialect.dialects import func
 from qdialect.dialects.quant.casts import CastOp, is_rounding
 from qdialect.ir.errors import OpErrors
 from qdialect.ir.rewriting import Replacements, dependencies_first

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Flag, StrEnum, auto
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol, TypeAlias
 
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr
@@ -498,6 +498,28 @@ class Normalization(NamedTuple):
 ReadNormalization = Callable[[Any], Normalization]
 """Reads an op by its name. Raises Refusal."""
 
+
+class WindowNumbers(NamedTuple):
+    """The correspondence of the axes of an operand, of indices, and of many windows."""
+
+    windows: Sequence[int]
+    """The axes of the windows that are axes of the operand; the others are of the indices."""
+
+    dropped: Sequence[int]
+    """The axes of the operand that windows lack, since they have one position along them."""
+
+    batching: Sequence[int]
+    """The batching axes of the operand, which windows lack, too: they are axes of the indices."""
+
+    indices_batching: Sequence[int]
+
+    starts: Sequence[int]
+    """For each element of an index vector, the axis of the operand that it indexes."""
+
+    vector: int
+    """The axis of the indices that holds index vectors; their rank if there is none."""
+
+
 ReadProduct = Callable[[Any], Contraction | Lookup | None]
 """Reads an op by its name; None if the op is not a layer. Raises Refusal."""
 
@@ -580,34 +602,22 @@ ReadRule = Callable[[Any], QuantizationRule | None]
 """Reads an op by its name; None if it has no rule."""
 
 
-def own(*operands: int, function: str = "") -> QuantizationRule:
-    """The result has its own range. Without numbers, all float tensors are quantized."""
-    return _rule(RuleKind.OWN, operands, function)
+def _rule(kind: RuleKind, *operands: int, function: str = "", **fields: Any) -> QuantizationRule:
+    """A rule of a kind. Without numbers of operands, all float tensors are quantized."""
+    functions = frozenset({function}) if function else frozenset[str]()
+    return QuantizationRule(kind, operands or None, functions, **fields)
 
 
-def shared(*operands: int, function: str = "", keeps_places: bool = False) -> QuantizationRule:
-    """The result has the parameters of operands, of all float tensors if none is named."""
-    return replace(_rule(RuleKind.SHARED, operands, function), keeps_places=keeps_places)
+own = partial(_rule, RuleKind.OWN)
+"""The result has its own range."""
+
+shared = partial(_rule, RuleKind.SHARED)
+"""The result has the parameters of operands."""
+
+whole_number = partial(_rule, RuleKind.WHOLE_NUMBER)
+"""The results are whole numbers."""
 
 
 def fixed(function: str, *operands: int) -> QuantizationRule:
     """The result is in the known range of a function."""
-    return replace(_rule(RuleKind.FIXED, operands, function), fixed=function)
-
-
-def whole_number(*operands: int, function: str = "") -> QuantizationRule:
-    """The results are whole numbers."""
-    return _rule(RuleKind.WHOLE_NUMBER, operands, function)
-
-
-def homogeneous(
-    kind: RuleKind, *mixed_axes: int, function: str = "", starts: tuple[int, ...] = ()
-) -> QuantizationRule:
-    """The op keeps a positive factor of a channel of its first operand."""
-    rule = _rule(kind, (0,), function)
-    return replace(rule, is_homogeneous=True, mixed_axes=mixed_axes, starts=starts)
-
-
-def _rule(kind: RuleKind, operands: tuple[int, ...], function: str) -> QuantizationRule:
-    functions = frozenset({function}) if function else frozenset[str]()
-    return QuantizationRule(kind, operands or None, functions)
+    return _rule(RuleKind.FIXED, *operands, function=function, fixed=function)

@@ -24,26 +24,7 @@ from xdsl.ir import Operation
 
 if TYPE_CHECKING:
     # The types of most fields are not needed to make a model.
-    from qdialect.ops.fields import (
-        BroadcastWriter,
-        CastReads,
-        Contraction,
-        DialectTraits,
-        ElementwiseModel,
-        IntegerFunction,
-        Lookup,
-        Positions,
-        QuantizationRule,
-        ReadAlongAxis,
-        ReadNormalization,
-        ReadProduct,
-        ReadRule,
-        ReadWindows,
-        ReshapeWriter,
-        RunFunction,
-        RunTimeShape,
-        ShapeOpModel,
-    )
+    from qdialect.ops import fields
 
 
 class Bits(Enum):
@@ -130,16 +111,16 @@ class OpModel:
 
     # Read by the fold, the proofs, and runs of movements
 
-    movement: ShapeOpModel | None = None
+    movement: fields.ShapeOpModel | None = None
     """Reads the movements that the op is."""
 
-    run_time_shape: RunTimeShape | None = None
+    run_time_shape: fields.RunTimeShape | None = None
     """The shape of a result that neither its type nor the movement determines."""
 
     static_lists: tuple[str, ...] = ()
     """Attributes of integers. Each DYNAMIC in them is one of the last operands, in order."""
 
-    cast: CastReads | None = None
+    cast: fields.CastReads | None = None
     """
     How the op reads each element anew, if it is a cast.
 
@@ -147,7 +128,7 @@ class OpModel:
     their slots there.
     """
 
-    along_axis: ReadAlongAxis | None = None
+    along_axis: fields.ReadAlongAxis | None = None
     """Reads the attribute of a cast with a row for each position of an axis."""
 
     constant: str | None = None
@@ -161,14 +142,14 @@ class OpModel:
     is_list: bool = False
     """Whether the result is the list of the operands, which are integers."""
 
-    term: ElementwiseModel | None = None
+    term: fields.ElementwiseModel | None = None
     """Element-wise arithmetic as a term, and how it is written again."""
 
-    write_reshape: ReshapeWriter | None = None
-    write_broadcast: BroadcastWriter | None = None
+    write_reshape: fields.ReshapeWriter | None = None
+    write_broadcast: fields.BroadcastWriter | None = None
     """Writes a reshape, or a broadcast, like the op."""
 
-    integers: IntegerFunction | str | bool | None = None
+    integers: fields.IntegerFunction | str | bool | None = None
     """
     Computes the result from int64 operands, such as positions, without side effects.
 
@@ -180,16 +161,16 @@ class OpModel:
 
     # Read by the quantizer and by equalization
 
-    product: Contraction | Lookup | ReadProduct | None = None
+    product: fields.Contraction | fields.Lookup | fields.ReadProduct | None = None
     """The sum of products, or the look-up in a table, that the op is; or reads it."""
 
-    windows: ReadWindows | None = None
+    windows: fields.ReadWindows | None = None
     """Reads how the weights of `product` slide over the other operand."""
 
-    normalization: ReadNormalization | None = None
+    normalization: fields.ReadNormalization | None = None
     """Reads the normalization by given means and variances that the op is."""
 
-    rule: QuantizationRule | ReadRule | None = None
+    rule: fields.QuantizationRule | fields.ReadRule | None = None
     """The rule by which parameters of operands and results follow from others; or reads it."""
 
     stays_float: str | None = None
@@ -241,10 +222,10 @@ class OpModel:
     Then its effects are those that are said, also on values that something can change.
     """
 
-    positions: Callable[[Operation], Positions] | None = None
+    positions: Callable[[Operation], fields.Positions] | None = None
     """Reads the operands whose elements say where the op reads or writes."""
 
-    run: RunFunction | OnElements | OnNumbers | str | None = None
+    run: fields.RunFunction | OnElements | OnNumbers | str | None = None
     """Computes the results from arrays: a function, or `module:function`, imported at the run."""
 
     runs_on_codes: bool = False
@@ -279,7 +260,10 @@ class OpModels(DialectInterface):
     """
 
     def __init__(
-        self, dialect: str, models: Mapping[str, OpModel], traits: DialectTraits | None = None
+        self,
+        dialect: str,
+        models: Mapping[str, OpModel],
+        traits: fields.DialectTraits | None = None,
     ) -> None:
         """
         The models, and which tensors the types of the dialect can spell, if not all.
@@ -299,7 +283,7 @@ class OpModels(DialectInterface):
 
 _IN_USE: Final[ContextVar[Mapping[str, OpModels]]] = ContextVar("qdialect.models")
 _FOR_ALL: Final[dict[str, OpModel]] = {}
-_TRAITS: Final[dict[str, DialectTraits]] = {}
+_TRAITS: Final[dict[str, fields.DialectTraits]] = {}
 _DEPENDENT: Final[list[Callable[[], None]]] = []
 
 _IMPORTING: Final = RLock()
@@ -365,7 +349,7 @@ def models_for_all(dialect: str) -> Mapping[str, OpModel]:
     return {name: _FOR_ALL[name] for name in _FOR_ALL if name.partition(".")[0] == dialect}
 
 
-def traits_of(dialect: str) -> DialectTraits | None:
+def traits_of(dialect: str) -> fields.DialectTraits | None:
     """Which tensors the types of a dialect can spell, if it is said."""
     own = models_in_use().get(dialect)
     if own is not None and own.traits is not None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import AnyFloat
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from qdialect.algebra.movement import (
     DYNAMIC,
@@ -61,6 +61,11 @@ def broadcast_trailing(op: Operation, operands: Operands) -> Movements:
     """The first operand is broadcast to the shape of the result as in numpy."""
     source, result = shape_of(op.operands[0]), shape_of(op.results[0])
     return Movements(op.operands[:1], [BroadcastInDim.trailing(source, result)])
+
+
+def listed(operands: Operands, value: SSAValue) -> tuple[int, ...]:
+    """The integers of a constant operand. Raises Refusal."""
+    return tuple(map(int, operands.integers(value).reshape(-1).tolist()))
 
 
 def shape_in(number: int) -> RunTimeShape:

@@ -20,7 +20,9 @@ A format describes the text in words separated by blanks, and declares the parts
 - `indices(dynamic,static)`: `[%i, 2]`, operands and integers in one list; `indices(...,())` is the
   same in parentheses;
 - `attr-dict`: the attributes, and properties that are named nowhere else: `attr-dict(name:kind)`;
-- `custom:Name(names)`: a part with a reader and a printer of its own, see `Directive`;
+- `custom:Name(names)`: a part with a reader and a printer of its own, see `Directive`. A name is
+  that of an operand, or of a property; `name*`, `->name` and `{name}` are operands, results, and a
+  region;
 - `order(names)`, as the last word: these operands or results are the first of the op;
 - `<?` to `?>`: read only if the first of them is there;
 - any other word stands for itself.
@@ -137,22 +139,17 @@ class _Signature:
         return part.name
 
     def add_named(self, text: str) -> str:
-        """Add what a directive names: a result, operands with a number, or else a property."""
+        """Add what a directive names: a result, operands, a region, or else a property."""
+        part = _Part.of(text.removeprefix("->").strip("{}"))
         if text.startswith("->"):
-            return self.add_result(text.removeprefix("->"))
-        part = _Part.of(text)
-        if part.number and part.mark != ":":
+            self.results[part.name] = part
+        elif text.startswith("{"):
+            self.regions[part.name] = part
+        elif part.number and part.mark != ":":
             self.operands[part.name] = part
         elif part.name not in self.operands:
             self.add_property(part)
         return part.name
-
-    def put_first(self, names: Sequence[str]) -> None:
-        """Have these operands or results be the first ones."""
-        for parts in (self.operands, self.results):
-            known = {name: parts[name] for name in names if name in parts} | parts
-            parts.clear()
-            parts.update(known)
 
 
 @dataclass
@@ -809,7 +806,10 @@ def _word(signature: _Signature, word: str) -> FormWord | None:
             signature.add_property(_Part(attribute))
             return _Indices(*names)
         case "order":
-            signature.put_first(names)
+            for parts in (signature.operands, signature.results):
+                ordered = {name: parts.pop(name) for name in names if name in parts} | parts
+                parts.clear()
+                parts.update(ordered)
             return None
         case _ if kind.startswith("custom:"):
             directive = Directive.KNOWN[kind.removeprefix("custom:")]

@@ -19,7 +19,7 @@ from xdsl.dialects.arith import FastMathFlagsAttr
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Operation
 
-from qdialect.dialects import scalar
+from qdialect.dialects import run_in, scalar
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.elementwise import same_shape, unbroadcast
 from qdialect.ops.fields import (
@@ -129,10 +129,7 @@ _undefined = partial(OpModel, bits=Bits.UNDEFINED)
 _division = partial(_undefined, effects=Effects.UNDEFINED)
 _term: Final = unbroadcast(_read)
 
-
-def _run(function: str) -> str:
-    return f"qdialect.dialects.arith.runs:{function}"
-
+_run = partial(run_in, "arith")
 
 _bits = partial(OnNumbers, is_unsigned=True)
 _SAME = scalar("same")

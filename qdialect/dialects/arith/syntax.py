@@ -7,10 +7,10 @@ https://mlir.llvm.org/docs/Dialects/ArithOps/.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from abc import ABC
+from collections.abc import Callable, Sequence
 from types import UnionType
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar, Final, TypeAlias, cast
 
 from typing_extensions import TypeVar, override
 from xdsl.dialects import arith
@@ -72,6 +72,9 @@ def _like(type: Attribute, element_type: Attribute) -> Attribute:
 class ConversionOp(IRDLOperation, ABC):
     """Base class of the conversions of a scalar, or of each element of a tensor or vector."""
 
+    CONVERTS: ClassVar[Callable[[Attribute, Attribute], bool]]
+    """Whether the op converts elements of the first type to elements of the second one."""
+
     input = operand_def()
     result = result_def()
 
@@ -79,7 +82,7 @@ class ConversionOp(IRDLOperation, ABC):
     def verify_(self) -> None:
         input, result = self.input.type, self.result.type
         # Operand and result have the same shape.
-        if not self._converts(*map(_element_type, (input, result))) or (
+        if not type(self).CONVERTS(*map(_element_type, (input, result))) or (
             _like(input, i1) != _like(result, i1)
         ):
             raise VerifyException(
@@ -87,122 +90,100 @@ class ConversionOp(IRDLOperation, ABC):
                 "cast incompatible"
             )
 
-    @staticmethod
-    @abstractmethod
-    def _converts(input: Attribute, result: Attribute) -> bool:
-        """Whether the op converts elements of type `input` to elements of type `result`."""
+
+_Convert: TypeAlias = Callable[[Attribute, Attribute, bool], Attribute | None]
+"""Converts a constant to a type; None if undefined, or if xDSL cannot hold it."""
 
 
 class _FoldedConversionOp(ConversionOp, HasFolderInterface, ABC):
+    CONVERT: ClassVar[_Convert]
     IS_SIGNED: ClassVar[bool]
     """Whether the integers are signed."""
 
     @override
     def fold(self) -> Sequence[SSAValue | Attribute] | None:
         """The converted constant, if the operand is a scalar constant with a defined result."""
-        constant = ConstantLike.get_constant_value(self.input)
-        return None if constant is None else self._converted(constant)
-
-    @abstractmethod
-    def _converted(self, constant: Attribute) -> Sequence[Attribute] | None:
-        """The result of converting `constant`; None if undefined, or if xDSL cannot hold it."""
-
-
-class _FloatToIntegerOp(_FoldedConversionOp, ABC):
-    """Base class of the conversions from floats, which truncate toward zero."""
-
-    @staticmethod
-    @override
-    def _converts(input: Attribute, result: Attribute) -> bool:
-        return _is_element(input, AnyFloat) and _is_element(result, IntegerType)
-
-    @override
-    def _converted(self, constant: Attribute) -> Sequence[Attribute] | None:
-        type = self.result.type
-        if not isinstance(constant, FloatAttr) or not isinstance(type, IntegerType):
+        if (constant := ConstantLike.get_constant_value(self.input)) is None:
             return None
-        # Deferred: needed only when a constant is folded.
-        from qdialect.ir.elements import integer_range
-
-        value: float = constant.value.data
-        type = cast(IntegerType, type)
-        least, greatest = integer_range(type.bitwidth, self.IS_SIGNED)
-        if not least - 1 < value < greatest + 1:
-            return None
-        return (IntegerAttr(int(value), type, truncate_bits=True),)
+        converted = type(self).CONVERT(constant, self.result.type, self.IS_SIGNED)
+        return None if converted is None else (converted,)
 
 
-class _IntegerToFloatOp(_FoldedConversionOp, ABC):
-    """Base class of the conversions from integers, which round to the nearest float."""
+def _truncated(constant: Attribute, type: Attribute, is_signed: bool) -> Attribute | None:
+    """A float as an integer, truncated toward zero."""
+    if not isinstance(constant, FloatAttr) or not isinstance(type, IntegerType):
+        return None
+    # Deferred: needed only when a constant is folded.
+    from qdialect.ir.elements import integer_range
 
-    @staticmethod
-    @override
-    def _converts(input: Attribute, result: Attribute) -> bool:
-        return _is_element(input, IntegerType) and _is_element(result, AnyFloat)
-
-    @override
-    def _converted(self, constant: Attribute) -> Sequence[Attribute] | None:
-        type = self.result.type
-        if not isinstance(constant, IntegerAttr) or not isinstance(type, AnyFloat):
-            return None
-        if isinstance(type, Float80Type | Float128Type):
-            return None
-        # Deferred: needed only when a constant is folded.
-        from qdialect.ir.elements import integer_range
-        from qdialect.support.float_format import FLOAT_FORMATS
-
-        constant = cast(IntegerAttr[IntegerType], constant)
-        least, greatest = integer_range(constant.type.bitwidth, self.IS_SIGNED)
-        integer = least + (constant.value.data - least) % (greatest + 1 - least)
-        if (number := float(integer)) != integer:
-            # Rounding twice may not give the nearest float.
-            return None
-        rounded = FLOAT_FORMATS[type.name].round(np.array(number))
-        return (FloatAttr(rounded.item(), type),)
+    value: float = constant.value.data
+    type = cast(IntegerType, type)
+    least, greatest = integer_range(type.bitwidth, is_signed)
+    if not least - 1 < value < greatest + 1:
+        return None
+    return IntegerAttr(int(value), type, truncate_bits=True)
 
 
-def _is_wider(type: Attribute, other: Attribute) -> bool:
+def _rounded(constant: Attribute, type: Attribute, is_signed: bool) -> Attribute | None:
+    """An integer as the nearest float."""
+    if not isinstance(constant, IntegerAttr) or not isinstance(type, AnyFloat):
+        return None
+    if isinstance(type, Float80Type | Float128Type):
+        return None
+    # Deferred: needed only when a constant is folded.
+    from qdialect.ir.elements import integer_range
+    from qdialect.support.float_format import FLOAT_FORMATS
+
+    constant = cast(IntegerAttr[IntegerType], constant)
+    least, greatest = integer_range(constant.type.bitwidth, is_signed)
+    integer = least + (constant.value.data - least) % (greatest + 1 - least)
+    if (number := float(integer)) != integer:
+        # Rounding twice may not give the nearest float.
+        return None
+    return FloatAttr(FLOAT_FORMATS[type.name].round(np.array(number)).item(), type)
+
+
+def _is_to_integer(input: Attribute, result: Attribute) -> bool:
+    return _is_element(input, AnyFloat) and _is_element(result, IntegerType)
+
+
+def _is_to_float(input: Attribute, result: Attribute) -> bool:
+    return _is_to_integer(result, input)
+
+
+def _narrows(input: Attribute, result: Attribute) -> bool:
     return (
-        _is_element(type, IntegerType)
-        and _is_element(other, IntegerType)
-        and cast(IntegerType, type).bitwidth > cast(IntegerType, other).bitwidth
+        _is_element(input, IntegerType)
+        and _is_element(result, IntegerType)
+        and cast(IntegerType, input).bitwidth > cast(IntegerType, result).bitwidth
     )
 
 
-class _ExtensionOp(ConversionOp, ABC):
-    @staticmethod
-    @override
-    def _converts(input: Attribute, result: Attribute) -> bool:
-        return _is_wider(result, input)
+def _widens(input: Attribute, result: Attribute) -> bool:
+    return _narrows(result, input)
 
 
-class _TruncationOp(ConversionOp, ABC):
-    @staticmethod
-    @override
-    def _converts(input: Attribute, result: Attribute) -> bool:
-        return _is_wider(input, result)
-
-
-class _IndexCastOp(ConversionOp, ABC):
-    @staticmethod
-    @override
-    def _converts(input: Attribute, result: Attribute) -> bool:
-        types = (input, result)
-        are_integers = all(_is_element(type, IntegerType | IndexType) for type in types)
-        return are_integers and isinstance(input, IndexType) != isinstance(result, IndexType)
+def _is_index_cast(input: Attribute, result: Attribute) -> bool:
+    are_integers = all(_is_element(type, IntegerType | IndexType) for type in (input, result))
+    return are_integers and isinstance(input, IndexType) != isinstance(result, IndexType)
 
 
 OpT = TypeVar("OpT", bound=IRDLOperation)
 
 
 def _conversion(
-    base: type[ConversionOp], own: type[OpT], *traits: OpTrait, is_signed: bool = False
+    own: type[OpT],
+    converts: Callable[[Attribute, Attribute], bool],
+    convert: _Convert | None = None,
+    *traits: OpTrait,
+    is_signed: bool = False,
 ) -> type[OpT]:
     """
-    The conversion of xDSL, `own`, with the types and the fold of `base`.
+    The conversion of xDSL, `own`, with other types, and with a fold if constants are converted.
 
     A subclass of xDSL's op, since passes check for xDSL's classes. It inherits the syntax.
     """
+    base = ConversionOp if convert is None else _FoldedConversionOp
     fields: dict[str, object] = {
         "name": own.name,
         "__doc__": own.__doc__,
@@ -213,14 +194,15 @@ def _conversion(
         fields["traits"] = traits_def(*traits)
     op_type: Any = irdl_op_definition(cast("type[OpT]", type(own.__name__, (base, own), fields)))
     # Set after the definition, which takes no other fields.
-    op_type.IS_SIGNED = is_signed
+    op_type.IS_SIGNED, op_type.CONVERT = is_signed, staticmethod(convert) if convert else None
+    op_type.CONVERTS = staticmethod(converts)
     return op_type
 
 
-FPToSIOp = _conversion(_FloatToIntegerOp, arith.FPToSIOp, is_signed=True)
-FPToUIOp = _conversion(_FloatToIntegerOp, arith.FPToUIOp)
-SIToFPOp = _conversion(_IntegerToFloatOp, arith.SIToFPOp, is_signed=True)
-UIToFPOp = _conversion(_IntegerToFloatOp, arith.UIToFPOp)
+FPToSIOp = _conversion(arith.FPToSIOp, _is_to_integer, _truncated, is_signed=True)
+FPToUIOp = _conversion(arith.FPToUIOp, _is_to_integer, _truncated)
+SIToFPOp = _conversion(arith.SIToFPOp, _is_to_float, _rounded, is_signed=True)
+UIToFPOp = _conversion(arith.UIToFPOp, _is_to_float, _rounded)
 
 
 @irdl_op_definition
@@ -283,6 +265,9 @@ class SelectOp(arith.SelectOp):
 class ComparisonOp(IRDLOperation, ABC):
     """Base class of the comparisons, whose result has the shape of the operands."""
 
+    COMPARES: ClassVar[type[Attribute] | UnionType]
+    """The types of the elements that the op compares."""
+
     lhs = operand_def()
     rhs = operand_def()
     result = result_def()
@@ -293,7 +278,7 @@ class ComparisonOp(IRDLOperation, ABC):
     @override
     def verify_(self) -> None:
         type = self.lhs.type
-        if not self._compares(_element_type(type)):
+        if not _is_element(_element_type(type), self.COMPARES):
             raise VerifyException(f"'{self.name}' op does not compare values of type '{type}'")
         if self.rhs.type != type:
             raise VerifyException(
@@ -304,10 +289,6 @@ class ComparisonOp(IRDLOperation, ABC):
                 f"'{self.name}' op failed to verify that result type has i1 element type and same "
                 "shape as operands"
             )
-
-    @abstractmethod
-    def _compares(self, type: Attribute) -> bool:
-        """Whether the op compares elements of `type`."""
 
 
 class _CanonicalizesScalars(HasCanonicalizationPatternsTrait):
@@ -338,6 +319,7 @@ class CmpiOp(ComparisonOp, arith.CmpiOp):
     """Comparison of integers: `arith.cmpi slt, %a, %b : tensor<2xi8>`."""
 
     name = "arith.cmpi"
+    COMPARES: ClassVar = IntegerType | IndexType
     assembly_format = None
 
     predicate = prop_def(IntegerAttr)
@@ -347,10 +329,6 @@ class CmpiOp(ComparisonOp, arith.CmpiOp):
     ) -> None:
         super().__init__(operand1, operand2, arg)
         self._set_result_type()
-
-    @override
-    def _compares(self, type: Attribute) -> bool:
-        return _is_element(type, IntegerType | IndexType)
 
 
 # Set after the definition, which would add the traits of xDSL's class.
@@ -364,6 +342,7 @@ class CmpfOp(ComparisonOp, arith.CmpfOp):
     """Comparison of floats: `arith.cmpf olt, %a, %b : tensor<2xf32>`."""
 
     name = "arith.cmpf"
+    COMPARES: ClassVar = AnyFloat
     assembly_format = None
 
     predicate = prop_def(IntegerAttr)
@@ -379,22 +358,18 @@ class CmpfOp(ComparisonOp, arith.CmpfOp):
         super().__init__(operand1, operand2, arg, fastmath)
         self._set_result_type()
 
-    @override
-    def _compares(self, type: Attribute) -> bool:
-        return _is_element(type, AnyFloat)
-
 
 OPS = (
     CmpfOp,
     CmpiOp,
-    _conversion(_ExtensionOp, arith.ExtSIOp, Pure()),
-    _conversion(_ExtensionOp, arith.ExtUIOp),
+    _conversion(arith.ExtSIOp, _widens, None, Pure()),
+    _conversion(arith.ExtUIOp, _widens),
     FPToSIOp,
     FPToUIOp,
-    _conversion(_IndexCastOp, arith.IndexCastOp),
+    _conversion(arith.IndexCastOp, _is_index_cast),
     SIToFPOp,
     SelectOp,
-    _conversion(_TruncationOp, arith.TruncIOp),
+    _conversion(arith.TruncIOp, _narrows),
     UIToFPOp,
 )
 """The ops that replace xDSL's of the same names."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from qdialect.dialects.arrays.elements import all_numbers, is_float, is_integer,
 from qdialect.dialects.arrays.reductions import Arrays, Combine
 from qdialect.dialects.arrays.scalar_functions import total_order
 from qdialect.dialects.arrays.values import TypedArray, allocated, temporary_memory, value_of
+from qdialect.ops.fields import WindowNumbers
 from qdialect.ops.interface import integer_of, name_of
 
 Indices = tuple[NDArray[np.int64], ...]
@@ -51,26 +51,6 @@ def indices_of(value: TypedArray) -> Integers:
         return np.minimum(value.elements, np.iinfo(np.int64).max).astype(np.int64)
 
     return allocated(numbers, 8 * value.elements.size)
-
-
-@dataclass(frozen=True)
-class WindowNumbers:
-    """The correspondence of the axes of an operand, of indices, and of many windows."""
-
-    windows: Sequence[int]
-    """The axes of the windows that are axes of the operand; the others are of the indices."""
-    dropped: Sequence[int]
-    """The axes of the operand that windows lack, since they have one position along them."""
-    batching: Sequence[int]
-    """
-    The batching axes of the operand, which correspond to axes of the indices; windows lack them,
-    too.
-    """
-    indices_batching: Sequence[int]
-    starts: Sequence[int]
-    """For each element of an index vector, the axis of the operand that it indexes."""
-    vector: int
-    """The axis of the indices that holds index vectors; None if there is none."""
 
 
 def _places(

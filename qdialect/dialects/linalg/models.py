@@ -7,34 +7,454 @@ the result is added. https://mlir.llvm.org/docs/Dialects/Linalg/.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from string import ascii_letters
-from typing import Final, cast
+from typing import Any, Final, NamedTuple, cast
 
-from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr
-from xdsl.ir import Attribute, Operation
-from xdsl.ir.affine import AffineDimExpr, AffineMap
+from xdsl.dialects.arith import ConstantOp
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    AnyFloat,
+    ArrayAttr,
+    DenseArrayBase,
+    FloatAttr,
+    IntegerAttr,
+    i1,
+    i64,
+)
+from xdsl.dialects.linalg.attrs import IteratorTypeAttr
+from xdsl.dialects.tensor import EmptyOp
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
-from qdialect.algebra.movement import Shape
-from qdialect.dialects import scalar
-from qdialect.dialects.linalg import generic
+from qdialect.algebra.movement import BroadcastInDim, Shape, Transpose
+from qdialect.dialects import run_in, scalar
+from qdialect.dialects.arith.models import term_of
+from qdialect.ir.value_types import element_type_or_self
+from qdialect.ops.elementwise import movements_along, recreated, shape_of_type
 from qdialect.ops.fields import (
     Contraction,
+    Elementwise,
     ElementwiseModel,
+    Input,
+    Integers,
+    Movements,
+    Operands,
     QuantizationRule,
     RuleKind,
     RunTimeOperands,
+    Scalar,
+    SmallOperand,
+    Term,
     Window,
     fixed,
-    homogeneous,
     own,
     shared,
     whole_number,
 )
-from qdialect.ops.interface import Refusal, RefusalCode, attribute_of, find_attribute, name_of
+from qdialect.ops.interface import (
+    Refusal,
+    RefusalCode,
+    attribute_of,
+    find_attribute,
+    function_of,
+    integer_of,
+    integers_of,
+    name_of,
+    rule_of,
+    set_attribute,
+    shape_of,
+    static_shape_of,
+)
 from qdialect.ops.model import Bits, Effects, OnElements, OpModel, OpModels
 from qdialect.ops.readers import positive, sliding_axes
+from qdialect.ops.reading import integers_of_op
+from qdialect.support.lazy_numpy import NDArray, np
+
+# Ops that move elements, or compute them in a body
+
+
+def _transpose(op: Operation, operands: Operands) -> Movements:
+    _require_moved(op)
+    return Movements(op.operands[:1], [Transpose(integers_of(op, "permutation"))])
+
+
+def _broadcast(op: Operation, operands: Operands) -> Movements:
+    _require_moved(op)
+    new, shape = integers_of(op, "dimensions"), shape_of(op.results[0])
+    dims = tuple(axis for axis in range(len(shape)) if axis not in new)
+    return Movements(op.operands[:1], [BroadcastInDim(dims, shape)])
+
+
+def _moved(op: Operation, operands: Operands) -> Movements:
+    """A `linalg.generic` that yields its input, with axes permuted or broadcast."""
+    _require_moved(op)
+    maps = attribute_of(op, "indexing_maps")
+    if not isinstance(maps, ArrayAttr):
+        raise Refusal(RefusalCode.UNKNOWN_OP, "it has no indexing maps")
+    inputs, results = map(_axes_of, cast(ArrayAttr[Attribute], maps).data)
+    shape = shape_of(op.results[0])
+    if None in results or len(set(results)) != len(shape):
+        raise Refusal(RefusalCode.UNKNOWN_OP, "its result is not written in a permutation of axes")
+    axes = [None if loop is None else results.index(loop) for loop in inputs]
+    return Movements(op.operands[:1], movements_along(axes, shape_of(op.operands[0]), shape))
+
+
+def _require_moved(op: Operation) -> None:
+    """Raise Refusal unless the result holds the elements of the first operand."""
+    _require_result(op)
+    block = op.regions[0].block
+    yielded = list(block.last_op.operands) if block.last_op is not None else []
+    if len(op.operands) != 2 or block.first_op is not block.last_op or yielded != [block.args[0]]:
+        raise Refusal(RefusalCode.UNKNOWN_OP, "its body does more than yield its input")
+
+
+def _require_result(op: Operation) -> None:
+    if len(op.results) != 1:
+        raise Refusal(RefusalCode.UNKNOWN_OP, "its result is not a tensor")
+
+
+def _axes_of(map: Attribute) -> list[int | None]:
+    """The loop that indexes each axis; None for an axis that is read at zero only."""
+    axes: list[int | None] = []
+    for expression in map.data.results if isinstance(map, AffineMapAttr) else ():
+        if isinstance(expression, AffineDimExpr):
+            axes.append(expression.position)
+        elif isinstance(expression, AffineConstantExpr) and expression.value == 0:
+            axes.append(None)
+        else:
+            raise Refusal(RefusalCode.UNKNOWN_OP, "its indexing maps do more than name axes")
+    return axes
+
+
+def _broadcast_again(op: Operation, operand: SmallOperand, type: Attribute) -> list[Operation]:
+    empty = EmptyOp([], type)
+    new = recreated(op, [operand.value, empty.tensor], type)
+    added = [axis for axis in range(len(shape_of_type(type))) if axis not in operand.axes]
+    set_attribute(new, "dimensions", DenseArrayBase.from_list(i64, added))
+    new.add_region(op.regions[0].clone())
+    return [empty, new]
+
+
+# Terms
+
+
+def _write_generic(
+    op: Operation, operands: Sequence[SmallOperand], type: Attribute
+) -> list[Operation]:
+    """Write the same body, with maps that read each operand along its axes of the result."""
+    empty = EmptyOp([], type)
+    new = recreated(op, [*(operand.value for operand in operands), empty.tensor], type)
+    rank = len(shape_of_type(type))
+    loops = [AffineExpr.dimension(axis) for axis in range(rank)]
+    maps = [AffineMap(rank, 0, tuple(loops[axis] for axis in o.axes)) for o in operands]
+    maps.append(AffineMap.identity(rank))
+    set_attribute(new, "indexing_maps", ArrayAttr([AffineMapAttr(map) for map in maps]))
+    set_attribute(new, "iterator_types", ArrayAttr([IteratorTypeAttr.parallel()] * rank))
+    new.add_region(op.regions[0].clone())
+    return [empty, new]
+
+
+def _term(op: Operation, operands: Operands) -> Elementwise:
+    """A `linalg.generic` with parallel loops, whose body is arithmetic on its inputs."""
+    axes = _loops(op).inputs
+    return Elementwise(tuple(op.operands[: len(axes)]), axes, _term_of_body(op))
+
+
+class _Loops(NamedTuple):
+    """How a `linalg.generic` with parallel loops reads its inputs."""
+
+    inputs: tuple[tuple[int | None, ...], ...]
+    """For each axis of each input, the axis of the result; None for an axis of length one."""
+
+    results: tuple[int, ...]
+    """The loop of each axis of the result."""
+
+
+def _loops(op: Operation) -> _Loops:
+    _require_result(op)
+    kinds = cast("ArrayAttr[Attribute]", attribute_of(op, "iterator_types")).data
+    if any(kind != kinds[0] or "parallel" not in str(kind) for kind in kinds):
+        raise Refusal(RefusalCode.ARITHMETIC, "its loops are not parallel")
+    maps = cast("ArrayAttr[Attribute]", attribute_of(op, "indexing_maps")).data
+    *inputs, results = map(_axes_of, maps)
+    loops = [loop for loop in results if loop is not None]
+    if len(loops) < len(results) or sorted(loops) != list(range(len(kinds))):
+        raise Refusal(RefusalCode.ARITHMETIC, "its result is not written in a permutation of axes")
+    for named, operand in zip(inputs, op.operands, strict=False):
+        lengths = zip(named, shape_of(operand), strict=True)
+        if any(loop is None and length != 1 for loop, length in lengths):
+            raise Refusal(RefusalCode.ARITHMETIC, "its indexing maps do more than name axes")
+    axes = tuple(
+        tuple(None if loop is None else loops.index(loop) for loop in named) for named in inputs
+    )
+    return _Loops(axes, tuple(loops))
+
+
+def _term_of_body(op: Operation) -> Term:
+    block = op.regions[0].block
+    terms: dict[SSAValue, Term] = {
+        arg: Input(number, arg.type) for number, arg in enumerate(block.args[:-1])
+    }
+    for inner in block.ops:
+        if inner is block.last_op:
+            break
+        terms[inner.results[0]] = term_of(
+            inner, [_term_of(value, terms) for value in inner.operands]
+        )
+    if block.last_op is None or len(block.last_op.operands) != 1:
+        raise Refusal(RefusalCode.ARITHMETIC, "it yields more than one element")
+    return _term_of(block.last_op.operands[0], terms)
+
+
+def _term_of(value: SSAValue, terms: Mapping[SSAValue, Term]) -> Term:
+    if (known := terms.get(value)) is not None:
+        return known
+    owner = value.owner
+    constant = find_attribute(owner, "value") if isinstance(owner, Operation) else None
+    if isinstance(constant, IntegerAttr | FloatAttr) and isinstance(owner, ConstantOp):
+        return Scalar(cast("FloatAttr[Any]", constant))
+    raise Refusal(RefusalCode.ARITHMETIC, "its body reads values that are not constants")
+
+
+def _integers(op: Operation, values: Sequence[Integers]) -> NDArray[Any]:
+    """A `linalg.generic` with parallel loops, whose body computes integers."""
+    read = _loops(op)
+    shape, block = static_shape_of(op.results[0]), op.regions[0].block
+    known: dict[SSAValue, Integers] = {
+        arg: _along(axes, numbers, len(shape))
+        for arg, axes, numbers in zip(block.args, read.inputs, values, strict=False)
+    }
+    for inner in block.ops:
+        if inner is block.last_op:
+            break
+        (result,) = inner.results
+        if name_of(inner) == "linalg.index":
+            axis = read.results.index(integer_of(inner, "dim"))
+            known[result] = _along((axis,), np.arange(shape[axis]), len(shape))
+        elif isinstance(constant := find_attribute(inner, "value"), IntegerAttr):
+            number = cast("IntegerAttr[Any]", constant).value.data
+            known[result] = np.asarray(number & 1 if result.type == i1 else number)
+        else:
+            known[result] = integers_of_op(inner, [known[value] for value in inner.operands])
+    (yielded,) = cast(Operation, block.last_op).operands
+    if yielded not in known:
+        raise Refusal(RefusalCode.UNKNOWN_OP, "it yields what it writes to")
+    return np.broadcast_to(known[yielded], shape)
+
+
+def _along(axes: Sequence[int | None], numbers: Integers, rank: int) -> Integers:
+    """`numbers` as an array of `rank`, whose axes are given; None for one of length one."""
+    kept = [axis for axis in axes if axis is not None]
+    lengths = [n for n, axis in zip(numbers.shape, axes, strict=True) if axis is not None]
+    shape = [1] * rank
+    for axis, length in zip(kept, lengths, strict=True):
+        shape[axis] = length
+    return numbers.reshape(lengths).transpose(np.argsort(kept)).reshape(shape)
+
+
+# Rules of ops with a body: the inputs are quantized, and the initial value of the result is not
+
+_LOGISTIC: Final = ["arith.negf", "math.exp", "arith.addf", "arith.divf"]
+"""How torch-mlir writes `1 / (1 + exp(-x))`."""
+
+_YIELD: Final = "linalg.yield"
+_INDEX: Final = "linalg.index"
+_CONVERSIONS: Final = ("arith.extf", "arith.truncf")
+_CONSTANT: Final = "arith.constant"
+
+_HOMOGENEOUS: Final = frozenset({"add", "max", "min"})
+"""The functions of two elements that keep a common positive factor."""
+
+_FUNCTIONS: Final = {"max_signed": "max", "min_signed": "min", "negf": "neg", "powf": "pow"}
+"""The functions of kinds of `linalg.elementwise` with another name."""
+
+
+def _elementwise(op: Operation) -> QuantizationRule | None:
+    """The rule of the function in the attribute `kind`."""
+    kind = str(attribute_of(op, "kind")).rpartition("<")[2].rstrip(">")
+    function = _FUNCTIONS.get(kind, kind)
+    inputs = tuple(range(len(op.operands) - len(op.results)))
+    match function:
+        case "select":
+            return QuantizationRule(RuleKind.SHARED, (1, 2), frozenset({function}))
+        case "tanh":
+            return QuantizationRule(RuleKind.FIXED, inputs, frozenset({function}), fixed="tanh")
+        case "ceil" | "floor" | "round":
+            return QuantizationRule(RuleKind.WHOLE_NUMBER, inputs, frozenset({function}))
+        case _:
+            return QuantizationRule(RuleKind.OWN, inputs, frozenset({function}))
+
+
+def _with_body(op: Operation) -> QuantizationRule | None:
+    """An op that computes each element of its result by ops of arith and math."""
+    body = op.regions[0].block
+    ops = [inner for inner in body.ops if name_of(inner) not in (_YIELD, _CONSTANT)]
+    if len(ops) > 1:
+        # Conversions before and after the function are part of it.
+        ops = [inner for inner in ops if name_of(inner) not in _CONVERSIONS] or ops
+    names = [name_of(inner) for inner in ops]
+    if any(not _is_function(inner) for inner in ops):
+        return None
+    inputs = _inputs(op, body)
+    if inputs is None:
+        return None
+    functions = frozenset[str]().union(*map(_functions_of, ops))
+    if (extreme := _extreme(ops)) is not None:
+        functions = frozenset({extreme})
+    if name_of(op) == "linalg.reduce":
+        is_homogeneous = (
+            len(ops) == len(inputs) == 1
+            and functions <= _HOMOGENEOUS
+            and all(isinstance(operand, BlockArgument) for operand in ops[0].operands)
+        )
+        return QuantizationRule(
+            RuleKind.OWN,
+            inputs,
+            functions | {"reduce"},
+            is_homogeneous=is_homogeneous,
+            mixed_axes=integers_of(op, "dimensions"),
+            starts=(len(op.operands) - 1,),
+        )
+    if _has_reduction(op):
+        return QuantizationRule(RuleKind.OWN, inputs, functions | {"reduce"})
+    if names == _LOGISTIC and _is_logistic(ops):
+        return QuantizationRule(RuleKind.FIXED, inputs, functions, fixed="logistic")
+    if len(ops) == 1 and (only := rule_of(ops[0])) is not None:
+        functions, chosen = (
+            functions if only.functions else frozenset[str](),
+            _chosen(op, ops[0], only),
+        )
+        count = len(ops[0].operands if only.operands is None else only.operands)
+        # A scalar operand adds elements that no tensor operand has.
+        is_own = only.kind is RuleKind.SHARED and len(chosen) < count
+        return QuantizationRule(
+            RuleKind.OWN if is_own else only.kind, chosen, functions, only.fixed
+        )
+    if not ops:
+        return QuantizationRule(RuleKind.SHARED, inputs[:1] if len(inputs) == 1 else inputs)
+    return QuantizationRule(RuleKind.OWN, inputs, functions)
+
+
+def gathering_op(op: Operation) -> Operation | None:
+    """
+    The `tensor.extract` that produces the result of a `linalg.generic`.
+
+    None unless all other ops of its body compute integers.
+    """
+    if name_of(op) != "linalg.generic" or len(op.results) != 1 or _has_reduction(op):
+        return None
+    body = op.regions[0].block
+    extracts = [inner for inner in body.ops if name_of(inner) == "tensor.extract"]
+    if len(extracts) != 1 or (end := body.last_op) is None:
+        return None
+    (gather,) = extracts
+    if list(end.operands) != list(gather.results) or not _is_of_floats(gather.operands[0]):
+        return None
+    others = [inner for inner in body.ops if inner not in (gather, end)]
+    is_of_integers = all(
+        name_of(inner) == "cf.assert" or (_is_function(inner) and not _has_float(inner))
+        for inner in others
+    )
+    return gather if is_of_integers else None
+
+
+def _has_float(op: Operation) -> bool:
+    return any(map(_is_of_floats, (*op.operands, *op.results)))
+
+
+def _is_of_floats(value: SSAValue) -> bool:
+    return isinstance(element_type_or_self(value.type), AnyFloat)
+
+
+def _functions_of(op: Operation) -> frozenset[str]:
+    read = rule_of(op)
+    return (read and read.functions) or frozenset({function_of(name_of(op))})
+
+
+def _extreme(ops: list[Operation]) -> str | None:
+    """`max` or `min`, if a compare and a select compute it; else None."""
+    if [name_of(op) for op in ops] != ["arith.cmpf", "arith.select"]:
+        return None
+    compare, select = ops
+    number = re.search("[0-9]+", str(attribute_of(compare, "predicate")))
+    if (
+        number is None
+        or int(number[0]) not in _ORDERS
+        or select.operands[0] is not compare.results[0]
+    ):
+        return None
+    order, ends = _ORDERS[int(number[0])], list(compare.operands)
+    if ends == [select.operands[1], select.operands[2]]:
+        return order
+    if ends == [select.operands[2], select.operands[1]]:
+        return "min" if order == "max" else "max"
+    return None
+
+
+_ORDERS: Final = {
+    **dict.fromkeys((2, 3, 9, 10), "max"),
+    **dict.fromkeys((4, 5, 11, 12), "min"),
+}
+"""The function of `select(cmpf(a, b), a, b)`, by the number of the predicate of `cmpf`."""
+
+
+def _is_function(op: Operation) -> bool:
+    name = name_of(op)
+    return (name.partition(".")[0] in ("arith", "math") or name == _INDEX) and not op.regions
+
+
+def _inputs(op: Operation, body: Block) -> tuple[int, ...] | None:
+    """The operand numbers of the inputs that the body reads."""
+    count = len(op.operands) - len(op.results)
+    if count < 0:
+        return None
+    return tuple(at for at in range(count) if body.args[at].first_use is not None)
+
+
+def _chosen(op: Operation, only: Operation, read: QuantizationRule) -> tuple[int, ...]:
+    """The inputs that the single op of a body reads as its quantized operands."""
+    chosen = only.operands if read.operands is None else [only.operands[at] for at in read.operands]
+    count = len(op.operands) - len(op.results)
+    numbers = [_number(value) for value in chosen]
+    return tuple(at for at in dict.fromkeys(numbers) if at is not None and at < count)
+
+
+def _number(value: SSAValue) -> int | None:
+    """The number of the operand that a value is an element of, perhaps converted."""
+    while isinstance(value.owner, Operation) and name_of(value.owner) in _CONVERSIONS:
+        value = value.owner.operands[0]
+    return value.index if isinstance(value, BlockArgument) else None
+
+
+def _has_reduction(op: Operation) -> bool:
+    if name_of(op) != "linalg.generic":
+        return False
+    kinds = cast("ArrayAttr[Attribute]", attribute_of(op, "iterator_types"))
+    return any("parallel" not in str(kind) for kind in kinds.data)
+
+
+def _is_logistic(ops: list[Operation]) -> bool:
+    """Whether ops are the chain of `_LOGISTIC`, with constants of one."""
+    for before, after in pairwise(ops):
+        others = [operand for operand in after.operands if operand is not before.results[0]]
+        if len(others) == len(after.operands) or not all(map(_is_one, others)):
+            return False
+    return ops[-1].operands[1] is ops[-2].results[0]
+
+
+def _is_one(value: SSAValue) -> bool:
+    owner = value.owner
+    if not isinstance(owner, Operation) or name_of(owner) != _CONSTANT:
+        return False
+    number = attribute_of(owner, "value")
+    return isinstance(number, FloatAttr) and number.value.data == 1
+
+
+# Named ops
 
 _NAMED: Final = {
     "matmul": "mk,kn->mn",
@@ -180,8 +600,8 @@ _POOLS: Final = {
 
 def _pool(kind: str, axes: tuple[int, ...]) -> QuantizationRule:
     if kind == "sum":
-        return homogeneous(RuleKind.OWN, *axes, function="reduce", starts=(2,))
-    return homogeneous(RuleKind.SHARED, *axes, starts=(2,))
+        return own(0, function="reduce", is_homogeneous=True, mixed_axes=axes, starts=(2,))
+    return shared(0, is_homogeneous=True, mixed_axes=axes, starts=(2,))
 
 
 def _shape_of_last(operands: RunTimeOperands) -> Shape:
@@ -195,10 +615,7 @@ _rounded = partial(_pure, bits=Bits.ROUNDED)
 _layer = partial(_rounded, windows=_windows, run="qdialect.dialects.arrays.reductions:run_layer")
 _pair = partial(OnElements, arity=2)
 
-
-def _run(function: str) -> str:
-    return f"qdialect.dialects.linalg.runs:{function}"
-
+_run = partial(run_in, "linalg")
 
 MODELS = OpModels(
     "linalg",
@@ -217,19 +634,19 @@ MODELS = OpModels(
         # Bodies
         "generic": _pure(
             maps_elements=True,
-            movement=generic.moved,
+            movement=_moved,
             run_time_shape=_shape_of_last,
-            term=ElementwiseModel(generic.term, generic.write_generic),
-            integers=generic.integers,
+            term=ElementwiseModel(_term, _write_generic),
+            integers=_integers,
             product=_generic,
             windows=_windows,
             bits=_bits_of_generic,
-            rule=generic.with_body,
+            rule=_with_body,
             run=_run("generic"),
             runs_on_codes=True,
         ),
-        "map": _exact(maps_elements=True, rule=generic.with_body, run=_run("map_elements")),
-        "reduce": _rounded(rule=generic.with_body, run=_run("reduce")),
+        "map": _exact(maps_elements=True, rule=_with_body, run=_run("map_elements")),
+        "reduce": _rounded(rule=_with_body, run=_run("reduce")),
         "index": _exact(run=_run("index")),
         "yield": _exact(yields=True),
         # Windows
@@ -240,15 +657,13 @@ MODELS = OpModels(
         },
         # Movements
         "broadcast": _exact(
-            movement=generic.broadcast,
+            movement=_broadcast,
             run_time_shape=_shape_of_last,
-            write_broadcast=generic.broadcast_again,
+            write_broadcast=_broadcast_again,
             repeats=True,
             rule=shared(0),
         ),
-        "transpose": _exact(
-            movement=generic.transpose, run_time_shape=_shape_of_last, rule=shared(0)
-        ),
+        "transpose": _exact(movement=_transpose, run_time_shape=_shape_of_last, rule=shared(0)),
         "pack unpack": _pure(rule=shared(0)),
         "copy": _exact(
             rule=QuantizationRule(RuleKind.SHARED, (0,), is_homogeneous=True, keeps_places=True),
@@ -266,7 +681,7 @@ MODELS = OpModels(
             for name in (f"pooling_{layout}_max_unsigned", f"pooling_{layout}_min_unsigned")
         },
         # Functions of elements
-        "elementwise": _rounded(rule=generic.elementwise, run=_run("elementwise")),
+        "elementwise": _rounded(rule=_elementwise, run=_run("elementwise")),
         "abs": _exact(rule=own(0), run=OnElements("numpy:abs")),
         "sqrt": _exact(rule=own(0), run=OnElements("numpy:sqrt")),
         "square": _exact(rule=own(0), run=OnElements("numpy:square")),

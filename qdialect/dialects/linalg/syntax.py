@@ -57,14 +57,14 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
-from xdsl.parser import Parser, Position
+from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import EffectInstance, HasParent, MemoryEffect, MemoryEffectKind
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.support.memory import registered_cache
-from qdialect.text.op_formats import parse_arrow_types
+from qdialect.text.op_formats import Directive, ReadParts, parse_arrow_types
 from qdialect.text.syntax import DialectSyntax
 from qdialect.text.written_ops import KnowsItsForms
 
@@ -767,81 +767,12 @@ class MapOp(BodySyntax):
         return False
 
 
-# Custom forms that xDSL reads only in part
-
-
-def _parse_moved(parser: Parser, op_type: type[Operation], numbers: str) -> Operation:
-    """
-    Read `ins(%a : type) outs(%b : type) NUMBERS = [...]`.
-
-    xDSL's own parsers of these ops accept only integer and float elements, since they build the
-    region that the syntax omits. Raises ParseError.
-    """
-    position = parser.pos
-    groups = [parse_operands(parser, keyword) for keyword in ("ins", "outs")]
-    if [*map(len, groups)] != [1, 1]:
-        parser.raise_error("expected one input and one output", position)
-    operands = [value for group in groups for value in group]
-    axes = _parse_axes(parser, numbers)
-    attributes = parser.parse_optional_attr_dict()
-    types = [operand.type for operand in operands]
-    block = Block(arg_types=[getattr(type, "element_type", type) for type in types])
-    block.add_op(YieldOp.create(operands=block.args[:1]))
-    return op_type.create(
-        operands=operands,
-        result_types=types[1:] if isinstance(types[1], TensorType) else [],
-        properties={numbers: axes},
-        attributes=attributes,
-        regions=[Region(block)],
-    )
-
-
 def _parse_axes(parser: Parser, keyword: str) -> Attribute:
     """Parse `keyword = [0, 1]`."""
     parser.parse_keyword(keyword)
     parser.parse_punctuation("=")
     axes = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
     return DenseArrayBase.from_list(i64, axes)
-
-
-class GenericSyntax(Operation):
-    """
-    `linalg.generic {...} ins(...) outs(...) attrs = {...} {...} -> types`.
-
-    xDSL's own parser accepts only one type after the arrow.
-    """
-
-    name = "linalg.generic"
-
-    @classmethod
-    @override
-    def parse(cls, parser: Parser) -> Operation:
-        position = parser.pos
-        attributes = parser.parse_optional_attr_dict()
-        operands = [parse_operands(parser, keyword) for keyword in ("ins", "outs")]
-        if parser.parse_optional_keyword("attrs") is not None:
-            parser.parse_punctuation("=")
-            attributes |= parser.parse_optional_attr_dict()
-        region = parser.parse_region()
-        result_types = parse_arrow_types(parser)
-        declared = GenericOp.get_irdl_definition().properties
-        properties = {name: attributes.pop(name) for name in [*attributes] if name in declared}
-        iterators = properties.get("iterator_types")
-        if not isinstance(iterators, ArrayAttr):
-            parser.raise_error("expected iterator_types", position)
-        properties["iterator_types"] = ArrayAttr(
-            _iterator_type(parser, iterator, position)
-            for iterator in cast(ArrayAttr[Attribute], iterators)
-        )
-        sizes = [len(values) for values in operands]
-        properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, sizes)
-        return GenericOp.create(
-            operands=[value for values in operands for value in values],
-            result_types=result_types,
-            properties=properties,
-            attributes=attributes,
-            regions=[region],
-        )
 
 
 def parse_operands(parser: Parser, keyword: str) -> Sequence[SSAValue]:
@@ -858,35 +789,38 @@ def parse_operands(parser: Parser, keyword: str) -> Sequence[SSAValue]:
     return parser.resolve_operands(operands, types, position)
 
 
-def _iterator_type(parser: Parser, iterator: Attribute, position: Position) -> Attribute:
-    if not isinstance(iterator, StringAttr):
-        return iterator
-    try:
-        return IteratorTypeAttr(IteratorType(iterator.data))
-    except ValueError:
-        parser.raise_error(f"unexpected iterator_type ({iterator.data})", position)
+# Custom forms that xDSL reads only in part: it builds omitted regions of integers and floats only
 
 
-class BroadcastSyntax(Operation):
-    """`linalg.broadcast ins(%a : T) outs(%b : U) dimensions = [0]`."""
+class Moved(Directive):
+    """The region that a text omits, which yields the moved element, and the type of the result."""
 
-    name = "linalg.broadcast"
-
-    @classmethod
     @override
-    def parse(cls, parser: Parser) -> Operation:
-        return _parse_moved(parser, ops.BroadcastOp, "dimensions")
+    def parse(self, parser: Parser, read: ReadParts) -> None:
+        input, init, result, region = self.names
+        types = [*read.types[input], *read.types[init]]
+        block = Block(arg_types=[_element_type(type) for type in types])
+        block.add_op(YieldOp.create(operands=block.args[:1]))
+        read.regions[region] = Region(block)
+        read.types[result] = types[1:] if isinstance(types[1], TensorType) else []
 
 
-class TransposeSyntax(Operation):
-    """`linalg.transpose ins(%a : T) outs(%b : U) permutation = [1, 0]`."""
+class Iterators(Directive):
+    """The kinds of loops, which a text may have as strings."""
 
-    name = "linalg.transpose"
-
-    @classmethod
     @override
-    def parse(cls, parser: Parser) -> Operation:
-        return _parse_moved(parser, ops.TransposeOp, "permutation")
+    def parse(self, parser: Parser, read: ReadParts) -> None:
+        (name,) = self.names
+        iterators = read.properties.get(name)
+        if not isinstance(iterators, ArrayAttr):
+            parser.raise_error("expected iterator_types")
+        kinds: list[Attribute] = []
+        for iterator in cast(ArrayAttr[Attribute], iterators):
+            kind = iterator.data if isinstance(iterator, StringAttr) else None
+            if kind is not None and kind not in set(IteratorType):
+                parser.raise_error(f"unexpected iterator_type ({kind})")
+            kinds.append(iterator if kind is None else IteratorTypeAttr(IteratorType(kind)))
+        read.properties[name] = ArrayAttr(kinds)
 
 
 def _fits(op: Operation) -> bool:
@@ -943,9 +877,17 @@ _TILES: Final = (
     "type(source) -> type(dest) ->result=dest"
 )
 
+_MOVED: Final = "ins ( $input : type(input) ) outs ( $init : type(init) )"
+_OMITTED: Final = "attr-dict custom:Moved(input,init,->result?,{region})"
+
 SYNTAX = DialectSyntax(
     dialect="linalg",
     forms={
+        "broadcast": f"{_MOVED} dimensions = $dimensions:integers(i64) {_OMITTED}",
+        "generic": "attr-dict(indexing_maps,iterator_types,doc?,library_call?) "
+        "custom:Iterators(iterator_types) <? ins ( $inputs* : type(inputs) ) ?> "
+        "<? outs ( $outputs* : type(outputs) ) ?> <? attrs = attr-dict ?> region(body) arrow(res)",
+        "transpose": f"{_MOVED} permutation = $permutation:integers(i64) {_OMITTED}",
         "pack": "$source <? padding_value ( $padding_value? : type(padding_value) ) ?> "
         f"{_TILES} order(source,dest,padding_value)",
         "softmax": "attr-dict dimension ( $dimension:integer(i64) ) ins ( $input : type(input) ) "
@@ -958,7 +900,7 @@ SYNTAX = DialectSyntax(
         },
     },
     ops=OPS,
-    readers=(BroadcastSyntax, GenericSyntax, TransposeSyntax),
+    read_in_part="broadcast generic transpose",
     opaque="binary_fn elementwise_kind ternary_fn type_fn unary_fn",
     fits=_fits,
     verify=_verify,

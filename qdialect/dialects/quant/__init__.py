@@ -75,36 +75,22 @@ __all__ = [
     "infer_result_type",
 ]
 
+_PLACES = {
+    "types": "AnyQuantizedType CalibratedQuantizedType QuantizedTensor UniformQuantizedType",
+    "shape_ops": (
+        "BroadcastInDimOp ConcatOp GatherOp PadOp ReshapeOp ReverseOp ShapeOp SliceOp TransposeOp "
+        "UnaryShapeOp infer_result_type"
+    ),
+    "casts": (
+        "CastOp DequantizeBiasOp DequantizeCastOp QuantizeCastOp RequantizeOp StatisticsOp "
+        "StorageCastOp"
+    ),
+    "constants": "ConstantOp",
+    "slots": "Granularity",
+    "dialect": "Quant",
+    "storage": "QuantizedType Storage StoredType",
+}
+
 __getattr__ = lazy_exports(
-    __name__,
-    {
-        "AnyQuantizedType": "types",
-        "BroadcastInDimOp": "shape_ops",
-        "CalibratedQuantizedType": "types",
-        "CastOp": "casts",
-        "ConcatOp": "shape_ops",
-        "ConstantOp": "constants",
-        "DequantizeBiasOp": "casts",
-        "DequantizeCastOp": "casts",
-        "GatherOp": "shape_ops",
-        "Granularity": "slots",
-        "PadOp": "shape_ops",
-        "Quant": "dialect",
-        "QuantizeCastOp": "casts",
-        "QuantizedTensor": "types",
-        "QuantizedType": "storage",
-        "RequantizeOp": "casts",
-        "ReshapeOp": "shape_ops",
-        "ReverseOp": "shape_ops",
-        "ShapeOp": "shape_ops",
-        "SliceOp": "shape_ops",
-        "StatisticsOp": "casts",
-        "Storage": "storage",
-        "StorageCastOp": "casts",
-        "StoredType": "storage",
-        "TransposeOp": "shape_ops",
-        "UnaryShapeOp": "shape_ops",
-        "UniformQuantizedType": "types",
-        "infer_result_type": "shape_ops",
-    },
+    __name__, {name: place for place, names in _PLACES.items() for name in names.split()}
 )

@@ -54,11 +54,8 @@ class Slots:
         """One slot for all elements."""
         return cls._hold(
             Granularity.PER_TENSOR,
-            (),
-            (),
             np.array(scale, dtype=np.float64),
             np.array(zero_point, dtype=np.int64),
-            FLOAT_FORMATS["f64"],
         )
 
     @classmethod
@@ -67,14 +64,8 @@ class Slots:
         One slot per position of `axis`. `scales` (float64) and `zero_points` (int64) are
         one-dimensional.
         """
-        return cls._hold(
-            Granularity.PER_AXIS,
-            (axis,),
-            (),
-            scales.reshape(-1),
-            zero_points.reshape(-1),
-            FLOAT_FORMATS["f64"],
-        )
+        flat = scales.reshape(-1), zero_points.reshape(-1)
+        return cls._hold(Granularity.PER_AXIS, *flat, dimensions=(axis,))
 
     @classmethod
     def sub_channel(
@@ -94,10 +85,10 @@ class Slots:
         """
         return cls._hold(
             Granularity.SUB_CHANNEL,
-            tuple(axis for axis, _ in blocks),
-            tuple(block for _, block in blocks),
             expressed.round(scales),
             StorageFormat(storage.width, signed=True).wrap(zero_points),
+            tuple(axis for axis, _ in blocks),
+            tuple(block for _, block in blocks),
             expressed,
         )
 
@@ -105,11 +96,11 @@ class Slots:
     def _hold(
         cls,
         granularity: Granularity,
-        dimensions: tuple[int, ...],
-        block_sizes: tuple[int, ...],
         scales: FloatArray,
         zero_points: IntArray,
-        scale_format: FloatFormat,
+        dimensions: tuple[int, ...] = (),
+        block_sizes: tuple[int, ...] = (),
+        scale_format: FloatFormat = FLOAT_FORMATS["f64"],
     ) -> Slots:
         if scales.shape != zero_points.shape:
             raise ValueError(

@@ -11,7 +11,7 @@ import re
 import struct
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Final, NamedTuple, NoReturn, cast
+from typing import Final, NoReturn, cast
 
 from xdsl.dialects.builtin import AnyFloat, IntegerType, Signedness
 from xdsl.parser import AttrParser, Position
@@ -46,15 +46,6 @@ _PLAIN_LIST: Final = re.compile(r"\{[\s0-9.eE+:,{}-]*\}(?=\s*+>)")
 
 _MAX_BRACKET_DEPTH: Final = 2
 """The bracket depth of a uniform type, whose storage range has angle brackets of its own."""
-
-
-class StorageText(NamedTuple):
-    """The storage of a type as written: `u8<0:10>`."""
-
-    type: IntegerType
-    is_signed: bool
-    minimum: int | None
-    maximum: int | None
 
 
 def body_text(content: str, start: Position) -> str:
@@ -98,14 +89,18 @@ def errors_at(parser: AttrParser, position: Position) -> Generator[None]:
 # Storage
 
 
-def parse_storage(parser: AttrParser) -> StorageText:
-    """Parse `i8`, `u8` or `i8<-8:7>`. Raises ParseError."""
+def parse_storage(parser: AttrParser) -> tuple[IntegerType, bool, int | None, int | None]:
+    """
+    Parse `i8`, `u8` or `i8<-8:7>`: the type, whether it is signed, and the written range.
+
+    Raises ParseError.
+    """
     position = parser.pos
     type, is_signed = _parse_storage_type(parser)
     if not 1 <= type.bitwidth <= MAX_STORAGE_WIDTH:
         parser.raise_error(f"illegal storage type size: {type.bitwidth}", position)
     if parser.parse_optional_punctuation("<") is None:
-        return StorageText(type, is_signed, None, None)
+        return type, is_signed, None, None
     least, greatest = integer_range(type.bitwidth, is_signed)
     at_minimum = parser.pos
     minimum = _parse_integer(parser, _MIN_INT64, _MAX_INT64)
@@ -117,7 +112,7 @@ def parse_storage(parser: AttrParser) -> StorageText:
         parser.raise_error(f"illegal storage type minimum: {minimum}", at_minimum)
     if maximum > greatest:
         parser.raise_error(f"illegal storage type maximum: {maximum}", at_maximum)
-    return StorageText(type, is_signed, minimum, maximum)
+    return type, is_signed, minimum, maximum
 
 
 def _parse_storage_type(parser: AttrParser) -> tuple[IntegerType, bool]:

@@ -6,7 +6,6 @@ Attributes are parsed from printed text, which is the same for registered and un
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from operator import index
 from typing import Final
@@ -27,7 +26,6 @@ from qdialect.dialects.arrays.elements import (
     run_conversion,
 )
 from qdialect.dialects.arrays.places import (
-    WindowNumbers,
     gathered,
     indices_of,
     run_sort,
@@ -55,30 +53,17 @@ from qdialect.dialects.arrays.values import (
     value_of,
     width_of,
 )
-from qdialect.dialects.stablehlo.reading import GATHERED_AXES, dimension_numbers
+from qdialect.dialects.stablehlo.models import GATHERED, comparison_of, window_numbers
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.ops.interface import attribute_of, find_attribute, integer_of, integers_of, name_of
 from qdialect.ops.readers import per_window, positive
 from qdialect.support.float_format import FloatFormat
 
-_COMPARISONS: Final[dict[str, Function]] = {
-    "EQ": np.equal,
-    "NE": np.not_equal,
-    "GE": np.greater_equal,
-    "GT": np.greater,
-    "LE": np.less_equal,
-    "LT": np.less,
-}
-
 
 def compare(
     interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
 ) -> Sequence[TypedArray]:
-    text = str(attribute_of(op, "comparison_direction"))
-    direction = re.search(r"\b(EQ|NE|GE|GT|LE|LT)\b", text)
-    if direction is None:
-        raise InterpretationError("its comparison direction is not supported")
-    function = _COMPARISONS[direction[1]]
+    function: Function = getattr(np, comparison_of(op))
     is_total = "TOTALORDER" in str(find_attribute(op, "compare_type"))
 
     def floats(one: Numbers, other: Numbers) -> Numbers:
@@ -290,15 +275,9 @@ def reduce_window(
 # Places that are known at run time
 
 
-def _window_numbers(op: Operation, name: str, fields: Sequence[str]) -> WindowNumbers:
-    numbers = dimension_numbers(op, name)
-    (vector_axis,) = numbers.get("index_vector_dim", (0,))
-    return WindowNumbers(*(numbers.get(field, ()) for field in fields), vector=vector_axis)
-
-
 def gather(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
     value, indices = operands
-    numbers = _window_numbers(op, "dimension_numbers", GATHERED_AXES)
+    numbers = window_numbers(op, "dimension_numbers", GATHERED)
     windows = gathered(value.elements, indices_of(indices), numbers, integers_of(op, "slice_sizes"))
     return [TypedArray.of(windows, op.results[0].type)]
 
@@ -310,10 +289,10 @@ def scatter(
     count = len(operands) // 2
     values, indices, updates = operands[:count], operands[count], operands[count + 1 :]
     fields = (
-        *("update_window_dims", "inserted_window_dims", "input_batching_dims"),
-        *("scatter_indices_batching_dims", "scatter_dims_to_operand_dims"),
+        "update_window_dims inserted_window_dims input_batching_dims "
+        "scatter_indices_batching_dims scatter_dims_to_operand_dims"
     )
-    numbers = _window_numbers(op, "scatter_dimension_numbers", fields)
+    numbers = window_numbers(op, "scatter_dimension_numbers", fields)
 
     def scatter(combine: Combine, arrays: Arrays, initial: Arrays) -> Arrays:
         return scattered(combine, initial, indices_of(indices), arrays, numbers)

@@ -15,6 +15,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.joins import Concat, InsertSlice
 from qdialect.algebra.movement import DYNAMIC, Movement, Reshape, Slice
+from qdialect.dialects import run_in
 from qdialect.ops.elementwise import shape_of_type
 from qdialect.ops.fields import Movements, Operands, QuantizationRule, RuleKind, shared
 from qdialect.ops.interface import (
@@ -103,10 +104,7 @@ _SCALARS = "it reads or makes scalars, not only tensors"
 
 _on_codes = partial(_exact, runs_on_codes=True)
 
-
-def _run(function: str) -> str:
-    return f"qdialect.dialects.tensor.runs:{function}"
-
+_run = partial(run_in, "tensor")
 
 MODELS = OpModels(
     "tensor",

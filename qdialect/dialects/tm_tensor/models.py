@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from qdialect.dialects import run_in
 from qdialect.ops.model import Bits, OpModel, OpModels
 
-
-def _run(function: str) -> str:
-    return f"qdialect.dialects.tm_tensor.runs:{function}"
-
+_run = partial(run_in, "tm_tensor")
 
 MODELS = OpModels(
     "tm_tensor",

@@ -16,7 +16,6 @@ from xdsl.ir import Operation
 from xdsl.utils.exceptions import InterpretationError
 
 from qdialect.dialects.arrays.places import (
-    WindowNumbers,
     indices_of,
     run_sort,
     scattered,
@@ -24,6 +23,7 @@ from qdialect.dialects.arrays.places import (
 )
 from qdialect.dialects.arrays.reductions import Arrays, Combine, reduce_by_region
 from qdialect.dialects.arrays.values import TypedArray, temporary_memory
+from qdialect.ops.fields import WindowNumbers
 from qdialect.ops.interface import attribute_of, integer_of, integers_of
 
 

@@ -11,19 +11,22 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, cast
 
+from typing_extensions import override
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     FloatAttr,
     IndexType,
     IntAttr,
     TensorType,
+    i8,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.joins import Concat
 from qdialect.algebra.movement import Movement, Reshape, Reverse, Slice, Take, Transpose
-from qdialect.dialects import scalar
-from qdialect.dialects.tosa.arithmetic import TosaArithmetic
+from qdialect.dialects import run_in, scalar
+from qdialect.dialects.tosa.syntax import ShapeType
+from qdialect.ir.elements import dense_elements
 from qdialect.ops.elementwise import (
     broadcasting,
     converted,
@@ -33,6 +36,7 @@ from qdialect.ops.elementwise import (
 )
 from qdialect.ops.fields import (
     Arithmetic,
+    ArithmeticWriter,
     CastReads,
     Contraction,
     DialectTraits,
@@ -43,11 +47,11 @@ from qdialect.ops.fields import (
     Movements,
     Operands,
     QuantizationRule,
+    ReshapedElements,
     RuleKind,
     RunTimeOperands,
     Window,
     fixed,
-    homogeneous,
     own,
     shared,
     whole_number,
@@ -236,6 +240,51 @@ def _windows(op: Operation, contraction: Contraction) -> Sequence[Window]:
     ]
 
 
+# Arithmetic that is written
+
+
+class TosaArithmetic(ArithmeticWriter):
+    """Operands of arithmetic have equal ranks, and axes of length 1 are repeated."""
+
+    floats = ("f16", "bf16", "f32")
+    widths = (4, 8, 16, 32)
+
+    @override
+    def constant(self, elements: Any) -> SSAValue:
+        return self.make("tosa.const", [], elements.type, {"values": elements})
+
+    @override
+    def spread(
+        self, lengths: Sequence[int], elements: ReshapedElements, like: SSAValue
+    ) -> SSAValue:
+        return self.constant(elements(lengths))
+
+    @override
+    def reshape(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+        lengths = dense_elements(np.array(shape, dtype=np.int64), IndexType())
+        type = ShapeType(IntAttr(len(shape)))
+        new_shape = self.make("tosa.const_shape", [], type, {"values": lengths})
+        result = TensorType(cast("TensorType[Attribute]", value.type).element_type, shape)
+        return self.make("tosa.reshape", [value, new_shape], result, {})
+
+    @override
+    def convert(self, value: SSAValue, type: Attribute) -> SSAValue:
+        return self.make("tosa.cast", [value], type, {})
+
+    @override
+    def subtract(self, value: SSAValue, other: SSAValue) -> SSAValue:
+        return self.make("tosa.sub", [value, other], value.type, {})
+
+    @override
+    def multiply(self, value: SSAValue, other: SSAValue) -> SSAValue:
+        shift = self.constant(dense_elements(np.zeros(1, dtype=np.int8), i8))
+        return self.make("tosa.mul", [value, other, shift], value.type, {})
+
+    @override
+    def add(self, value: SSAValue, other: SSAValue) -> SSAValue:
+        return self.make("tosa.add", [value, other], value.type, {})
+
+
 # The table
 
 _exact = partial(OpModel, bits=Bits.EXACT)
@@ -247,15 +296,12 @@ _pair = partial(OnElements, arity=2, broadcasts=True)
 _REGIONS = "it runs regions, in which ops are quantized"
 _LAYER = "qdialect.dialects.arrays.reductions:run_layer"
 
-
-def _run(function: str) -> str:
-    return f"qdialect.dialects.tosa.runs:{function}"
-
+_run = partial(run_in, "tosa")
 
 _convolution = partial(_rounded, windows=_windows, zero_points={3: 0, 4: 1}, run=_LAYER)
 _product = partial(_rounded, zero_points={2: 0, 3: 1}, run=_LAYER)
-_pool = partial(homogeneous, RuleKind.SHARED, 1, 2)
-_mean = homogeneous(RuleKind.OWN, 1, 2, function="reduce")
+_pool = shared(0, is_homogeneous=True, mixed_axes=(1, 2))
+_mean = own(0, function="reduce", is_homogeneous=True, mixed_axes=(1, 2))
 _numbers = CastReads.NUMBERS | CastReads.CODES | CastReads.CONVERTED
 
 MODELS = OpModels(
@@ -395,8 +441,8 @@ MODELS = OpModels(
             rule=_reduces("add"),
             run=_run("reduce"),
         ),
-        "max_pool2d": _exact(rule=_pool(), run=_run("max_pool")),
-        "max_pool2d_adaptive": _exact(rule=_pool()),
+        "max_pool2d": _exact(rule=_pool, run=_run("max_pool")),
+        "max_pool2d_adaptive": _exact(rule=_pool),
         "avg_pool2d": _rounded(rule=_mean, zero_points={1: 0, 2: -1}, run=_run("average_pool")),
         "avg_pool2d_adaptive": _rounded(rule=_mean),
         "resize": _rounded(rule=_resize, run=_run("resize")),

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self, cast
 
 from typing_extensions import override
@@ -702,6 +702,13 @@ def _shapes_of(op: Operation) -> tuple[Shape | None, Shape | None]:
     return shape_of(op.operands[0].type), shape_of(op.results[0].type)
 
 
+def _mismatches(lengths: Shape, declared: Shape) -> Iterator[tuple[int, int, int]]:
+    """The axes with two known lengths that differ, and these."""
+    for axis, pair in enumerate(zip(lengths, declared, strict=True)):
+        if DYNAMIC_INDEX not in pair and pair[0] != pair[1]:
+            yield axis, *pair
+
+
 def _verify_transpose(op: Operation) -> None:
     if len({tensor_element_type(value.type) for value in (*op.operands, *op.results)}) > 1:
         raise VerifyException(
@@ -731,12 +738,12 @@ def _verify_transpose(op: Operation) -> None:
             "expected input1 and output to have same numbers of elements, "
             f"got {counts[0]} and {counts[1]}"
         )
-    for axis, (moved, declared) in enumerate(zip(permutation, output_shape, strict=True)):
-        if DYNAMIC_INDEX not in (shape[moved], declared) and shape[moved] != declared:
-            raise VerifyException(
-                f"expected output tensor dim {axis} to match input dim {moved} with value of "
-                f"{shape[moved]}"
-            )
+    moved = tuple(shape[axis] for axis in permutation)
+    for axis, length, _ in _mismatches(moved, output_shape):
+        raise VerifyException(
+            f"expected output tensor dim {axis} to match input dim {permutation[axis]} with value "
+            f"of {length}"
+        )
 
 
 def _verify_reshape(op: Operation) -> None:
@@ -880,14 +887,14 @@ def _verify_gather(op: Operation) -> None:
     batches, _, channels = shape_of(values.type) or (DYNAMIC_INDEX,) * 3
     index_batches, positions = shape_of(indices.type) or (DYNAMIC_INDEX,) * 2
     output = shape_of(op.results[0].type) or (DYNAMIC_INDEX,) * 3
-    ends = [("indices", 0, batches, index_batches)]
-    batches = index_batches if batches == DYNAMIC_INDEX else batches
-    for axis, length in enumerate((batches, positions, channels)):
-        ends.append(("output", axis, length, output[axis]))
-    for end, axis, length, declared in ends:
-        if DYNAMIC_INDEX not in (length, declared) and length != declared:
+    known = index_batches if batches == DYNAMIC_INDEX else batches
+    for end, lengths, declared in (
+        ("indices", (batches,), (index_batches,)),
+        ("output", (known, positions, channels), output),
+    ):
+        for axis, length, other in _mismatches(lengths, declared):
             raise VerifyException(
-                f"requires {end} dimension {axis} to have size {length}, got {declared}"
+                f"requires {end} dimension {axis} to have size {length}, got {other}"
             )
 
 
@@ -895,10 +902,7 @@ def _verify_cast(op: Operation) -> None:
     input, output = _shapes_of(op)
     if input is None or output is None:
         return
-    if len(input) != len(output) or any(
-        length != declared and DYNAMIC_INDEX not in (length, declared)
-        for length, declared in zip(input, output, strict=True)
-    ):
+    if len(input) != len(output) or any(_mismatches(input, output)):
         raise VerifyException("requires the same shape for all operands and results")
 
 

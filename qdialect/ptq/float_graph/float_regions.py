@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import AffineMapAttr, AnyFloat, ArrayAttr, i1
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 
-from qdialect.dialects.linalg.generic import gathering_op
+from qdialect.dialects.linalg.models import gathering_op
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.along_axis import is_recordable, is_statistics
 from qdialect.ops.fields import Contraction, Limit, Operands

@@ -18,7 +18,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsolatedFromAbove, SymbolTable
 
 from qdialect.algebra.movement import DYNAMIC, BroadcastInDim, Reshape, Shape
-from qdialect.dialects.linalg.generic import gathering_op
+from qdialect.dialects.linalg.models import gathering_op
 from qdialect.dialects.quant import DequantizeCastOp, QuantizeCastOp, UniformQuantizedType
 from qdialect.folding.graph import GraphReader
 from qdialect.ir.value_types import element_type_or_self, shape_of

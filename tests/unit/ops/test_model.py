@@ -25,7 +25,7 @@ from qdialect.ops.fields import (
     QuantizationRule,
     RuleKind,
     Window,
-    homogeneous,
+    own,
 )
 from qdialect.ops.interface import Refusal, is_cast, layer_of, rule_of, windows_of
 from qdialect.ops.model import Bits, OnElements, OpModel, OpModels, models_of, register_models
@@ -124,7 +124,7 @@ def test_runs_may_belong_to_a_context() -> None:
 
 RELU = OpModel(
     integers=True,
-    rule=homogeneous(RuleKind.OWN, function="clamp"),
+    rule=own(0, function="clamp", is_homogeneous=True),
     bits=Bits.EXACT,
     run=OnElements(f"{__name__}:relu", f"{__name__}:relu"),
 )
