@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Final, TypeAlias, cast
@@ -308,10 +308,19 @@ class _Request:
 
     positions: Positions
 
+    layers: tuple[LayerAt, ...] = ()
+    """How the elements are read above the node."""
+
     def part(self, chosen: Positions, positions: Positions) -> _Request:
         """The request for the chosen elements, at `positions[chosen]` of another node."""
         where = chosen if self.where is None else self.where[chosen]
-        return _Request(self.stack, where, positions[chosen])
+        layers = tuple([layer.part(chosen) for layer in self.layers])
+        return _Request(self.stack, where, positions[chosen], layers)
+
+    def below(self, node: TypedNode, layer: LayerAt) -> _Request:
+        """The request for the same elements below a typed node."""
+        stack, layers = (*self.stack, node.kind), (*self.layers, layer)
+        return _Request(stack, self.where, self.positions, layers)
 
 
 def element_at(root: Node, position: int = 0, *, with_data: bool = True) -> Elements:
@@ -367,18 +376,16 @@ def groups_at(
     Padding is followed like another operand. Without data, only slots are read. Raises
     NotCertifiableError.
     """
-    return _Following(len(positions), steps, with_data=with_data).of(root, positions)
+    return _Following(steps, with_data=with_data).of(root, positions)
 
 
 class _Following:
     """One traversal from a value down to its leaves."""
 
-    def __init__(self, size: int, steps: StepBudget | None, *, with_data: bool) -> None:
-        self._size = size
+    def __init__(self, steps: StepBudget | None, *, with_data: bool) -> None:
         self._with_data = with_data
         self._steps = steps
-        self._layers: dict[_Stack, list[tuple[Positions | None, LayerAt]]] = {}
-        self._leaves: dict[_Stack, list[tuple[Positions | None, _Leaf, Positions]]] = {}
+        self._leaves: dict[_Stack, list[tuple[_Leaf, _Request]]] = {}
         self._requests: dict[int, dict[_Stack, list[_Request]]] = {}
         self._pending: list[tuple[int, Node]] = []
         """A heap of the nodes with requests: users come before their operands."""
@@ -393,17 +400,15 @@ class _Following:
                     self._steps.spend(STEPS_PER_REQUEST + len(request.positions))
                 match node:
                     case ConstantNode() | PaddingNode() | SymbolNode():
-                        stack = self._add_layer(node, request)
-                        leaf = (request.where, node, request.positions)
-                        self._leaves.setdefault(stack, []).append(leaf)
+                        below = self._below(node, request)
+                        self._leaves.setdefault(below.stack, []).append((node, below))
                     case CastNode():
-                        stack = self._add_layer(node, request)
-                        self._ask(node.operand, _Request(stack, request.where, request.positions))
+                        self._ask(node.operand, self._below(node, request))
                     case MovedNode():
                         self._move(node, request)
                     case _:
                         raise NotCertifiableError("it is not computed from constants")
-        return [self._group(stack) for stack in self._leaves]
+        return [self._group(leaves) for leaves in self._leaves.values()]
 
     def _ask(self, node: Node, request: _Request) -> None:
         if node.number not in self._requests:
@@ -411,13 +416,11 @@ class _Following:
             heapq.heappush(self._pending, (-node.number, node))
         self._requests[node.number].setdefault(request.stack, []).append(request)
 
-    def _add_layer(self, node: TypedNode, request: _Request) -> _Stack:
-        stack = (*request.stack, node.kind)
+    def _below(self, node: TypedNode, request: _Request) -> _Request:
         layer = node.layer_at(request.positions)
         if isinstance(node, ComputedNode):
             layer.sides = tuple(self._side(side, request.positions) for side in node.sides)
-        self._layers.setdefault(stack, []).append((request.where, layer))
-        return stack
+        return request.below(node, layer)
 
     def _side(self, node: Node, positions: Positions) -> SideAt:
         """The elements of a constant operand of arithmetic, which may be computed."""
@@ -438,7 +441,7 @@ class _Following:
             return
         if sources.operands is None:
             (operand,) = node.operands
-            self._ask(operand, _Request(request.stack, request.where, sources.positions))
+            self._ask(operand, replace(request, positions=sources.positions))
             return
         order = np.argsort(sources.operands, kind="stable")
         numbers = sources.operands[order]
@@ -450,43 +453,21 @@ class _Following:
             chosen = order[start:end]
             self._ask(node.operands[int(numbers[start])], request.part(chosen, sources.positions))
 
-    def _group(self, stack: _Stack) -> Group:
-        parts = self._leaves[stack]
-        where = parts[0][0] if len(parts) == 1 else np.concatenate([_of(part[0]) for part in parts])
-        positions = np.concatenate([part[2] for part in parts]) if len(parts) > 1 else parts[0][2]
-        elements = Elements(len(positions), positions=positions)
-        elements.layers = [self._layer(stack[:depth], where) for depth in range(1, len(stack) + 1)]
-        elements.leaves = [(leaf, at) for _, leaf, at in parts]
-        if isinstance(parts[0][1], SymbolNode):
+    def _group(self, leaves: list[tuple[_Leaf, _Request]]) -> Group:
+        whole = _joined([request for _, request in leaves])
+        elements = Elements(len(whole.positions), list(whole.layers), positions=whole.positions)
+        elements.leaves = [(leaf, request.positions) for leaf, request in leaves]
+        if isinstance(leaves[0][0], SymbolNode):
             symbols = [
                 np.full(len(at), cast(SymbolNode, leaf).symbol, dtype=np.int64)
-                for _, leaf, at in parts
+                for leaf, at in elements.leaves
             ]
             elements.symbols = np.concatenate(symbols)
         elif self._with_data:
-            bits = [cast("ConstantNode | PaddingNode", leaf).bits_at(at) for _, leaf, at in parts]
+            known = cast("list[tuple[ConstantNode | PaddingNode, Positions]]", elements.leaves)
+            bits = [leaf.bits_at(at) for leaf, at in known]
             elements.stored = bits[0] if len(bits) == 1 else np.concatenate(bits)
-        return Group(where, elements)
-
-    def _layer(self, stack: _Stack, where: Positions | None) -> LayerAt:
-        """The layer of the last node of `stack`, for the elements at the indices `where`."""
-        parts = self._layers[stack]
-        first = parts[0][1]
-        if first.scales is None and not first.sides:
-            return first
-        if len(parts) == 1 and (parts[0][0] is where or parts[0][0] is None):
-            return first if parts[0][0] is where or where is None else first.part(where)
-        indices = np.concatenate([_of(part[0]) for part in parts])
-        at = np.zeros(self._size, dtype=np.int64)
-        at[indices] = np.arange(len(indices))
-        if first.sides:
-            columns = zip(*[layer.sides for _, layer in parts], strict=True)
-            joined = LayerAt(first.node, None, None, tuple(map(_joined_side, columns)))
-            return joined.part(at[where] if where is not None else at)
-        scales = np.concatenate([cast(Doubles, layer.scales) for _, layer in parts])
-        zero_points = np.concatenate([cast(Integers, layer.zero_points) for _, layer in parts])
-        joined = LayerAt(first.node, scales, zero_points)
-        return joined.part(at[where] if where is not None else at)
+        return Group(whole.where, elements)
 
 
 def _of(where: Positions | None) -> Positions:
@@ -507,7 +488,15 @@ def _joined(requests: list[_Request]) -> _Request:
         return requests[0]
     where = np.concatenate([_of(request.where) for request in requests])
     positions = np.concatenate([request.positions for request in requests])
-    return _Request(requests[0].stack, where, positions)
+    columns = zip(*[request.layers for request in requests], strict=True)
+    return _Request(requests[0].stack, where, positions, tuple(map(_joined_layer, columns)))
+
+
+def _joined_layer(layers: Sequence[LayerAt]) -> LayerAt:
+    columns = zip(*[layer.slots for layer in layers], strict=True)
+    scales, zero_points = map(np.concatenate, columns) if layers[0].slots else (None, None)
+    sides = zip(*[layer.sides for layer in layers], strict=True)
+    return LayerAt(layers[0].node, scales, zero_points, tuple(map(_joined_side, sides)))
 
 
 def padding_of(node: MovedNode) -> Node:
