@@ -38,7 +38,7 @@ from qdialect.folding.graph import FoldGraph, GraphReader
 from qdialect.folding.layers import ScaleOrigin, refusing
 from qdialect.folding.moved_constant import Layer, MovedConstant
 from qdialect.folding.policy import FoldPolicy, spell
-from qdialect.folding.report import Outcome, PassRecord, PassReport
+from qdialect.folding.report import Outcome, PassReport
 from qdialect.folding.writing import constant_like
 from qdialect.ir.elements import dense_elements, has_signedness
 from qdialect.ir.resources import ResourceBlobs
@@ -62,7 +62,6 @@ from qdialect.ops.interface import (
     is_arithmetic,
     is_cast,
     models_of,
-    name_of,
 )
 from qdialect.ops.reading import Constants
 from qdialect.ops.unused_ops import erase_unused
@@ -305,7 +304,7 @@ class _Raiser:
                 with refusing:
                     new.verify_()
             except Refusal as error:
-                self._refuse(op, error)
+                self.report.refuse(op, error)
                 continue
             ops = [new] if operand is None else [*operand.ops, new]
             self._put(op, ops, replaced)
@@ -345,10 +344,10 @@ class _Raiser:
                         end, ops = self._raised(graph, op)
                         raised[end] = ops
             except Refusal as error:
-                self._refuse(op, error)
+                self.report.refuse(op, error)
         for op in graph.order:
             if is_arithmetic(op) and self._is_asked(op) and _is_told(graph, op, raised):
-                self._refuse(op, graph.refusals[op])
+                self.report.refuse(op, graph.refusals[op])
         for op, new in raised.items():
             self._put(op, new, replaced)
         self._finish(replaced)
@@ -437,15 +436,8 @@ class _Raiser:
         (result,) = ops[-1].results
         result.name_hint = op.results[0].name_hint
         replaced.add(op.results[0], result)
-        reason = f"it became '{ops[-1].name}'"
-        name = name_of(op)
-        record = PassRecord(Outcome.RAISED, op, name, reason=reason, stands=result)
-        self.report.records.append(record)
+        self.report.tell(Outcome.RAISED, op, f"it became '{ops[-1].name}'", result)
         self.gone.append(op)
-
-    def _refuse(self, op: Operation, error: Refusal) -> None:
-        record = PassRecord(Outcome.REFUSED, op, name_of(op), code=error.code, reason=str(error))
-        self.report.records.append(record)
 
     def _finish(self, replaced: Replacements) -> None:
         """Replace the raised ops, and erase them and the ops that only they used."""

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from xdsl.ir import Block, Operation, SSAValue
 
+from qdialect.ir.errors import op_name
+
 if TYPE_CHECKING:
     # Deferred: a tool that does not fold does not need numpy.
     from qdialect.algebra.movement import ValueSet
-    from qdialect.ops.interface import RefusalCode
+    from qdialect.folding.provenance import Provenance
+    from qdialect.ops.refusals import Refusal, RefusalCode
     from qdialect.support.terminal import Table
 
 
@@ -52,15 +55,6 @@ class Outcome(StrEnum):
     REFUSED = "refused"
 
 
-class MadeOf(Protocol):
-    """The source constants of the elements of a value."""
-
-    @property
-    def sources(self) -> tuple[Operation, ...]:
-        """The constants, in the order of their elements."""
-        ...
-
-
 class PassRecord(NamedTuple):
     """
     The outcome for one op.
@@ -78,7 +72,7 @@ class PassRecord(NamedTuple):
     reason: str = ""
     """The reason in words: of the refusal, or of any other outcome."""
 
-    made_of: MadeOf | None = None
+    made_of: Provenance | None = None
     """The source constants of the folded value."""
 
     constant: SSAValue | None = None
@@ -152,6 +146,20 @@ class PassReport:
     """The number of constants written."""
 
     ops_removed: int = 0
+
+    def tell(
+        self, outcome: Outcome, op: Operation, reason: str, stands: SSAValue | None = None
+    ) -> None:
+        """Add the outcome for an op, and why; `stands` replaces its result."""
+        record = PassRecord(outcome, op, op_name(op), reason=reason, stands=stands)
+        self.records.append(record)
+
+    def refuse(self, op: Operation, refusal: Refusal) -> None:
+        """Add the refusal of an op."""
+        record = PassRecord(
+            Outcome.REFUSED, op, op_name(op), code=refusal.code, reason=str(refusal)
+        )
+        self.records.append(record)
 
     def refused(self, *codes: RefusalCode) -> list[PassRecord]:
         """The refusals with one of these codes."""

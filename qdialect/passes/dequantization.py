@@ -13,7 +13,7 @@ from qdialect.dialects.quant.casts import DequantizeCastOp
 from qdialect.folding import send_report
 from qdialect.folding.policy import FoldPolicy
 from qdialect.folding.raising import raise_dequantization
-from qdialect.folding.report import Outcome, PassRecord, PassReport
+from qdialect.folding.report import Outcome, PassReport
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.rewriting import Replacements
 from qdialect.lowering.dequantization import DequantizationLowering, Form
@@ -36,18 +36,12 @@ def lower_dequantization(module: ModuleOp, context: Context, form: Form) -> Pass
             try:
                 result = lowering.lower(op)
             except Refusal as error:
-                record = PassRecord(
-                    Outcome.REFUSED, op, op.name, code=error.code, reason=str(error)
-                )
-                report.records.append(record)
+                report.refuse(op, error)
                 continue
             result.name_hint = op.result.name_hint
             replaced.add(op.result, result)
             gone.append(op)
-            reason = f"it is lowered to {form.value}"
-            report.records.append(
-                PassRecord(Outcome.LOWERED, op, op.name, reason=reason, stands=result)
-            )
+            report.tell(Outcome.LOWERED, op, f"it is lowered to {form.value}", result)
         replaced.apply()
         erase_with_unused(gone)
     return report

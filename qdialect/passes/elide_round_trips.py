@@ -23,10 +23,10 @@ from qdialect.dialects.quant.round_trips import UnprovableError, first_change
 from qdialect.dialects.quant.shape_ops import PadOp, ShapeOp
 from qdialect.dialects.quant.types import UniformQuantizedType, uniform_tensor
 from qdialect.folding import send_report
-from qdialect.folding.report import Outcome, PassRecord, PassReport
+from qdialect.folding.report import Outcome, PassReport
 from qdialect.ir.rewriting import Replacements, operands_first
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.ops.interface import RefusalCode, keeping_attribute_of
+from qdialect.ops.interface import Refusal, RefusalCode, keeping_attribute_of
 from qdialect.ops.unused_ops import erase_with_unused
 
 QuantOp: TypeAlias = CastOp | ConstantOp | ShapeOp
@@ -81,26 +81,19 @@ class RoundTripElider:
         kept = keeping_attribute_of(op) or kept
         if kept is not None:
             reason = f"it has the attribute '{kept}', so it is kept"
-            record = PassRecord(Outcome.REFUSED, op, op.name, code=RefusalCode.KEPT, reason=reason)
-            self._report.records.append(record)
+            self._report.refuse(op, Refusal(RefusalCode.KEPT, reason))
             return
         change = self._change(op, origin)
         if change is not None and not self._changing:
-            record = PassRecord(
-                Outcome.REFUSED,
-                op,
-                op.name,
-                code=RefusalCode.NUMERICS,
-                reason=f"{what} would change numerics: {change}",
-            )
-        else:
-            is_same = f"{what} is the identity for every integer"
-            changes = f"{what} was dropped, which changes numerics: {change}"
-            reason = is_same if change is None else changes
-            record = PassRecord(Outcome.ELIDED, op, op.name, reason=reason, stands=origin)
-            self._replaced.add(op.result, origin)
-            self._gone[op] = None
-        self._report.records.append(record)
+            reason = f"{what} would change numerics: {change}"
+            self._report.refuse(op, Refusal(RefusalCode.NUMERICS, reason))
+            return
+        is_same = f"{what} is the identity for every integer"
+        changes = f"{what} was dropped, which changes numerics: {change}"
+        reason = is_same if change is None else changes
+        self._report.tell(Outcome.ELIDED, op, reason, origin)
+        self._replaced.add(op.result, origin)
+        self._gone[op] = None
 
     def _change(self, op: RoundTrip, origin: SSAValue) -> str | None:
         """The change of values if `origin` replaced the result of `op`, None if there is none."""
