@@ -77,9 +77,9 @@ BUDGETS = {
     "lowering": (1843, 3),
     "folding": (6078, 5),
     "sinking": (954, 2),
-    "passes": (1505, 3),
+    "passes": (1492, 3),
     "opt": (3192, 6),
-    "check": (6888, 7),
+    "check": (6877, 7),
     "ptq": (17175, 7),
     "frontends": (677, 3),
 }
