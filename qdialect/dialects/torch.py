@@ -186,7 +186,7 @@ class TorchArithmetic(ArithmeticWriter):
 
     @override
     def subtract(self, value: SSAValue, other: SSAValue) -> SSAValue:
-        return self._with_one("torch.aten.sub.Tensor", value, other)
+        raise NotImplementedError
 
     @override
     def multiply(self, value: SSAValue, other: SSAValue) -> SSAValue:
@@ -194,13 +194,9 @@ class TorchArithmetic(ArithmeticWriter):
 
     @override
     def add(self, value: SSAValue, other: SSAValue) -> SSAValue:
-        return self._with_one("torch.aten.add.Tensor", value, other)
-
-    def _with_one(self, name: str, value: SSAValue, other: SSAValue) -> SSAValue:
-        """An op whose second operand is multiplied by 1."""
         number = {"value": IntegerAttr(1, i64)}
         one = self.make("torch.constant.int", [], _type("torch.int"), number)
-        return self.make(name, [value, other, one], value.type, {})
+        return self.make("torch.aten.add.Tensor", [value, other, one], value.type, {})
 
 
 def _type(name: str, body: str = "") -> Attribute:
@@ -599,39 +595,15 @@ def _dequantize(op: Operation, operands: Operands) -> Elementwise:
 
 
 def _convolution(op: Operation) -> Contraction:
-    """A convolution, whose operand #6 says whether it is transposed, and #8 counts groups."""
-    transposed, groups = (_number_in(op.operands[number]) for number in (6, 8))
-    if transposed is None or groups is None:
-        raise Refusal(RefusalCode.UNKNOWN_OP, "its groups are not constant")
-    weights = "io" if transposed.value.data else "oi"
-    return _sliding(op, weights, int(groups.value.data))
-
-
-def _plain_convolution(op: Operation) -> Contraction:
-    groups = _number_in(op.operands[6])
-    if groups is None:
-        raise Refusal(RefusalCode.UNKNOWN_OP, "its groups are not constant")
-    return _sliding(op, "oi", int(groups.value.data))
-
-
-def _sliding(op: Operation, channels: str, groups: int) -> Contraction:
-    if groups > 1 and channels == "io":
-        raise Refusal(RefusalCode.UNKNOWN_OP, "it is transposed, with groups")
+    """Its last operand counts groups; of nine, operand #6 says whether it is transposed."""
+    *_, last = op.operands
+    transposed = _number_in(op.operands[6]) if len(op.operands) == 9 else None
+    groups, is_transposed = _number_in(last), bool(transposed and transposed.value.data)
+    if groups is None or (is_transposed and groups.value.data != 1):
+        raise Refusal(RefusalCode.UNKNOWN_OP, "its groups are not known")
     windows = len(shape_of(op.operands[1])) - 2
-    stars = "*" * windows
-    return Contraction.of(
-        f"ni{stars},{channels}{'hwd'[:windows]}->no{stars}", bias=2, groups=groups
-    )
-
-
-def _batched_product(op: Operation) -> Contraction:
-    ranks = [len(shape_of(value)) for value in op.operands[:2]]
-    if ranks not in ([2, 2], [3, 3], [3, 2], [4, 2]):
-        raise Refusal(RefusalCode.UNKNOWN_OP, "its ranks are not those of a layer")
-    rows = "xym"[3 - ranks[0] + 1 :]
-    if ranks == [3, 3]:
-        return Contraction.of("bmk,bkn->bmn")
-    return Contraction.of(f"{rows}k,kn->{rows}n")
+    stars, weights = "*" * windows, f"{'io' if is_transposed else 'oi'}{'hwd'[:windows]}"
+    return Contraction.of(f"ni{stars},{weights}->no{stars}", 2, int(groups.value.data))
 
 
 def _linear(op: Operation) -> Contraction:
@@ -673,11 +645,9 @@ def plus(one: NDArray[Any], other: NDArray[Any], alpha: int = 1) -> NDArray[Any]
 _PLUS: Final = OnNumbers("qdialect.dialects.torch:plus")
 
 _LAYERS: Final = {
-    "aten.convolution": _convolution,
-    "aten.conv1d aten.conv2d aten.conv3d": _plain_convolution,
+    "aten.convolution aten.conv1d aten.conv2d aten.conv3d": _convolution,
     "aten.mm": Contraction.of("mk,kn->mn"),
     "aten.bmm": Contraction.of("bmk,bkn->bmn"),
-    "aten.matmul": _batched_product,
     "aten.linear": _linear,
 }
 
@@ -759,7 +729,7 @@ MODELS = OpModels(
         "aten._softmax aten.softmax.int aten.sigmoid aten.tanh aten.exp aten.relu aten.gelu "
         "aten.silu aten.hardsigmoid aten.hardswish aten.hardtanh aten.clamp "
         "aten.pow.Tensor_Scalar": _pure(),
-        "aten.maximum aten.minimum aten.stack aten.addmm": _pure(),
+        "aten.maximum aten.minimum aten.stack aten.addmm aten.matmul": _pure(),
         "aten.abs aten.amax aten.argmax aten.mean.dim aten.sum.dim_IntList aten.avg_pool2d "
         "aten.max_pool2d aten.layer_norm aten.native_layer_norm": _pure(),
         # Quantization and dequantization

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, cast
 
 from xdsl.context import Context
@@ -308,20 +309,18 @@ class _Merger:
         return _Weights(side, float_elements(result.elements, type), sources)
 
     def _fold_weights(self, op: Operation, layer: Contraction) -> None:
-        """Write weights that are computed from constants as a constant."""
-        for number in layer.operands:
-            value = op.operands[number]
-            type = element_type_or_self(value.type)
-            if value.owner in self._computed and isinstance(type, AnyFloat):
-                try:
-                    self._graph.known(value, op)
-                except Refusal:
-                    side = layer.side(layer.operands.index(number))
-                    weights = self._computed_weights(side, value, type)
-                    if weights is not None:
-                        op.operands[number] = self._scaled(op, weights, np.ones(()))
-                        self._erase([value.owner])
-                        self._record(Outcome.MERGED, op, "its weights were computed from constants")
+        """Write weights that ops other than shape ops compute as a constant."""
+        for number, operand in enumerate(layer.operands):
+            value, type = op.operands[operand], element_type_or_self(op.operands[operand].type)
+            if value.owner not in self._computed or not isinstance(type, AnyFloat):
+                continue
+            with suppress(Refusal):
+                self._graph.known(value, op)
+                continue
+            if (weights := self._computed_weights(layer.side(number), value, type)) is not None:
+                op.operands[operand] = self._scaled(op, weights, np.ones(()))
+                self._erase([value.owner])
+                self._record(Outcome.MERGED, op, "its weights were computed from constants")
 
     def _scaled(self, op: Operation, weights: _Weights, rows: Numbers) -> SSAValue:
         """The weights times factors. Raises Refusal."""
