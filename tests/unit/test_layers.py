@@ -73,7 +73,7 @@ BUDGETS = {
     "ir": (1806, 2),
     "text": (5797, 5),
     "ops": (2876, 3),
-    "dialects": (15533, 10),
+    "dialects": (15494, 10),
     "lowering": (1843, 3),
     "folding": (6078, 5),
     "sinking": (954, 2),

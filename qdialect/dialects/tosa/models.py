@@ -383,32 +383,19 @@ MODELS = OpModels(
             plain_operands=(2,),
             run=_run("mul"),
         ),
-        "maximum": _exact(
-            integers="numpy:maximum",
-            rule=own(0, 1, function="max"),
-            run=_run("extreme"),
-        ),
-        "minimum": _exact(
-            integers="numpy:minimum",
-            rule=own(0, 1, function="min"),
-            run=_run("extreme"),
-        ),
+        **{
+            name: _exact(
+                integers=f"numpy:{name}",
+                rule=own(0, 1, function=name[:3]),
+                run=_run("extreme"),
+            )
+            for name in ("maximum", "minimum")
+        },
         "pow": _rounded(rule=own(0, 1), run=_pair("numpy:power")),
-        "equal": _exact(
-            integers=True,
-            rule=own(0, 1),
-            run=_pair("numpy:equal", "numpy:equal"),
-        ),
-        "greater": _exact(
-            integers=True,
-            rule=own(0, 1),
-            run=_pair("numpy:greater", "numpy:greater"),
-        ),
-        "greater_equal": _exact(
-            integers=True,
-            rule=own(0, 1),
-            run=_pair("numpy:greater_equal", "numpy:greater_equal"),
-        ),
+        **{
+            name: _exact(integers=True, rule=own(0, 1), run=_pair(f"numpy:{name}", f"numpy:{name}"))
+            for name in ("equal", "greater", "greater_equal")
+        },
         "select": _exact(
             integers=True,
             rule=shared(1, 2, keeps_places=True),

@@ -105,46 +105,20 @@ class KeywordAttr(Data[str], ABC):
             printer.print_string(self.data)
 
 
-@irdl_attr_definition
-class BlockSizeAttr(KeywordAttr):
-    """The number of elements that share a scale."""
-
-    name = "tosa.block_size"
-
-
-@irdl_attr_definition
-class NanModeAttr(KeywordAttr):
-    """Whether an op propagates or ignores NaN."""
-
-    name = "tosa.nan_mode"
+def _keyword_attribute(name: str) -> type[KeywordAttr]:
+    fields = {"name": f"tosa.{name}", "__doc__": f"`#tosa.{name}<KEY>`.", "__module__": __name__}
+    class_name = f"{name.title().replace('_', '')}Attr"
+    return irdl_attr_definition(type(class_name, (KeywordAttr,), fields))
 
 
-@irdl_attr_definition
-class ResizeModeAttr(KeywordAttr):
-    """The interpolation of `tosa.resize`."""
-
-    name = "tosa.resize_mode"
-
-
-@irdl_attr_definition
-class RoundingModeAttr(KeywordAttr):
-    """The rounding of `tosa.rescale`."""
-
-    name = "tosa.rounding_mode"
-
-
-KEYWORD_ATTRIBUTES: Final[tuple[type[KeywordAttr], ...]] = (
-    BlockSizeAttr,
-    NanModeAttr,
-    ResizeModeAttr,
-    RoundingModeAttr,
-)
+NanModeAttr: Final = _keyword_attribute("nan_mode")
+"""Whether an op propagates or ignores NaN."""
 
 _KEYWORDS: Final[dict[str, type[KeywordAttr]]] = {
-    "block_size": BlockSizeAttr,
-    "mode": ResizeModeAttr,
+    "block_size": _keyword_attribute("block_size"),
+    "mode": _keyword_attribute("resize_mode"),
     "nan_mode": NanModeAttr,
-    "rounding_mode": RoundingModeAttr,
+    "rounding_mode": _keyword_attribute("rounding_mode"),
 }
 """The properties that are printed as a keyword, with their attribute classes."""
 
@@ -977,6 +951,6 @@ SYNTAX = DialectSyntax(
         ConstShapeOp,
         *(_define_verified(*item) for item in _VERIFIED.items()),
     ),
-    attributes=(*KEYWORD_ATTRIBUTES, ShapeType),
+    attributes=(*_KEYWORDS.values(), ShapeType),
 )
 """They replace xDSL's, which reject some widths and dynamic lengths, and lose attributes."""
