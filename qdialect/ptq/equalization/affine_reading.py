@@ -73,7 +73,7 @@ class AffineReader:
         with np.errstate(all="ignore"):
             if model.normalization is not None:
                 result = self._normalized(op, variable)
-            elif model.maps_elements:
+            elif model.maps_elements and len(op.regions[0].blocks) == 1:
                 result = self._with_body(op, variable)
             elif _function_of(op) not in (*_OF_TWO, "neg"):
                 return None

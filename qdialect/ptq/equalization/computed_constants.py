@@ -7,7 +7,7 @@ along.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias, cast
 
 from xdsl.context import Context
@@ -16,8 +16,8 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import InterpretationError
 
-from qdialect.algebra.movement import BroadcastInDim, Movement
-from qdialect.algebra.views import Splat
+from qdialect.algebra.movement import BroadcastInDim, Movement, Shape
+from qdialect.algebra.views import Splat, as_view
 from qdialect.check.compared_modules import CallEffects
 from qdialect.check.interpreters import run_function
 from qdialect.dialects.arrays.values import TypedArray
@@ -116,7 +116,7 @@ class ComputedConstants:
             numbers, shape = self.numbers(op.operands[0]), shape_of_type(op.operands[0].type)
             if numbers is None or shape is None:
                 return None
-            return Moves(movements, [shape]).moved([numbers])
+            return _repeated(movements, numbers, shape)
         if op_model(op).repeats:
             numbers = self.numbers(op.operands[0])
             return None if numbers is None or numbers.size > 1 else numbers.reshape(ones)
@@ -124,10 +124,26 @@ class ComputedConstants:
         return None if result is None else result.numbers.astype("f8")
 
 
+def _repeated(movements: Sequence[Movement], numbers: Numbers, shape: Shape) -> Numbers | None:
+    """Moved numbers, with length 1 along each axis that a broadcast adds."""
+    for movement in movements:
+        if isinstance(movement, BroadcastInDim):
+            lengths = [1] * len(movement.shape)
+            for axis, length in zip(movement.dims, numbers.shape, strict=True):
+                lengths[axis] = length
+            numbers = numbers.transpose(np.argsort(movement.dims)).reshape(lengths)
+        elif numbers.shape == shape:
+            numbers = as_view(movement.move_values([numbers], None)).array()
+        else:
+            return Moves([movement], [shape]).moved([numbers])
+        shape = movement.result_shape(shape)
+    return numbers
+
+
 def _parts(op: Operation) -> Iterator[Operation]:
     """An op, or the ops of its body if it computes each element by them."""
-    if op_model(op).maps_elements:
-        yield from op.regions[0].block.ops
+    if op_model(op).maps_elements and len(op.regions) == 1:
+        yield from (inner for block in op.regions[0].blocks for inner in block.ops)
     else:
         yield op
 

@@ -213,7 +213,7 @@ class _Merger:
 
     def _merge(self, op: Operation, layer: Contraction, steps: Sequence[_Step]) -> None:
         (result,), last = op.results, steps[-1]
-        if (total := last.total.each(last.before)) is None:
+        if (total := last.total.each(lambda numbers: _short(last.before(numbers)))) is None:
             raise Refusal(RefusalCode.ARITHMETIC, "shape ops after the layer mix its channels")
         number = None if layer.bias is None or layer.bias >= len(op.operands) else layer.bias
         is_vector = number is not None and _rank(op.operands[number]) != _rank(result)
@@ -328,15 +328,17 @@ class _Merger:
         shape, type = shape_of(value), cast(AnyFloat, element_type_or_self(value.type))
         bits = np.empty(shape, element_dtype(type))
         self._budget.reserve(bits.nbytes)
-        numbers, factors = (np.broadcast_to(part, shape) for part in (weights.numbers, rows))
+        numbers, factors = (
+            np.atleast_1d(np.broadcast_to(part, shape)) for part in (weights.numbers, rows)
+        )
         format = FLOAT_FORMATS[type.name]
         step = max(1, _PART // max(1, math.prod(shape[1:])))
-        for start in range(0, shape[0], step):
+        for start in range(0, len(numbers), step):
             part = numbers[start : start + step].astype("f8") * factors[start : start + step]
             codes = format.nearest_bits(part)
             if not np.isfinite(format.decode(codes)).all():
                 raise Refusal(RefusalCode.NUMERICS, "weights would not be finite")
-            bits[start : start + step] = codes.astype(bits.dtype)
+            np.atleast_1d(bits)[start : start + step] = codes.astype(bits.dtype)
         tensor = tensor_like(value.type, shape, type)
         new = constant_like(weights.sources, bits, tensor, self._resources)
         return self._placed(new, weights.sources[0], value.owner)
@@ -402,6 +404,15 @@ class _BiasOperand:
     def placed(self, numbers: Numbers) -> Numbers:
         """Its numbers along the axes of the result."""
         return numbers.reshape(self._line) if self.is_vector else numbers
+
+
+def _short(numbers: Numbers | None) -> Numbers | None:
+    """Numbers with length 1 along each axis along which they are equal."""
+    for axis in range(0 if numbers is None else numbers.ndim):
+        assert numbers is not None
+        first = numbers.take([0], axis) if numbers.shape[axis] else numbers
+        numbers = first if (numbers == first).all() else numbers
+    return numbers
 
 
 def _rank(value: SSAValue) -> int | None:

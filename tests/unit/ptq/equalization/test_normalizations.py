@@ -55,3 +55,41 @@ def test_random_chains(seed: int, dialect: str) -> None:
     assert count == 0 or merged or (count == 1 and dialect != "tosa" and is_bias)
     fold(module)
     assert module.printed() == once
+
+
+def test_weights_without_axes() -> None:
+    """A vector and a number, multiplied, with a bias and one factor for each element."""
+    module = Module("""
+    func.func @f(%x: tensor<3xf32>) -> tensor<3xf32> {
+      %w = stablehlo.constant dense<2.0> : tensor<f32>
+      %b = stablehlo.constant dense<[1.0, 2.0, 3.0]> : tensor<3xf32>
+      %fc = stablehlo.dot_general %x, %w, contracting_dims = [] x []
+        : (tensor<3xf32>, tensor<f32>) -> tensor<3xf32>
+      %two = stablehlo.constant dense<2.0> : tensor<3xf32>
+      %product = stablehlo.multiply %fc, %two : tensor<3xf32>
+      %sum = stablehlo.add %product, %b : tensor<3xf32>
+      return %sum : tensor<3xf32>
+    }
+    """)
+    argument = np.array([1, -2, 3], "f4")
+    (record,) = fold(module).records
+    assert record.outcome is Outcome.MERGED
+    assert result_of(module, argument).tolist() == [5, -6, 15]
+
+
+def test_rows_of_equal_numbers() -> None:
+    """A network that was never trained has a splat for each row."""
+    module = Module("""
+    func.func @f(%x: tensor<1x2xf32>) -> tensor<1x2xf32> {
+      %w = stablehlo.constant dense<[[1.0, 2.0], [3.0, 4.0]]> : tensor<2x2xf32>
+      %half = stablehlo.constant dense<0.5> : tensor<2xf32>
+      %rows = stablehlo.broadcast_in_dim %half, dims = [1] : (tensor<2xf32>) -> tensor<1x2xf32>
+      %fc = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+        : (tensor<1x2xf32>, tensor<2x2xf32>) -> tensor<1x2xf32>
+      %product = stablehlo.multiply %fc, %rows : tensor<1x2xf32>
+      return %product : tensor<1x2xf32>
+    }
+    """)
+    (record,) = fold(module).records
+    assert record.outcome is Outcome.MERGED
+    assert result_of(module, np.array([[2, 4]], "f4")).tolist() == [[7, 10]]
