@@ -68,24 +68,16 @@ def run(tool: str = "opt") -> int:
     return statuses[0]
 
 
-def run_check() -> int:
-    """Run `qdialect-check`; as `run`."""
-    return run("check")
+def _run_of(tool: str):
+    def run_tool() -> int:
+        return run(tool)
+
+    return run_tool
 
 
-def run_run() -> int:
-    """Run `qdialect-run`; as `run`."""
-    return run("run")
-
-
-def run_calibrate() -> int:
-    """Run `qdialect-calibrate`; as `run`."""
-    return run("calibrate")
-
-
-def run_evaluate() -> int:
-    """Run `qdialect-evaluate`; as `run`."""
-    return run("evaluate")
+run_check, run_run, run_calibrate, run_evaluate = map(
+    _run_of, ("check", "run", "calibrate", "evaluate")
+)
 
 
 def _end_on(name: str) -> None:

@@ -44,7 +44,7 @@
 // TYPED-NEXT:      func.return %b_2, %c_3
 
 // NO-NAME: error: {{.*}}.json:1:46: no value has the key 'no'
-// NO-JSON: json:2:1: Expecting value
+// NO-JSON: json:2:1: this is not JSON: Expecting value
 // ALTERNATE: %c_1 = quant.qcast %c : {{.*}} to tensor<2x!quant.uniform<i16
 
 // What is given for %c is copied, not what %c would have by its range.
