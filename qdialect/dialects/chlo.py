@@ -63,6 +63,7 @@ MODELS = OpModels(
 SYNTAX = DialectSyntax(
     dialect="chlo",
     forms={
+        "constant constant_like dynamic_reshape minimum_broadcast_shapes ragged_dot scan": "",
         "_asin_acos_kernel acos acosh asin asinh atan atanh bessel_i1e conj cosh digamma erf "
         "erf_inv erfc is_inf is_neg_inf is_pos_inf lgamma sinh square tan": "$operand attr-dict : "
         "type(operand) -> type(result)",
@@ -77,7 +78,6 @@ SYNTAX = DialectSyntax(
         "top_k": "( $operand , k = $k:integer(i64) ) attr-dict : type(operand) -> ( type(values) "
         ", type(indices) )",
     },
-    generic="constant constant_like dynamic_reshape minimum_broadcast_shapes ragged_dot scan",
     opaque="comparison_direction comparison_type precision ragged_dot",
     prints=True,
 )

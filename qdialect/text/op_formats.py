@@ -855,7 +855,7 @@ class PrintedOp(OwnForm, FormattedOp):
 @cache
 def op_class(
     name: str,
-    text: str | None,
+    text: str,
     defaults: tuple[tuple[str, str], ...] = (),
     *,
     created: type[Operation] | None = None,
@@ -865,7 +865,7 @@ def op_class(
     """
     The class of an op of a table, with a format.
 
-    `parse` creates an op of class `created`, if that is given. Without a text, there is no `parse`.
+    `parse` creates an op of class `created`, if that is given. An empty text has no `parse`.
     """
     fields: dict[str, object] = {
         "name": name,
@@ -874,7 +874,7 @@ def op_class(
     }
     base: type[Operation] = Operation
     traits: Sequence[OpTrait] = ()
-    if text is not None:
+    if text:
         base = PrintedOp if is_printed else FormattedOp
         form = OpFormat(text, defaults)
         fields |= {"FORM": form, "CREATED": created}

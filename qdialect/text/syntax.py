@@ -28,7 +28,8 @@ class DialectSyntax:
     dialect: str
     forms: Mapping[str, str] = field(default_factory=dict[str, str])
     """
-    The custom forms of ops: a key is the name of an op, or several that have one form.
+    The custom forms of ops: a key is the name of an op, or several that have one form. An empty
+    form is that of ops which have none.
 
     `qdialect.text.op_formats` describes the language of the forms. The pages of the dialects of
     MLIR are below https://mlir.llvm.org/docs/Dialects/.
@@ -42,9 +43,6 @@ class DialectSyntax:
 
     read_in_part: str = ""
     """The ops of `forms` that xDSL has, and whose custom form it reads only in part."""
-
-    generic: str = ""
-    """Ops that xDSL lacks, and that have no custom form."""
 
     ops: Sequence[type[Operation]] = ()
     """Classes of ops that xDSL lacks, or that replace xDSL's."""
@@ -103,8 +101,7 @@ class DialectSyntax:
         for op in self.ops:
             if op.name == name:
                 return op
-        is_known = name in self.form_of or self._has(self.generic, name)
-        return self._class_of(name) if is_known else None
+        return self._class_of(name) if name in self.form_of else None
 
     def reader_of(self, name: str, op_type: type[Operation]) -> type[Operation]:
         """The class that reads the custom form of an op: mostly its own, `op_type`."""
@@ -125,7 +122,7 @@ class DialectSyntax:
 
         return op_class(
             name,
-            self.form_of.get(name),
+            self.form_of[name],
             self.defaults,
             created=created,
             is_printed=self.prints and created is None,

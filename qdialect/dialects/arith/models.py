@@ -8,7 +8,6 @@ https://mlir.llvm.org/docs/Dialects/ArithOps/.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from functools import partial
 from math import inf, nan
@@ -41,27 +40,23 @@ from qdialect.support.lazy_numpy import NDArray, np
 
 
 def _compare(op: Operation, values: Sequence[Integers]) -> NDArray[Any]:
-    compare, is_unsigned = _PREDICATES[integer_of(op, "predicate")]
+    function, is_unsigned = comparison_of(op)
     # Sign extension keeps the order of unsigned integers.
     one, other = (
         numbers.view(np.uint64) if is_unsigned else _signed(op, [numbers]) for numbers in values
     )
-    return compare(one, other)
+    return getattr(np, function)(one, other)
 
 
-_PREDICATES: Final = (
-    (operator.eq, False),
-    (operator.ne, False),
-    (operator.lt, False),
-    (operator.le, False),
-    (operator.gt, False),
-    (operator.ge, False),
-    (operator.lt, True),
-    (operator.le, True),
-    (operator.gt, True),
-    (operator.ge, True),
-)
-"""The functions of `cmpi` by the number of the predicate, and whether they compare as unsigned."""
+def comparison_of(op: Operation) -> tuple[str, bool]:
+    """The function of numpy of a `cmpi`, and whether it compares as unsigned."""
+    predicate = integer_of(op, "predicate")
+    return _PREDICATES[predicate], predicate >= _FIRST_UNSIGNED
+
+
+_ORDERS: Final = ("less", "less_equal", "greater", "greater_equal")
+_PREDICATES: Final = ("equal", "not_equal", *_ORDERS, *_ORDERS)
+_FIRST_UNSIGNED: Final = 6
 
 
 def _width(op: Operation) -> int:

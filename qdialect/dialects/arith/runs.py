@@ -14,6 +14,7 @@ from xdsl.interpreter import Interpreter
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import InterpretationError
 
+from qdialect.dialects.arith.models import comparison_of
 from qdialect.dialects.arrays.elements import Function, Numbers, on_numbers
 from qdialect.dialects.arrays.values import (
     Slices,
@@ -79,9 +80,6 @@ def bitcast(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Se
     return [reinterpreted(operands[0], op.results[0].type)]
 
 
-_SIGNED: Final = (np.less, np.less_equal, np.greater, np.greater_equal)
-_INTEGER_PREDICATES: Final = (np.equal, np.not_equal, *_SIGNED, *_SIGNED)
-_FIRST_UNSIGNED: Final = 6
 _FLOAT_PREDICATES: Final = (
     np.equal,
     np.greater,
@@ -95,9 +93,8 @@ _FLOAT_PREDICATES: Final = (
 def compare_integers(
     interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
 ) -> Sequence[TypedArray]:
-    predicate = integer_of(op, "predicate")
-    run = on_numbers(_INTEGER_PREDICATES[predicate], is_unsigned=predicate >= _FIRST_UNSIGNED)
-    return run(interpreter, op, operands)
+    function, is_unsigned = comparison_of(op)
+    return on_numbers(getattr(np, function), is_unsigned=is_unsigned)(interpreter, op, operands)
 
 
 def compare_floats(

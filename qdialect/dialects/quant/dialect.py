@@ -2,55 +2,30 @@
 
 from xdsl.ir import Dialect
 
-from qdialect.dialects.quant.casts import (
-    DequantizeBiasOp,
-    DequantizeCastOp,
-    QuantizeCastOp,
-    RequantizeOp,
-    StatisticsOp,
-    StorageCastOp,
-)
-from qdialect.dialects.quant.constants import (
-    ConstantOp,
-)
-from qdialect.dialects.quant.shape_ops import (
-    BroadcastInDimOp,
-    ConcatOp,
-    GatherOp,
-    PadOp,
-    ReshapeOp,
-    ReverseOp,
-    SliceOp,
-    TransposeOp,
-)
-from qdialect.dialects.quant.types import (
-    AnyQuantizedType,
-    CalibratedQuantizedType,
-    UniformQuantizedType,
-)
+from qdialect.dialects.quant import casts, constants, shape_ops, types
 
 Quant = Dialect(
     "quant",
     [
-        QuantizeCastOp,
-        DequantizeCastOp,
-        StorageCastOp,
-        RequantizeOp,
-        DequantizeBiasOp,
-        ConstantOp,
-        TransposeOp,
-        ReshapeOp,
-        SliceOp,
-        ConcatOp,
-        BroadcastInDimOp,
-        ReverseOp,
-        GatherOp,
-        PadOp,
-        StatisticsOp,
+        casts.QuantizeCastOp,
+        casts.DequantizeCastOp,
+        casts.StorageCastOp,
+        casts.RequantizeOp,
+        casts.DequantizeBiasOp,
+        constants.ConstantOp,
+        shape_ops.TransposeOp,
+        shape_ops.ReshapeOp,
+        shape_ops.SliceOp,
+        shape_ops.ConcatOp,
+        shape_ops.BroadcastInDimOp,
+        shape_ops.ReverseOp,
+        shape_ops.GatherOp,
+        shape_ops.PadOp,
+        casts.StatisticsOp,
     ],
     [
-        AnyQuantizedType,
-        UniformQuantizedType,
-        CalibratedQuantizedType,
+        types.AnyQuantizedType,
+        types.UniformQuantizedType,
+        types.CalibratedQuantizedType,
     ],
 )

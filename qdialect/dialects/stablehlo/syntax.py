@@ -79,12 +79,6 @@ def _parse_integers(parser: Parser) -> list[int]:
     return parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
 
 
-def _parse_named(parser: Parser, name: str) -> None:
-    """Parse `name =`."""
-    parser.parse_keyword(name)
-    parser.parse_punctuation("=")
-
-
 def _attribute(parser: Parser, text: str) -> Attribute:
     """The attribute of a text."""
     return type(parser)(parser.ctx, text).parse_attribute()
@@ -100,7 +94,8 @@ class DotDimensions(Directive):
             parser.parse_punctuation("=")
             pairs["batching"] = self._parse_pair(parser)
             parser.parse_punctuation(",")
-        _parse_named(parser, "contracting_dims")
+        parser.parse_keyword("contracting_dims")
+        parser.parse_punctuation("=")
         pairs["contracting"] = self._parse_pair(parser)
         lists = ", ".join(
             f"{side}_{kind}_dimensions = {listed(axes)}"
@@ -672,18 +667,14 @@ _DEFAULT_ACCURACY: Final = (
     "#stablehlo.result_accuracy<mode = #stablehlo.result_accuracy_mode<DEFAULT>>"
 )
 
-_GENERIC: Final = (
-    "all_gather all_reduce all_to_all async_done async_start batch_norm_grad batch_norm_inference "
-    "batch_norm_training case collective_broadcast collective_permute collective_reduce "
-    "cross-replica-sum dynamic_conv dynamic_gather gather if infeed map outfeed recv "
-    "reduce_scatter reduce_window scatter select_and_scatter send sort torch_index_select "
-    "triangular_solve"
-)
-"""The ops of StableHLO that have no custom form."""
-
 SYNTAX = DialectSyntax(
     dialect="stablehlo",
     forms={
+        "all_gather all_reduce all_to_all async_done async_start batch_norm_grad "
+        "batch_norm_inference batch_norm_training case collective_broadcast collective_permute "
+        "collective_reduce cross-replica-sum dynamic_conv dynamic_gather gather if infeed map "
+        "outfeed recv reduce_scatter reduce_window scatter select_and_scatter send sort "
+        "torch_index_select triangular_solve": "",
         "abs ceil convert count_leading_zeros floor imag negate not popcnt real round_nearest_afz "
         "round_nearest_even sign uniform_dequantize uniform_quantize": "$operand attr-dict : "
         "same-type",
@@ -767,7 +758,6 @@ SYNTAX = DialectSyntax(
         ("version", "0 : i32"),
     ),
     ops=(ConstantOp, ReduceOp, WhileOp),
-    generic=_GENERIC,
     opaque=(
         "bounds channel_handle channel_type comparison_direction comparison_type conv "
         "custom_call_api_version dot dot_algorithm fft_type future gather output_operand_alias "
