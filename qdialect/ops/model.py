@@ -228,6 +228,13 @@ class OpModel:
     run: fields.RunFunction | OnElements | OnNumbers | str | None = None
     """Computes the results from arrays: a function, or `module:function`, imported at the run."""
 
+    on_arrays: str | None = None
+    """
+    `module:function`: the function of arrays of float32 and truth values that computes an op.
+
+    For ops that `run` takes longer for. The function returns None for an op that it cannot read.
+    """
+
     runs_on_codes: bool = False
     """Whether `run` takes quantized operands too, as their storage integers."""
 

@@ -59,6 +59,7 @@ from qdialect.ops.interface import (
     model_of,
     models_of,
     name_of,
+    op_model,
 )
 from qdialect.ops.model import Bits, OpModel, bits_of, model_named
 from qdialect.support.memory import MemoryLimitError, memory_budget
@@ -177,11 +178,16 @@ class ModuleInterpreter(InterpreterHooks, Interpreter):
         finally:
             set_scope(self, outer)
 
-    def _run_block(self, block: Block, values: dict[SSAValue, Any]) -> TerminatorValue | None:
-        """Run the ops of a block, and drop each value from `values` after its last use."""
+    def last_uses_in(self, block: Block) -> _LastUses:
+        """The values that a run of a block drops after each op."""
         last_uses = self._last_uses.get(block)
         if last_uses is None:
             last_uses = self._last_uses[block] = _last_uses_in(block)
+        return last_uses
+
+    def _run_block(self, block: Block, values: dict[SSAValue, Any]) -> TerminatorValue | None:
+        """Run the ops of a block, and drop each value from `values` after its last use."""
+        last_uses = self.last_uses_in(block)
         for value in last_uses.get(None, ()):
             del values[value]
         for op in block.ops:
@@ -219,6 +225,16 @@ class ModuleInterpreter(InterpreterHooks, Interpreter):
         for listener in self.listeners:
             listener.did_interpret_op(op, result.values)
         return result
+
+    def controls(self, op: Operation) -> bool:
+        """Whether xDSL's functions run `op`: it is a call or control flow."""
+        return name_of(op) in self._functions
+
+    def runs(self, op: Operation) -> bool:
+        """Whether there is something to run `op` with."""
+        name = name_of(op)
+        is_named = name in self._functions or find_run(name) is not None or op_model(op).yields
+        return is_named or op_model(op).reads_elements or is_cast(op)
 
     def spend_products(self, count: int) -> None:
         """Spend the steps for products of a sum. Raises InterpretationError."""

@@ -165,7 +165,12 @@ MODELS = OpModels(
         "minimumf": _exact(rule=own(), run=OnNumbers(scalar("smaller")), identity=inf),
         "maxnumf": _exact(rule=own(), run=OnNumbers(scalar("larger_number")), identity=nan),
         "minnumf": _exact(rule=own(), run=OnNumbers(scalar("smaller_number")), identity=nan),
-        "cmpf": _exact(rule=own(), run=_run("compare_floats"), is_elementwise=True),
+        "cmpf": _exact(
+            rule=own(),
+            run=_run("compare_floats"),
+            on_arrays=_run("comparison"),
+            is_elementwise=True,
+        ),
         # Conversions
         "extsi": _exact(term=_term, integers=_signed, run=OnNumbers(_SAME)),
         "extui": _exact(term=_term, integers=_unsigned, run=_bits(_SAME)),
@@ -187,6 +192,7 @@ MODELS = OpModels(
             integers="numpy:where",
             rule=shared(1, 2, keeps_places=True),
             run=_run("select"),
+            on_arrays=_run("choice"),
             runs_on_codes=True,
             is_elementwise=True,
         ),

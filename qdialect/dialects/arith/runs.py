@@ -88,6 +88,7 @@ _FLOAT_PREDICATES: Final = (
     np.less_equal,
     np.not_equal,
 )
+_NOT_EQUAL, _ORDERED, _UNORDERED, _ALWAYS = 6, 7, 14, 15
 
 
 def compare_integers(
@@ -100,16 +101,32 @@ def compare_integers(
 def compare_floats(
     interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
 ) -> Sequence[TypedArray]:
+    return on_numbers(comparison(op))(interpreter, op, operands)
+
+
+def comparison(op: Operation) -> Function:
+    """The function of two arrays of floats that a comparison computes."""
     predicate = integer_of(op, "predicate")
 
     def compare(one: Numbers, other: Numbers) -> Numbers:
+        if 0 < predicate < _NOT_EQUAL:
+            # NaN fails these.
+            return _FLOAT_PREDICATES[predicate - 1](one, other)
         unordered = np.isnan(one) | np.isnan(other)
-        never = np.zeros_like(unordered)
-        ordered = [function(one, other) & ~unordered for function in _FLOAT_PREDICATES]
-        or_unordered = [truths | unordered for truths in ordered]
-        return [never, *ordered, ~unordered, *or_unordered, unordered, ~never][predicate]
+        if predicate in (0, _ALWAYS):
+            return np.full_like(unordered, predicate == _ALWAYS)
+        if predicate in (_ORDERED, _UNORDERED):
+            return unordered if predicate == _UNORDERED else ~unordered
+        if predicate == _NOT_EQUAL:
+            return np.not_equal(one, other) & ~unordered
+        return _FLOAT_PREDICATES[predicate - _ORDERED - 1](one, other) | unordered
 
-    return on_numbers(compare)(interpreter, op, operands)
+    return compare
+
+
+def choice(op: Operation) -> Function:
+    """The function of an array of truth values and two others that a select computes."""
+    return np.where
 
 
 def select(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:

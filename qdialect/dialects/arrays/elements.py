@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import AnyFloat, IntegerType, Signedness, TensorType, f64
+from xdsl.dialects.builtin import AnyFloat, IntegerType, Signedness, TensorType, f32, f64, i1
 from xdsl.interpreter import Interpreter
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import InterpretationError
@@ -38,8 +38,8 @@ from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.elements import has_signedness, integer_range
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.ops.fields import CastReads
-from qdialect.ops.interface import cast_reads, reads_unsigned
-from qdialect.ops.model import OnElements, OnNumbers, imported, model_named
+from qdialect.ops.interface import cast_reads, name_of, reads_unsigned
+from qdialect.ops.model import Bits, OnElements, OnNumbers, bits_of, imported, model_named
 from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.memory import registered_cache
 
@@ -160,10 +160,50 @@ def on_numbers(function: Function, *, is_unsigned: bool = False) -> NamedRun:
         with np.errstate(all="ignore"):
             return np.asarray(function(*map(read, operands)))
 
+    def compute_singles(*operands: TypedArray) -> Numbers:
+        with np.errstate(all="ignore"):
+            return np.asarray(
+                function(*(operand.elements.view(np.float32) for operand in operands))
+            )
+
     def run(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> list[TypedArray]:
-        return [computed(compute, operands, op.results[0].type)]
+        is_single = rounds_once(op) and all(value.element_type == f32 for value in operands)
+        declared = op.results[0].type
+        return [computed(compute_singles if is_single else compute, operands, declared)]
 
     return run
+
+
+def rounds_once(op: Operation) -> bool:
+    """
+    Whether float32 gives the same as float64 that is rounded to float32, and is faster.
+
+    A function that rounds once as IEEE 754 says has the same result, as has one that only chooses.
+    """
+    return all(bits_of(inner, name_of(inner)) is Bits.EXACT for inner in op.walk())
+
+
+def function_on_arrays(op: Operation) -> Function | None:
+    """
+    The function of arrays that computes an op on float32 and truth values; None if there is none.
+
+    Its arrays have the shape of the result, and are of float32 and bool. The results are those of
+    the run, but for the bits of NaN.
+    """
+    model = model_named(name_of(op))
+    types = {element_type_or_self(value.type) for value in (*op.operands, *op.results)}
+    if not types <= {f32, i1} or not rounds_once(op):
+        return None
+    if model.on_arrays is not None:
+        return imported(model.on_arrays)(op)
+    match model.run:
+        case OnNumbers(is_unsigned=False) if i1 not in types:
+            return imported(model.run.function)
+        case OnElements(broadcasts=False) if i1 not in types and model.run.floats:
+            function, count = imported(model.run.floats), model.run.arity
+            return lambda *arrays: function(*arrays[:count])
+        case _:
+            return None
 
 
 def function_for(functions: Functions, type: Attribute) -> Function | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, cast
 
 import numpy as np
@@ -138,12 +139,17 @@ def run_constant(op: Operation, name: str, resources: ResourceBlobs) -> TypedArr
 
 
 def run_shape_op(
-    interpreter: Interpreter, op: Operation, model: ShapeOpModel, args: Sequence[Any]
+    interpreter: Interpreter,
+    op: Operation,
+    model: ShapeOpModel,
+    args: Sequence[Any],
+    steps: list[Callable[[Sequence[NDArray[Any]]], NDArray[Any]]] | None = None,
 ) -> TypedArray:
     """
     The result of a shape op: its operands, moved by the movements that its model reads.
 
-    Dynamic lengths are taken from the operands. Raises
+    Dynamic lengths are taken from the operands. If there is a list for them, the movements of the
+    first operand are added to it, unless the op moves others too. Raises
     InterpretationError, Refusal, MovementError and VerifyException.
     """
     by_operand = _held_by(op, args)
@@ -176,6 +182,8 @@ def run_shape_op(
             parameters = Chain.of(movements)(*(operand.parameters for operand in moved))
             check_padding(movement, parameters, [_storage_range(moved[0])])
         arrays = [_moved(movement, arrays, shape, parameters)]
+        if steps is not None and [*moved] == [args[0]]:
+            steps.append(partial(_moved, movement, shape=shape, parameters=parameters))
     result = TypedArray.of(arrays[0], declared)
     if isinstance(op, ShapeOp) and known is not op:
         # The verifier could not check this without the lengths.

@@ -15,18 +15,18 @@ Numbers = NDArray[Any]
 
 def larger(one: Numbers, other: Numbers) -> Numbers:
     """The larger of two numbers, with -0.0 < 0.0; NaN if either is NaN."""
-    largest = np.maximum(one, other)
-    if one.dtype.kind != "f":
+    largest, is_equal = np.maximum(one, other), one == other
+    if one.dtype.kind != "f" or not is_equal.any():
         return largest
-    return np.where(one == other, np.where(np.signbit(one), other, one), largest)
+    return np.where(is_equal, np.where(np.signbit(one), other, one), largest)
 
 
 def smaller(one: Numbers, other: Numbers) -> Numbers:
     """The smaller of two numbers, with -0.0 < 0.0; NaN if either is NaN."""
-    least = np.minimum(one, other)
-    if one.dtype.kind != "f":
+    least, is_equal = np.minimum(one, other), one == other
+    if one.dtype.kind != "f" or not is_equal.any():
         return least
-    return np.where(one == other, np.where(np.signbit(one), one, other), least)
+    return np.where(is_equal, np.where(np.signbit(one), one, other), least)
 
 
 def larger_number(one: Numbers, other: Numbers) -> Numbers:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import lru_cache
 from io import StringIO
 from typing import Any, Final, Protocol, TextIO, cast
 from weakref import finalize
@@ -44,7 +45,7 @@ from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.elements import UnsupportedElementTypeError, element_dtype, in_width, resized
 from qdialect.ir.value_types import element_type_or_self, shape_of, tensor_parts
 from qdialect.support.float_format import FLOAT_FORMATS, FloatFormat, Rounding
-from qdialect.support.memory import MemoryBudget, memory_budget
+from qdialect.support.memory import MemoryBudget, memory_budget, registered_cache
 from qdialect.text.dense import print_dense
 from qdialect.text.printer import MLIRPrinter
 
@@ -241,6 +242,8 @@ _UNHELD_BITS = 64 - _DOUBLE.mant_dig
 """The number of bits of a 64-bit integer that may not fit in a double."""
 
 
+@registered_cache
+@lru_cache(maxsize=1024)
 def held_type(type: Attribute) -> AnyDenseElement:
     """
     The element type in which values of `type` are held: the storage integers if quantized.
@@ -424,6 +427,10 @@ def elements_of_numbers(numbers: NDArray[Any], type: Attribute) -> NDArray[Any]:
     """Numbers as elements of `type`: integers truncated to the width, floats rounded."""
     plain = held_type(type)
     if isinstance(plain, IntegerType):
+        if numbers.dtype == np.bool_ and plain.bitwidth == 1:
+            # The one digit is the sign, unless the type has none.
+            is_unsigned = plain.signedness.data is Signedness.UNSIGNED
+            return numbers.view(np.uint8) if is_unsigned else -numbers.view(np.int8)
         if plain.bitwidth == 64:
             return numbers.astype(element_dtype(plain))
         is_signed = plain.signedness.data is not Signedness.UNSIGNED
@@ -433,6 +440,11 @@ def elements_of_numbers(numbers: NDArray[Any], type: Attribute) -> NDArray[Any]:
         return numbers.astype(np.int64)
     if isinstance(plain, AnyFloat):
         known = format_of(plain)
+        if numbers.dtype == np.float32 and known.dtype == "float32":
+            is_nan = np.isnan(numbers)
+            # As below, all NaNs are positive and quiet.
+            singles = np.where(is_nan, np.float32("nan"), numbers) if is_nan.any() else numbers
+            return np.require(singles, requirements="C").view(dtype_of(plain))
         if numbers.dtype.kind in "iu" and known.precision < _DOUBLE.mant_dig:
             numbers = _rounded_to_odd(numbers)
         bits = known.nearest_bits(np.asarray(numbers, dtype=np.float64))
@@ -574,7 +586,13 @@ def at_all_positions(declared: Attribute, shape: Shape) -> Attribute:
     """
     if len(shape) <= len(shape_of(declared) or ()):
         return declared
-    return TensorType(element_type_or_self(declared), shape)
+    return _tensor_of(element_type_or_self(declared), shape)
+
+
+@registered_cache
+@lru_cache(maxsize=1024)
+def _tensor_of(element: Attribute, shape: Shape) -> TensorType[Attribute]:
+    return TensorType(element, shape)
 
 
 def _rounded_to_odd(integers: NDArray[Any]) -> FloatArray:

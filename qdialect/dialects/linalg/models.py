@@ -643,6 +643,7 @@ MODELS = OpModels(
             bits=_bits_of_generic,
             rule=_with_body,
             run=_run("generic"),
+            on_arrays=_run("generic_on_arrays"),
             runs_on_codes=True,
         ),
         "map": _exact(maps_elements=True, rule=_with_body, run=_run("map_elements")),

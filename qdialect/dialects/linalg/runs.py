@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, TensorType
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.interpreter import Interpreter
-from xdsl.ir import Attribute, Block, Operation
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
     AffineBinaryOpKind,
@@ -42,6 +42,7 @@ from qdialect.dialects.arrays.elements import (
     Function,
     all_numbers,
     applied,
+    function_on_arrays,
     functions_of,
     numbers_of,
     rounded,
@@ -75,6 +76,7 @@ from qdialect.dialects.arrays.values import (
     value_of,
 )
 from qdialect.dialects.quant.types import UniformQuantizedType
+from qdialect.ir.value_types import is_static, shape_of
 from qdialect.ops.fields import ShapeOpModel
 from qdialect.ops.interface import (
     Refusal,
@@ -85,6 +87,7 @@ from qdialect.ops.interface import (
     layer_of,
     model_of,
     name_of,
+    op_model,
 )
 from qdialect.ops.model import OnElements, model_named
 from qdialect.ops.readers import positive
@@ -270,6 +273,50 @@ def generic(
         partial(_run_body, interpreter, op),
     )
     return _results(op, run)
+
+
+def generic_on_arrays(op: GenericOp) -> Function | None:
+    """
+    The function of the operands, and of the values that the body reads from outside, in order.
+
+    None if loops reduce, if a shape is dynamic, or if an op of the body has no such function.
+    """
+    maps = [map.data for map in op.indexing_maps.data]
+    shapes = [shape_of(value.type) for value in op.operands]
+    if len(op.results) != 1 or not all(map(is_static, shapes)):
+        return None
+    if any(kind.data is not IteratorType.PARALLEL for kind in op.iterator_types):
+        return None
+    loops = lengths_of_loops(maps, cast("Sequence[Shape]", shapes))
+    grid = tuple(np.indices(loops, sparse=True))
+    accesses = [Access(map, grid, loops) for map in maps]
+    block = op.body.block
+    inside = {*block.args, *(result for inner in block.ops for result in inner.results)}
+    read = dict.fromkeys(value for inner in block.ops for value in inner.operands)
+    known = [*block.args, *(value for value in read if value not in inside)]
+    places: dict[SSAValue, int] = {value: place for place, value in enumerate(known)}
+    steps: list[tuple[Function, list[int]]] = []
+    for inner in block.ops:
+        if op_model(inner).yields:
+            break
+        function = function_on_arrays(inner)
+        if function is None or len(inner.results) != 1:
+            return None
+        steps.append((function, [places[value] for value in inner.operands]))
+        places[inner.results[0]] = len(places)
+    assert block.last_op is not None
+    result, written, count = places[block.last_op.operands[0]], accesses[-1], len(accesses)
+    if not written.is_plain or len(written.dims) != len(loops):
+        return None
+
+    def compute(*arrays: NDArray[Any]) -> NDArray[Any]:
+        values = [access.read(array) for access, array in zip(accesses, arrays, strict=False)]
+        values += arrays[count:]
+        for function, at in steps:
+            values.append(function(*[values[place] for place in at]))
+        return written.write(values[result], arrays[count - 1])
+
+    return compute
 
 
 def _reads_several_slots(element: Attribute) -> bool:
