@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from functools import partial
 from io import StringIO
 from typing import Any, Final, cast
 
@@ -51,8 +53,6 @@ from qdialect.text import write_module
 
 _FLAGS: Final = (
     "--iree-hal-target-backends=llvm-cpu",
-    # IREE warns of a CPU that is not named.
-    "--iree-llvmcpu-target-cpu=generic",
     "--iree-input-demote-f64-to-f32=false",
     # An error is one line, not the op.
     "--mlir-print-op-on-diagnostic=false",
@@ -71,10 +71,13 @@ _FLOATS: Final[dict[type[Attribute], str]] = {
 """The dtypes of numpy and `ml_dtypes` for the float types that IREE accepts."""
 
 
-def compile_module(side: Side, *, is_before: bool = True) -> tuple[ModuleOp, bytes]:
+def compile_module(
+    side: Side, *, is_before: bool = True, cpu: str = "generic"
+) -> tuple[ModuleOp, bytes]:
     """
     A module, lowered to dialects that IREE reads, and the binary that IREE compiles it to.
 
+    It is for any CPU, as those of one may fuse products and sums; `host` is that of this machine.
     Raises RunFailure if IREE does not compile it, and MissingLibraryError.
     """
     module = side.module.clone()
@@ -116,6 +119,7 @@ def compile_module(side: Side, *, is_before: bool = True) -> tuple[ModuleOp, byt
             find_tool("iree-compile"),
             "-",
             f"--iree-llvmcpu-embedded-linker-path={find_tool('iree-lld')}",
+            f"--iree-llvmcpu-target-cpu={cpu}",
             *_FLAGS,
         ]
         compiled = run_child(command, text.getvalue().encode())
@@ -140,11 +144,24 @@ class LoadedModule:
         loaded = runtime.VmModule.copy_buffer(context.instance, binary)
         context.add_vm_module(loaded)
         self._bound = context.modules[loaded.name]
+        self._kept = partial(runtime.asdevicearray, context.config.device)
 
-    def run(self, function: FuncOp, arguments: tuple[TypedArray, ...]) -> tuple[TypedArray, ...]:
-        """The results of a function. Raises RunFailure."""
+    def kept(self, argument: TypedArray, function: FuncOp) -> Any:
+        """An argument of several runs, copied once. Raises RunFailure."""
+        given = self._given(argument, function)
+        return self._kept(given) if isinstance(given, np.ndarray) else given
+
+    def run(self, function: FuncOp, arguments: Sequence[Any]) -> tuple[TypedArray, ...]:
+        """
+        The results of a function, given TypedArrays, or what `kept` returned for them.
+
+        Raises RunFailure.
+        """
         types = function.function_type.outputs.data
-        given = [self._given(argument, function) for argument in arguments]
+        given = [
+            self._given(argument, function) if isinstance(argument, TypedArray) else argument
+            for argument in arguments
+        ]
         try:
             returned: Any = self._bound[function.sym_name.data](*given)
         except Exception as error:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from importlib import import_module
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self, TextIO
@@ -59,6 +60,30 @@ def _rich(table: Table) -> Any:
         # Names must not be read as markup.
         drawn.add_row(*(texts.Text(cell) for cell in cells))
     return drawn
+
+
+@contextmanager
+def working(what: str) -> Generator[None]:
+    """
+    A line on standard error that says what is being done, and for how long.
+
+    It is there on a terminal, until it is done; elsewhere, only at the end of what takes longer.
+    """
+    stream: TextIO | None = sys.stderr
+    start = time.monotonic()
+    console = _console(stream)
+    if console is not None:
+        progress: Any = import_module("rich.progress")
+        columns = progress.TextColumn("{task.description}"), progress.TimeElapsedColumn()
+        with progress.Progress(*columns, console=console, transient=True) as line:
+            line.add_task(what, total=None)
+            yield
+        return
+    if stream is not None and stream.isatty():
+        stream.write(f"{what}\n")
+    yield
+    if stream is not None and (seconds := time.monotonic() - start) >= _SECONDS:
+        stream.write(f"{what} took {seconds:.0f} s\n")
 
 
 class Progress:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from io import StringIO
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from random_networks import powers
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
+from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.check.interpreters import TypedArray, find_function, run_function
@@ -21,7 +22,7 @@ from qdialect.ops.along_axis import is_statistics, statistics_of
 from qdialect.ops.interface import name_of
 from qdialect.opt.registry import ToolContext
 from qdialect.ptq.calibration.attaching import attach_ranges, fingerprint_of
-from qdialect.ptq.calibration.recorded_functions import record_function, returning
+from qdialect.ptq.calibration.recorded_functions import recorded_function, returning
 from qdialect.ptq.equalization.equalizing import EqualizationReport, channel_axes, equalize_inputs
 from qdialect.ptq.passes.weights import EqualizeInputsPass
 from qdialect.ptq.schemes.profile import Profile
@@ -89,8 +90,12 @@ class Model:
         pairs = zip(self.inputs, types, strict=True)
         given = [TypedArray.of(array.view("u4"), type) for array, type in pairs]
         if with_iree:
-            prepared = prepare(module.clone(), name, self.context, with_iree=True)
-            results = prepared.load().run(given)
+            function = find_function(module, name)
+            (end,) = (op for op in function.body.blocks[0].ops if isinstance(op, ReturnOp))
+            prepared = prepare(module, function, self.context, end.operands, with_iree=True)
+            values = dict[int, TypedArray]()
+            prepared.start().run(given, values.__setitem__)
+            results = [values[at] for at in range(len(end.operands))]
         else:
             results = run_function(module, name, given, self.context)
         return [each.elements.view("f4") for each in results]
@@ -100,13 +105,17 @@ class Model:
         axes: Mapping[SSAValue, int] = {}
         if channels:
             axes = channel_axes(self.module, self.context)
-        recorded = record_function(self.module, self.name, whole_values=True, axes=axes)
+        function = recorded_function(self.module, self.name, axes=axes)
         types = self.function.function_type.inputs.data
         pairs = zip(self.inputs, types, strict=True)
         given = [TypedArray.of(array.view("u4"), type) for array, type in pairs]
-        results = run_function(recorded.module, recorded.name, given, self.context)
+        prepared = prepare(
+            self.module, function.function, self.context, function.values, with_iree=False
+        )
+        seen = function.recorded.begin(0)
+        prepared.start().run(given, partial(function.recorded.add, seen))
         fingerprint = fingerprint_of(self.module, ResourceBlobs.of(self.context))
-        profile = Profile(fingerprint, recorded.values.statistics(0, results))
+        profile = Profile(fingerprint, function.recorded.statistics([seen]))
         attach_ranges(self.module, self.context, profile, WHOLE)
         return self
 

@@ -335,13 +335,13 @@ def constant_values(module: ModuleOp) -> set[SSAValue]:
             is_constant = elements_attribute_of(op) is not None or op_model(op).is_undefined
         else:
             is_constant = all(operand in constant for operand in op.operands)
-            is_constant = is_constant and all(value in constant for value in _captured_by(op))
+            is_constant = is_constant and all(value in constant for value in captured_by(op))
         if is_constant:
             constant.update(op.results)
     return constant
 
 
-def _captured_by(op: Operation) -> Iterator[SSAValue]:
+def captured_by(op: Operation) -> Iterator[SSAValue]:
     """The values from outside of an op that the ops of its regions read."""
     inside = set[SSAValue]()
     for region in op.regions:

@@ -1,28 +1,22 @@
 """
-Functions that return the float tensors of another function, or their ranges.
+The values of a function that are recorded, and those of two functions that are compared.
 
-So any engine that can run functions can record values; it needs no hooks. Calibration runs one of
-these functions; an evaluation compares one of a float module with one of its quantized form. Values
-of both correspond by their keys. In a quantized module, the compared value is the one that users
-read: the result of a cast to floats, if there is one.
+Values of a float module and of its quantized form correspond by their keys. In a quantized module,
+the compared value is the one that users read: the result of a cast to floats, if there is one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, cast
 
-from xdsl.builder import ImplicitBuilder
 from xdsl.context import Context
-from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
-    AffineMapAttr,
-    AnyFloat,
     ArrayAttr,
     BFloat16Type,
-    DenseIntOrFPElementsAttr,
     DictionaryAttr,
     Float8E4M3FNType,
     Float8E4M3FNUZType,
@@ -35,15 +29,9 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     StringAttr,
     TensorType,
-    f32,
-    f64,
-    i64,
 )
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
-from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
-from xdsl.dialects.linalg.ops import GenericOp, YieldOp
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qdialect.algebra.movement import DYNAMIC
@@ -58,8 +46,8 @@ from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.ops.along_axis import is_recordable
 from qdialect.ops.interface import is_cast, name_of
 from qdialect.ptq.calibration.keys import attach_keys, casts_to, constant_values, keys_of
-from qdialect.ptq.schemes.arrays import AllNaNError
-from qdialect.ptq.schemes.ranges import Statistics
+from qdialect.ptq.schemes.arrays import AllNaNError, whole_range
+from qdialect.ptq.schemes.ranges import Statistics, merged
 from qdialect.support.lazy_numpy import NDArray, np
 
 _FLOATS: Final = (
@@ -74,9 +62,6 @@ _FLOATS: Final = (
 )
 """The element types that are recorded: the floats that both engines support."""
 
-_RESULTS_OF_RANGE: Final = 4
-"""The minimum, the maximum, the count of numbers, and the count of NaNs."""
-
 
 class LeftOut(NamedTuple):
     """Values that are not recorded, for one common reason."""
@@ -87,99 +72,152 @@ class LeftOut(NamedTuple):
     reason: str
 
 
+@dataclass
+class Seen:
+    """
+    What is known of one record of a run: the ranges of its values, and the counts of elements.
+
+    Positions are those of the values of a `RecordedFunction`, which are added in any order.
+    """
+
+    index: int
+    """The index of the record."""
+    ends: NDArray[np.float32]
+    """The minimum and the maximum of each value, of shape (2, values): NaN if there is no range."""
+    counts: NDArray[np.int64]
+    """The number of elements of each value that are not NaN, and of NaNs: shape (2, values)."""
+    apart: dict[int, Statistics]
+    """The statistics of the values that have more than one range, or a histogram."""
+
+    def copy(self, places: Sequence[int], other: Seen) -> None:
+        """Take the values at these positions, which have not changed, from another record."""
+        self.ends[:, places], self.counts[:, places] = (
+            other.ends[:, places],
+            other.counts[:, places],
+        )
+        for at in other.apart.keys() & {*places}:
+            self.apart[at] = replace(other.apart[at], records=np.array([self.index]))
+
+
 @dataclass(frozen=True)
 class RecordedValues:
-    """The values behind the results of a recording function."""
+    """What is recorded of the values of a function."""
 
     keys: tuple[str, ...]
-    """The key of each value, in the order of the results; parts of one tensor share a key."""
+    """The key of each value; parts of one tensor share a key."""
     axes: tuple[int | None, ...]
     """
     For each value, the axis along which ranges are recorded per index; None for a single range.
     """
-    are_whole: bool
-    """Whether the results are the values instead of their ranges."""
     have_histograms: bool = False
-    """Whether histograms are recorded, too, which requires whole values."""
     required: frozenset[str] = frozenset()
     """The keys of arguments and results of the function, which must have a range in each record."""
 
-    def statistics(
-        self, index: int, results: Sequence[TypedArray], *, threads: int | None = None
-    ) -> dict[str, Statistics]:
-        """
-        The statistics of one record, by the keys of values.
+    def begin(self, index: int) -> Seen:
+        """A record of which nothing is known yet."""
+        count = len(self.keys)
+        ends = np.full((2, count), np.nan, np.float32)
+        return Seen(index, ends, np.zeros((2, count), np.int64), {})
 
-        A value has none if all its elements are NaN, such as a constant that a select leaves out.
-        Raises ValueError for a value without elements, and for an argument or a result of NaN only.
+    def add(self, seen: Seen, at: int, value: TypedArray, *, threads: int | None = None) -> None:
         """
+        Add the value at a position to what is known of a record.
+
+        A value has no range if all its elements are NaN, such as a constant that a select leaves
+        out. Raises ValueError for a value without elements, and for an argument or a result of NaN
+        only.
+        """
+        array, axis = floats_of(value), self.axes[at]
+        try:
+            if axis is None and not self.have_histograms:
+                low, high, nans = whole_range(array, threads=threads)
+                seen.ends[:, at] = low, high
+                seen.counts[:, at] = array.size - nans, nans
+            else:
+                seen.apart[at] = Statistics.observe(
+                    seen.index,
+                    array,
+                    () if axis is None else (axis,),
+                    histogram=self.have_histograms,
+                    threads=threads,
+                )
+        except ValueError as error:
+            if not isinstance(error, AllNaNError) or self.keys[at] in self.required:
+                raise ValueError(f"value '{self.keys[at]}': {error}") from None
+
+    def statistics(self, records: Sequence[Seen]) -> dict[str, Statistics]:
+        """The statistics of at least one record, by the keys of values that have a range."""
+        records = sorted(records, key=lambda seen: seen.index)
+        indices = np.array([seen.index for seen in records])
+        ends = np.stack([seen.ends for seen in records], axis=1)
+        counts = np.stack([seen.counts for seen in records], axis=1)
         statistics = dict[str, Statistics]()
-        step = 1 if self.are_whole else _RESULTS_OF_RANGE
-        for at, (key, axis) in enumerate(zip(self.keys, self.axes, strict=True)):
-            axes = () if axis is None else (axis,)
-            try:
-                if self.are_whole:
-                    seen = Statistics.observe(
-                        index,
-                        floats_of(results[at]),
-                        axes,
-                        histogram=self.have_histograms,
-                        threads=threads,
+        for key, positions in self._positions.items():
+            parts = [
+                reduce(_together, [seen.apart[at] for at in positions if at in seen.apart])
+                for seen in records
+                if not seen.apart.keys().isdisjoint(positions)
+            ]
+            # NaN is the value of a part without a range.
+            low, high = (
+                function.reduce(end[:, positions], axis=1)
+                for function, end in zip((np.fmin, np.fmax), ends, strict=True)
+            )
+            has_range = ~np.isnan(low)
+            if has_range.any():
+                numbers, nans = counts[:, has_range][:, :, positions].sum(axis=(1, 2)).tolist()
+                parts.append(
+                    Statistics(
+                        (), indices[has_range], low[has_range], high[has_range], numbers, nans
                     )
-                else:
-                    seen = _of_range(index, results[at * step : (at + 1) * step], axes)
-            except ValueError as error:
-                if isinstance(error, AllNaNError) and key not in self.required:
-                    continue
-                raise ValueError(f"value '{key}': {error}") from None
-            statistics[key] = _together(statistics[key], seen) if key in statistics else seen
+                )
+            if parts:
+                statistics[key] = merged(parts)
         return statistics
+
+    @cached_property
+    def _positions(self) -> dict[str, list[int]]:
+        """The positions of the values of each key."""
+        positions = dict[str, list[int]]()
+        for at, key in enumerate(self.keys):
+            positions.setdefault(key, []).append(at)
+        return positions
 
 
 class RecordedFunction(NamedTuple):
-    """A recording function, in a module of its own."""
+    """A function whose values are recorded."""
 
-    module: ModuleOp
-    name: str
-    values: RecordedValues
+    function: FuncOp
+    values: tuple[SSAValue, ...]
+    recorded: RecordedValues
     left_out: tuple[LeftOut, ...]
 
 
-def record_function(
+def recorded_function(
     module: ModuleOp,
     name: str,
     *,
-    whole_values: bool,
     histograms: bool = False,
     axes: Mapping[SSAValue, int] = MappingProxyType({}),
 ) -> RecordedFunction:
     """
-    A copy of a module with one public function, which has the arguments of the function `name`.
+    The function `name`, and its float tensors that have a key of their own.
 
-    Its results are the float tensors of that function that have a key of their own, or their
-    ranges. Values in regions of its ops, in blocks after the first, and in called functions are
-    left out: they may be computed several times, or not at all. Values in `axes` have a range for
-    each index of that axis. Raises InterpretationError if the function does not exist.
+    Values in regions of its ops, in blocks after the first, and in called functions are left out:
+    they may be computed several times, or not at all. Values in `axes` have a range for each index
+    of that axis. Raises InterpretationError if the function does not exist.
     """
-    by_key, left_out = recordable_values(module, find_function(module, name))
-    roots = [value for parts in by_key.values() for value in parts]
-    chosen = [axis for parts in by_key.values() for axis in _common_axis(parts, axes)]
-    copy, recorder, values = returning(module, find_function(module, name), roots)
-    if not whole_values:
-        pairs = zip(values, chosen, strict=True)
-        return_instead(recorder, [end for value, axis in pairs for end in _range_of(value, axis)])
-    keys = tuple(key for key, parts in by_key.items() for _ in parts)
     function = find_function(module, name)
+    by_key, left_out = recordable_values(module, function)
+    chosen = [axis for parts in by_key.values() for axis in _common_axis(parts, axes)]
+    keys = tuple(key for key, parts in by_key.items() for _ in parts)
     ends = (block.last_op for block in function.body.blocks)
     returned = [value for op in ends if isinstance(op, ReturnOp) for value in op.operands]
     of_values = keys_of(module).of_values
     required = {of_values.get(value, "") for value in (*function.args, *returned)}
-    return RecordedFunction(
-        copy,
-        recorder.sym_name.data,
-        RecordedValues(keys, tuple(chosen), whole_values, histograms, frozenset(required)),
-        left_out,
-    )
+    values = tuple(value for parts in by_key.values() for value in parts)
+    recorded = RecordedValues(keys, tuple(chosen), histograms, frozenset(required))
+    return RecordedFunction(function, values, recorded, left_out)
 
 
 def _common_axis(parts: Sequence[SSAValue], axes: Mapping[SSAValue, int]) -> Sequence[int | None]:
@@ -303,97 +341,6 @@ def return_instead(function: FuncOp, results: Sequence[SSAValue]) -> None:
         function.res_attrs = ArrayAttr([DictionaryAttr({})] * len(types))
 
 
-def without_passed_arguments(function: FuncOp) -> tuple[int | None, ...]:
-    """
-    Remove returned arguments from the results of a function.
-
-    IREE may overwrite the memory of an argument that is also returned. The result has, for each
-    former result, the number of the argument that it was, or None.
-    """
-    ends = (block.last_op for block in function.body.blocks)
-    # A function without `func.return`, such as an endless loop, returns nothing.
-    returned = next((op.operands for op in ends if isinstance(op, ReturnOp)), ())
-    arguments = function.body.blocks[0].args
-    passed = {cast(SSAValue, argument): at for at, argument in enumerate(arguments)}
-    numbers = tuple(passed.get(value) for value in returned)
-    kept = [value for value, at in zip(returned, numbers, strict=True) if at is None]
-    return_instead(function, kept)
-    return numbers
-
-
-def _range_of(value: SSAValue, axis: int | None) -> Sequence[SSAValue]:
-    """
-    Insert the computation of the results that `RecordedValues.statistics` reads a range from.
-
-    With an axis, each result has one element for each of its indices. The ops are of linalg and
-    arith, which engines accept together with any other dialect.
-    """
-    type = cast("TensorType[AnyFloat]", value.type)
-    rank, wide = len(type.get_shape()), f64 if type.element_type == f64 else f32
-    kept = [] if axis is None else [axis]
-    lengths = [type.get_shape()[dimension] for dimension in kept]
-    floats, counts = TensorType(wide, lengths), TensorType(i64, lengths)
-    initial = [
-        arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(floats, [float("inf")])),
-        arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(floats, [float("-inf")])),
-        arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(counts, [0])),
-        arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(counts, [0])),
-    ]
-    body = Block(arg_types=[type.element_type, wide, wide, i64, i64])
-    with ImplicitBuilder(body) as (element, low, high, numbers, nans):
-        if type.element_type != wide:
-            element = arith.ExtFOp(element, wide).result
-        # NaN fails each ordered comparison.
-        ends = [
-            arith.SelectOp(arith.CmpfOp(element, end, order), element, end).result
-            for end, order in ((low, "olt"), (high, "ogt"))
-        ]
-        one = arith.ConstantOp.from_int_and_width(1, 64).result
-        zero = arith.ConstantOp.from_int_and_width(0, 64).result
-        is_nan = arith.CmpfOp(element, element, "uno")
-        counted = [arith.SelectOp(is_nan, *pair).result for pair in ((zero, one), (one, zero))]
-        sums = [
-            arith.AddiOp(count, more).result
-            for count, more in zip((numbers, nans), counted, strict=True)
-        ]
-        YieldOp(*ends, *sums)
-    reduced = GenericOp(
-        [value],
-        [op.result for op in initial],
-        Region(body),
-        [AffineMapAttr(AffineMap.identity(rank))]
-        + [AffineMapAttr(AffineMap(rank, 0, tuple(map(AffineExpr.dimension, kept))))]
-        * _RESULTS_OF_RANGE,
-        [
-            IteratorTypeAttr(IteratorType.PARALLEL if loop in kept else IteratorType.REDUCTION)
-            for loop in range(rank)
-        ],
-        [op.result.type for op in initial],
-    )
-    owner = value.owner
-    if isinstance(owner, Block):
-        owner.insert_ops_before([*initial, reduced], cast(Operation, owner.first_op))
-    else:
-        block = owner.parent_block()
-        assert block is not None
-        block.insert_ops_after([*initial, reduced], owner)
-    return reduced.results
-
-
-def _of_range(index: int, results: Sequence[TypedArray], axes: tuple[int, ...]) -> Statistics:
-    low, high, numbers, nans = (floats_of(result) for result in results)
-    if not numbers.all():
-        place = f" at an index of axis {axes[0]}" if axes else ""
-        if nans.any():
-            raise AllNaNError(f"all elements{place} are NaN: they have no range")
-        raise ValueError("it has no elements")
-    with np.errstate(over="ignore"):
-        # Adding 0 makes a negative zero positive.
-        ends = [end[np.newaxis].astype("f4") + np.float32(0) for end in (low, high)]
-    counts = int(numbers.sum()), int(nans.sum())
-    return Statistics(axes, np.array([index]), ends[0], ends[1], *counts)
-
-
 def floats_of(value: TypedArray) -> NDArray[Any]:
     """The elements as a numpy array of float16, float32 or float64, or of integers."""
     match held_type(element_type_or_self(value.type)):
@@ -456,6 +403,8 @@ class OneFunction(NamedTuple):
 
     module: ModuleOp
     function: FuncOp
+    returned: tuple[SSAValue, ...]
+    """The values and the results, in the order of the results."""
 
     left_out: tuple[LeftOut, ...]
     """The values of its module that cannot be recorded."""
@@ -536,8 +485,8 @@ class _Side:
         return key if key in self.roots else None
 
     def returning(self, values: Sequence[SSAValue]) -> OneFunction:
-        module, function, _ = returning(self.module, self.function, values)
-        return OneFunction(module, function, self.left_out)
+        module, function, copies = returning(self.module, self.function, values)
+        return OneFunction(module, function, (*copies,), self.left_out)
 
     def _is_of_cast(self, value: SSAValue, key: str) -> bool:
         owner = value.owner

@@ -111,7 +111,7 @@ class Profile:
         Raises ValueError if they are of different modules, and says how these differ; if both have
         the same record; and if they have ranges of different axes.
         """
-        return merged_profiles((self, other))
+        return merge_profiles((self, other))
 
     def to_json(self) -> str:
         """The text of a profile file: keys are sorted, and each value has a line."""
@@ -149,7 +149,7 @@ class Profile:
         return cls.from_json(read_text(path, _RECORD_AGAIN), str(path))
 
 
-def merged_profiles(profiles: Sequence[Profile]) -> Profile:
+def merge_profiles(profiles: Sequence[Profile]) -> Profile:
     """Merge at least one profile. Raises as `Profile.merge`."""
     first, *others = profiles
     parts_of: dict[str, list[Statistics]] = {}

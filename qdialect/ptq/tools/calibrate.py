@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import time
@@ -10,7 +11,7 @@ from argparse import Namespace
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import filterfalse
 from typing import Any, Final
@@ -32,16 +33,18 @@ from qdialect.opt.process import end_process
 from qdialect.opt.tool_error import ToolError, reason_of
 from qdialect.ptq.calibration.attaching import fingerprint_of
 from qdialect.ptq.calibration.keys import keys_of
+from qdialect.ptq.calibration.observed_runs import ObservedRun
 from qdialect.ptq.calibration.record_files import Argument, RecordError, RecordFiles
 from qdialect.ptq.calibration.recorded_functions import (
     RecordedFunction,
     RecordedValues,
-    record_function,
+    Seen,
+    recorded_function,
 )
 from qdialect.ptq.equalization.equalizing import channel_axes
 from qdialect.ptq.float_graph.flow_graph import LOWER_TENSORS, is_other_tensor
-from qdialect.ptq.schemes.profile import Fingerprint, Profile, merged_profiles
-from qdialect.ptq.schemes.ranges import Reduction, ReductionKind, Statistics
+from qdialect.ptq.schemes.profile import Fingerprint, Profile, merge_profiles
+from qdialect.ptq.schemes.ranges import Reduction, ReductionKind
 from qdialect.ptq.tools.recording import (
     Task,
     arguments_of,
@@ -54,9 +57,6 @@ from qdialect.support.terminal import Progress
 
 TOOL: Final = "qdialect-calibrate"
 """The name that the tool's own errors begin with."""
-
-Seen = tuple[int, Mapping[str, Statistics]]
-"""The index of a record, and its statistics by the keys of values."""
 
 _INTERRUPTION: Final = """\
 interruption:
@@ -122,8 +122,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--histogram",
         action="store_true",
-        help="record histograms, too; IREE then returns whole values instead of their ranges, "
-        "which takes memory for all values at once",
+        help="record histograms, too",
     )
     parser.add_argument(
         "--channels",
@@ -143,6 +142,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--moving-average",
         action="store_true",
         help="reduce the records to the moving average of batches of 16",
+    )
+    parser.add_argument(
+        "--records",
+        type=_range_of_records,
+        default=slice(None),
+        metavar="A:B",
+        help="run the records from A to before B only; qdialect profile merge joins such profiles",
     )
     parser.add_argument(
         "--resume",
@@ -176,23 +182,22 @@ def _calibrate(interruption: _Interruption, options: Namespace) -> bool:
         function = find_function(module, name)
         arguments = arguments_of(module, function)
         count = len(RecordFiles(options.data, arguments))
+        if not range(count)[options.records] and count:
+            raise ToolError(f"--records: there are only {count} records")
     except InterpretationError as error:
         printer.error(str(error), compilation.source.name)
         return False
     except RecordError as error:
         raise ToolError(str(error)) from None
-    whole_values = options.histogram or options.engine == "reference"
     axes: Mapping[SSAValue, int] = {}
     if options.channels:
         axes = channel_axes(module, compilation.context)
-    recorded = record_function(
-        module, name, whole_values=whole_values, histograms=options.histogram, axes=axes
-    )
+    recorded = recorded_function(module, name, histograms=options.histogram, axes=axes)
     for values in recorded.left_out:
         keys = ", ".join(f"'{key}'" for key in values.keys)
         message = f"not recorded: {keys}, since {values.reason}"
         printer.remark(message, compilation.locate(values.op))
-    if not recorded.values.keys:
+    if not recorded.recorded.keys:
         message = f"'{name}' has no float tensor to record"
         if any(is_other_tensor(value) for value in keys_of(module).of_values):
             message += f": {LOWER_TENSORS}"
@@ -200,7 +205,7 @@ def _calibrate(interruption: _Interruption, options: Namespace) -> bool:
         return False
     keys = keys_of(module)
     fingerprint = fingerprint_of(module, ResourceBlobs.of(compilation.context), keys)
-    known = {*recorded.values.keys}
+    known = {*recorded.recorded.keys}
     aliases = {name: key for name, key in keys.aliases.items() if key in known}
     keeper = _Keeper(options, fingerprint, aliases, recorded, count)
     try:
@@ -212,7 +217,7 @@ def _calibrate(interruption: _Interruption, options: Namespace) -> bool:
         keeper.write()
         raise ToolError(f"{error}; {keeper.state()}") from None
     state = keeper.state()
-    if keeper.recorded < count:
+    if keeper.recorded < keeper.count:
         state += "; --resume continues from there"
     else:
         # All records are done, so the signal has not stopped the run.
@@ -232,17 +237,19 @@ def _record(
     """Record the missing records, until a signal. Raises RunFailure and RecordError."""
     with_iree = options.engine == "iree"
     function = prepare(
-        recorded.module,
-        recorded.name,
+        compilation.module,
+        recorded.function,
         compilation.context,
+        recorded.values,
         with_iree=with_iree,
         max_steps=options.max_steps,
+        tool=TOOL,
     )
     # Worker processes share the processors, so each gets one thread.
     threads = None if options.jobs == 1 else 1
     names = tuple(argument.names for argument in arguments)
     recording = _Recording(
-        (function,), names, options.data, None, options.max_memory, recorded.values, threads
+        (function,), names, options.data, None, options.max_memory, recorded.recorded, threads
     )
     with (
         interruption.taken(),
@@ -264,10 +271,24 @@ class _Recording(Task[Seen]):
 
     values: RecordedValues
     threads: int | None
+    before: list[Seen] = field(default_factory=list[Seen])
+    """The record before, which has the ranges of constants."""
 
     @override
-    def process(self, index: int, results: Sequence[Sequence[TypedArray]], labels: object) -> Seen:
-        return index, self.values.statistics(index, results[0], threads=self.threads)
+    def process(
+        self,
+        index: int,
+        record: Sequence[TypedArray],
+        runs: Sequence[ObservedRun],
+        labels: object,
+    ) -> Seen:
+        seen, (run,) = self.values.begin(index), runs
+        for before in self.before:
+            seen.copy(run.constant_places, before)
+        take = partial(self.values.add, seen, threads=self.threads)
+        run.run(record, take, is_again=bool(self.before))
+        self.before[:] = [seen]
+        return seen
 
 
 class _Keeper:
@@ -282,7 +303,8 @@ class _Keeper:
         count: int,
     ) -> None:
         """Raises ToolError if the file cannot be written, or does not match `--resume`."""
-        self.count = count
+        self._all = count
+        self._indices = _chosen(count, options.records)
         self._path: str = options.output
         self._fingerprint = fingerprint
         self._with_histogram: bool = options.histogram
@@ -290,9 +312,10 @@ class _Keeper:
         self._reduction = _reduction(options)
         self._profile: Profile | None = None
         self._new = list[Seen]()
-        self._keys = {*recorded.values.keys}
-        self._required = recorded.values.required
-        self._axes = dict(zip(recorded.values.keys, recorded.values.axes, strict=True))
+        self._values = recorded.recorded
+        self._keys = {*recorded.recorded.keys}
+        self._required = recorded.recorded.required
+        self._axes = dict(zip(recorded.recorded.keys, recorded.recorded.axes, strict=True))
         if options.resume and os.path.exists(self._path):
             self._profile = self._read()
         if self._path not in STANDARD_OUTPUT:
@@ -300,6 +323,8 @@ class _Keeper:
         values = () if self._profile is None else self._profile.values.values()
         # A value lacks the records in which it was NaN.
         self._recorded = {index for value in values for index in value.records.tolist()}
+        self.count = len(self._recorded) + sum(at not in self._recorded for at in self._indices)
+        """The number of records to have at the end."""
         self._written = time.monotonic()
         self._seconds_to_keep = _SECONDS_TO_KEEP
 
@@ -337,8 +362,8 @@ class _Keeper:
         axes = {key: value.axes[0] if value.axes else None for key, value in profile.values.items()}
         if any(axis != self._axes.get(key, axis) for key, axis in axes.items()):
             reasons.append("its ranges are along other axes")
-        if (last := max((int(value.records[-1]) for value in values), default=0)) >= self.count:
-            reasons.append(f"it has record {last}, but there are only {self.count} records")
+        if (last := max((int(value.records[-1]) for value in values), default=0)) >= self._all:
+            reasons.append(f"it has record {last}, but there are only {self._all} records")
         if reasons:
             raise ToolError(f"cannot resume from '{self._path}': {'; '.join(sorted(reasons))}")
         # The reduction may change, since the profile has each record.
@@ -347,12 +372,12 @@ class _Keeper:
     @property
     def missing(self) -> Iterator[int]:
         """The indices of the records that have not been run, one by one: a list has no space."""
-        return filterfalse({*self._recorded}.__contains__, range(self.count))
+        return filterfalse({*self._recorded}.__contains__, self._indices)
 
     def add(self, seen: Seen) -> None:
         """Add the statistics of a record, and write the file if the last write is long ago."""
         self._new.append(seen)
-        self._recorded.add(seen[0])
+        self._recorded.add(seen.index)
         start = time.monotonic()
         if start - self._written >= self._seconds_to_keep and self._path not in STANDARD_OUTPUT:
             self.write()
@@ -363,18 +388,13 @@ class _Keeper:
     def write(self) -> None:
         """Write the profile, if it has a record. Raises OSError and ToolError."""
         parts = [] if self._profile is None else [self._profile]
-        parts += [
-            Profile(
-                self._fingerprint,
-                values,
-                {alias: key for alias, key in self._aliases.items() if key in values},
-                self._reduction,
-            )
-            for _, values in self._new
-        ]
+        if self._new:
+            values = self._values.statistics(self._new)
+            aliases = {alias: key for alias, key in self._aliases.items() if key in values}
+            parts.append(Profile(self._fingerprint, values, aliases, self._reduction))
         if not parts:
             return
-        self._profile, self._new = merged_profiles(parts), []
+        self._profile, self._new = merge_profiles(parts), []
         write_file(self._path, self._profile.to_json())
 
     def state(self) -> str:
@@ -394,6 +414,21 @@ class _Keeper:
         if skipped:
             text += f"; NaNs are skipped in {', '.join(repr(key) for key in sorted(skipped))}"
         return text
+
+
+def _range_of_records(text: str) -> slice:
+    """The records of `A:B`, where A and B may be left out. Raises ToolError."""
+    match = re.fullmatch(r"(\d*):(\d*)", text)
+    if match is None:
+        raise ToolError(f"--records must be A:B, such as 0:100, but is '{text}'")
+    first, last = (int(digits) if digits else None for digits in match.groups())
+    if last is not None and (first or 0) >= last:
+        raise ToolError(f"--records={text} has no record: the first one must be less than the last")
+    return slice(first, last)
+
+
+def _chosen(count: int, records: slice) -> range:
+    return range(count)[records]
 
 
 def _reduction(options: Namespace) -> Reduction:

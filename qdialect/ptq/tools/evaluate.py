@@ -22,6 +22,7 @@ from qdialect.opt.diagnostics import DiagnosticPrinter
 from qdialect.opt.module_tool import read_module, whole_number
 from qdialect.opt.outputs import STANDARD_OUTPUT, check_writable, standard_output, write_file
 from qdialect.opt.tool_error import ToolError
+from qdialect.ptq.calibration.observed_runs import ObservedRun
 from qdialect.ptq.calibration.record_files import Argument, RecordError, RecordFiles
 from qdialect.ptq.calibration.recorded_functions import compare_functions, floats_of
 from qdialect.ptq.schemes.noise import Answers, Noise
@@ -164,14 +165,14 @@ def _evaluate(options: Namespace) -> Evaluation | None:
         raise ToolError("--labels: no result has one number for each of several classes")
     functions = list[PreparedFunction]()
     for compilation, side in zip(compilations, sides, strict=True):
-        name, with_iree = side.function.sym_name.data, options.engine == "iree"
         try:
             functions.append(
                 prepare(
                     side.module,
-                    name,
+                    side.function,
                     compilation.context,
-                    with_iree=with_iree,
+                    side.returned,
+                    with_iree=options.engine == "iree",
                     max_steps=options.max_steps,
                 )
             )
@@ -220,10 +221,17 @@ class _Comparing(Task[_Compared]):
     def process(
         self,
         index: int,
-        results: Sequence[Sequence[TypedArray]],
+        record: Sequence[TypedArray],
+        runs: Sequence[ObservedRun],
         labels: NDArray[np.int64] | None,
     ) -> _Compared:
-        pairs = [(floats_of(old), floats_of(new)) for old, new in zip(*results, strict=True)]
+        results = [dict[int, TypedArray]() for _ in runs]
+        for run, values in zip(runs, results, strict=True):
+            run.run(record, values.__setitem__)
+        pairs = [
+            (floats_of(value), floats_of(results[1][at]))
+            for at, value in sorted(results[0].items())
+        ]
         noise_of_parts = [Noise.between(*pair) for pair in pairs[: sum(self.parts)]]
         noises = list[Noise]()
         for count in self.parts:

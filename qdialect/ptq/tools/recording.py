@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import atexit
+import math
 import os
 import signal
+import sys
 import threading
 from abc import ABC, abstractmethod
 from argparse import RawDescriptionHelpFormatter
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from io import StringIO
@@ -21,16 +23,18 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from typing_extensions import override
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Region
+from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.utils.exceptions import InterpretationError
 
 from qdialect.check.compared_modules import RunFailure, Side
-from qdialect.check.interpreters import TypedArray, find_function, run_function
+from qdialect.check.interpreters import TypedArray, find_function
 from qdialect.check.interpreters.interpreter import DEFAULT_MAX_STEPS
 from qdialect.check.iree_runs import LoadedModule, compile_module
+from qdialect.dialects.arrays.values import dtype_of
 from qdialect.ir.names import visibility_of
+from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
 from qdialect.opt.child_processes import ChildEndedError, computed_in_copy
 from qdialect.opt.compilation import Compilation
 from qdialect.opt.diagnostics import Diagnostic, DiagnosticHandler
@@ -38,25 +42,22 @@ from qdialect.opt.files import SourceText
 from qdialect.opt.module_tool import ModuleArgumentParser, whole_number
 from qdialect.opt.options import Options
 from qdialect.opt.tool_error import ToolError
+from qdialect.ptq.calibration.kernels import KernelOps, values_in
 from qdialect.ptq.calibration.keys import keys_of
+from qdialect.ptq.calibration.observed_runs import Kernel, ObservedRun
 from qdialect.ptq.calibration.record_files import Argument, RecordError, RecordFiles
-from qdialect.ptq.calibration.recorded_functions import without_passed_arguments
-from qdialect.support.extras import MissingLibraryError
+from qdialect.support.extras import library
 from qdialect.support.lazy_numpy import NDArray
 from qdialect.support.memory import MemoryLimitError, memory_budget
+from qdialect.support.terminal import working
 from qdialect.text import write_module
 from qdialect.text.source import abridge
 
 if TYPE_CHECKING:
     import numpy as np
 
-Run = Callable[[Sequence[TypedArray]], Sequence[TypedArray]]
-"""Runs a function on its arguments, and returns its results."""
-
 Result = TypeVar("Result", covariant=True)
 """The result of a task for one record."""
-
-_PRIVATE: Final = StringAttr("private")
 
 _WAITING: Final = 2
 """The number of records queued for each process, so that none of them is idle."""
@@ -139,52 +140,99 @@ def arguments_of(module: ModuleOp, function: FuncOp) -> tuple[Argument, ...]:
 
 @dataclass(frozen=True)
 class PreparedFunction:
-    """Everything that a process needs to run a function."""
+    """
+    Everything that a process needs to run a function. It is pickled as text.
 
-    module: str
-    """The text of a module with the function; if IREE runs it, without its body."""
-    name: str
+    Ops and values are numbered in the order of the text.
+    """
+
+    run: ObservedRun
+    context: Context
+    observed: Sequence[int]
+    """The numbers of the values that are handed over."""
+    kernels: Mapping[int, str]
+    """The ops that IREE computes, and the names of the kernels."""
     binary: bytes | None
-    """The binary of IREE; None if the interpreter runs the module."""
-    passed: tuple[int | None, ...]
-    """For each result, the argument that it is; None if the function computes it."""
+    """The binary of the kernels; None if there are none."""
     max_steps: int
     """The maximum number of ops that the interpreter runs for a record."""
 
-    def load(self) -> LoadedFunction:
-        """Read the module. Raises RecordError."""
-        source = SourceText(abridge(self.module.encode(), "<recorded function>"))
-        options = Options()
-        options.allow_unregistered_dialect = True
-        compilation = Compilation(source, options, _NoErrors())
-        compilation.run(())
-        return LoadedFunction(self, compilation.module, compilation.context)
+    @override
+    def __reduce__(self) -> tuple[Callable[..., PreparedFunction], tuple[Any, ...]]:
+        text = StringIO()
+        write_module(self.context, self.run.module, text)
+        name = self.run.function.sym_name.data
+        arguments = text.getvalue(), name, self.observed, self.kernels, self.binary, self.max_steps
+        return _read_function, arguments
+
+    def start(self) -> ObservedRun:
+        """The run, with kernels that are loaded into this process. Raises MissingLibraryError."""
+        if self.binary is None:
+            return self.run
+        loaded, kernels = LoadedModule(self.binary), KernelOps(self.run)
+        for number, op in enumerate(self.run.module.walk()):
+            if (name := self.kernels.get(number)) is not None:
+                inputs = kernels.inputs_of(op)
+                self.run.use_kernel(op, inputs, self._kernel(loaded, name, op, inputs))
+                for inner in kernels.inner_ops_of(op):
+                    nothing: Any = (None,) * len(inner.results)
+                    self.run.use_kernel(inner, (), partial(_same, nothing))
+        return self.run
+
+    def _kernel(
+        self, loaded: LoadedModule, name: str, op: Operation, inputs: Sequence[SSAValue]
+    ) -> Kernel:
+        types = [value.type for value in inputs], [value.type for value in op.results]
+        signature = FuncOp(name, types, Region())
+        constants = self.run.constants
+        # IREE may compute a result in the memory of an argument of that size.
+        sizes = {_size_of(result.type) for result in op.results}
+        kept = {
+            at: loaded.kept(constants[value], signature)
+            for at, value in enumerate(inputs)
+            if value in constants and not {_size_of(value.type), None} & sizes
+        }
+
+        def compute(values: Sequence[TypedArray]) -> Sequence[TypedArray]:
+            given = tuple(kept.get(at, value) for at, value in enumerate(values))
+            try:
+                return loaded.run(signature, given)
+            except RunFailure as failure:
+                raise InterpretationError(failure.reason) from None
+
+        return compute
 
 
-class LoadedFunction:
-    """A function that this process can run."""
+def _same(results: Sequence[TypedArray], _: Sequence[TypedArray]) -> Sequence[TypedArray]:
+    """A kernel that always has these results."""
+    return results
 
-    def __init__(self, prepared: PreparedFunction, module: ModuleOp, context: Context) -> None:
-        """Raises MissingLibraryError."""
-        name = prepared.name
-        function = next(
-            op for op in module.ops if isinstance(op, FuncOp) and op.sym_name.data == name
-        )
-        self._passed = prepared.passed
-        self.types = function.function_type.inputs.data
-        self._run: Run
-        if prepared.binary is None:
-            self._run = lambda values: run_function(
-                module, name, values, context, max_steps=prepared.max_steps
-            )
-        else:
-            loaded = LoadedModule(prepared.binary)
-            self._run = lambda values: loaded.run(function, tuple(values))
 
-    def run(self, arguments: Sequence[TypedArray]) -> Sequence[TypedArray]:
-        """The results of the function. Raises as `record_errors` expects."""
-        returned = iter(self._run(arguments))
-        return [next(returned) if at is None else arguments[at] for at in self._passed]
+def _size_of(type: Attribute) -> int | None:
+    """The number of bytes; None if it is not known."""
+    shape, element = shape_of(type) or (), element_type_or_self(type)
+    return math.prod(shape) * dtype_of(element).itemsize if is_static(shape) else None
+
+
+def _read_function(
+    text: str,
+    name: str,
+    observed: Sequence[int],
+    kernels: Mapping[int, str],
+    binary: bytes | None,
+    max_steps: int,
+) -> PreparedFunction:
+    """The function that another process has pickled. Raises RecordError."""
+    source = SourceText(abridge(text.encode(), "<recorded function>"))
+    options = Options()
+    options.allow_unregistered_dialect = True
+    compilation = Compilation(source, options, _NoErrors())
+    compilation.run(())
+    module, context = compilation.module, compilation.context
+    function = find_function(module, name)
+    values = [*values_in(module)]
+    run = ObservedRun(module, function, context, [values[at] for at in observed], max_steps)
+    return PreparedFunction(run, context, observed, kernels, binary, max_steps)
 
 
 @contextmanager
@@ -217,7 +265,7 @@ class Task(ABC, Generic[Result]):
     @property
     def uses_iree(self) -> bool:
         """Whether IREE's runtime works on records: it may crash."""
-        return self.functions[0].binary is not None
+        return any(function.binary is not None for function in self.functions)
 
     def start(self) -> Callable[[int], Result]:
         """
@@ -225,59 +273,69 @@ class Task(ABC, Generic[Result]):
 
         The modules are read here, and the files of records checked.
         """
-        functions = [function.load() for function in self.functions]
-        arguments = [Argument(*pair) for pair in zip(self.names, functions[0].types, strict=True)]
+        runs = [function.start() for function in self.functions]
+        types = runs[0].function.function_type.inputs.data
+        arguments = [Argument(*pair) for pair in zip(self.names, types, strict=True)]
         records = RecordFiles(self.data, arguments, self.labels)
 
         def process(index: int) -> Result:
             with record_errors(index, self.max_memory):
                 record = records[index]
                 labels = None if self.labels is None else records.labels(index)
-                return self.process(index, [function.run(record) for function in functions], labels)
+                return self.process(index, record, runs, labels)
 
         return process
 
     @abstractmethod
     def process(
-        self, index: int, results: Sequence[Sequence[TypedArray]], labels: NDArray[np.int64] | None
+        self,
+        index: int,
+        record: Sequence[TypedArray],
+        runs: Sequence[ObservedRun],
+        labels: NDArray[np.int64] | None,
     ) -> Result:
-        """What is to be known of a record, from the results of each function."""
+        """What is to be known of a record: runs each function on it."""
 
 
 def prepare(
     module: ModuleOp,
-    name: str,
+    function: FuncOp,
     context: Context,
+    observed: Sequence[SSAValue],
     *,
     with_iree: bool,
     max_steps: int = DEFAULT_MAX_STEPS,
+    tool: str | None = None,
 ) -> PreparedFunction:
     """
-    Prepare a function once for all processes; IREE compiles it here.
+    Prepare a function of a module once for all processes; IREE compiles its kernels here.
 
-    The function of that name is changed: it no longer returns arguments. Raises ToolError if IREE
-    is not installed, and RunFailure if it does not compile the module.
+    Meanwhile, a line on a terminal says so, if the name of the tool is given.
+
+    Raises ToolError if IREE is not installed, and RunFailure if it does not compile them.
     """
-    binary, passed = None, without_passed_arguments(find_function(module, name))
-    if with_iree:
-        try:
-            lowered, binary = compile_module(Side(module, context))
+    numbers = {value: number for number, value in enumerate(values_in(module))}
+    places = [numbers[value] for value in observed]
+    steps = sys.maxsize if with_iree else max_steps
+    run = ObservedRun(module, function, context, observed, steps)
+    if not with_iree:
+        return PreparedFunction(run, context, places, {}, None, steps)
+    try:
+        library("iree.runtime", "iree")
+        kernels, binary = KernelOps(run).kernels(), None
+        if kernels.names:
+            with nullcontext() if tool is None else working(f"{tool}: compiling"):
+                _, binary = compile_module(Side(kernels.module, context), cpu="host")
             # Errors of loading it are reported here, not by each process that runs it.
             for _ in computed_in_copy(partial(_loaded, binary)):
                 pass
-        except MissingLibraryError as error:
-            raise ToolError(f"--engine=iree: {error}") from None
-        except ChildEndedError as error:
-            raise RunFailure(f"IREE's runtime {error}", module, is_before=True) from None
-        types = find_function(lowered, name).function_type
-        declared = find_function(module, name).function_type
-        # Results have the types of the lowered function, and records those of the original one.
-        signature = FuncOp(name, (declared.inputs.data, types.outputs.data), Region())
-        signature.sym_visibility = _PRIVATE
-        module = ModuleOp([signature])
-    text = StringIO()
-    write_module(context, module, text)
-    return PreparedFunction(text.getvalue(), name, binary, passed, max_steps)
+    except ImportError as error:
+        raise ToolError(f"--engine=iree: {error}") from None
+    except ChildEndedError as error:
+        raise RunFailure(f"IREE's runtime {error}", module, is_before=True) from None
+    ops = {op: number for number, op in enumerate(module.walk())}
+    names = {ops[op]: name for op, name in kernels.names.items()}
+    return PreparedFunction(run, context, places, names, binary, steps)
 
 
 def _loaded(binary: bytes) -> tuple[()]:

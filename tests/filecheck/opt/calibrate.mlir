@@ -3,11 +3,14 @@
 // RUN: filecheck %s --input-file %t.json
 // RUN: qdialect-calibrate %s --data %t.npz --engine=reference -o %t.json --resume 2>&1 | filecheck %s --check-prefix=AGAIN
 // RUN: qdialect-opt %s --attach-ranges="profile=%t.json" | filecheck %s --check-prefix=ATTACHED
+// RUN: qdialect-calibrate %s --data %t.npz --engine=reference -o %t.one.json --records=1: 2>&1 | filecheck %s --check-prefix=PART
 // RUN: qdialect-calibrate --help | filecheck %s --check-prefix=HELP
 
 // TOLD: {{.*}}calibrate.mlir:{{[0-9]+}}:9: remark: not recorded: 'inner', since the region may run several times, or never
 // TOLD: qdialect-calibrate: 2 of 2 records of 3 values are recorded
 // AGAIN: qdialect-calibrate: 2 of 2 records of 3 values are recorded
+
+// PART: qdialect-calibrate: 1 of 1 records of 3 values are recorded
 
 // CHECK: "format": "qdialect-profile"
 // CHECK: "if": {"axes": [], "records": [0, 1], "minima": [-4.0, 1.0], "maxima": [2.0, 16.0], "count": 4, "nans": 0}

@@ -6,11 +6,13 @@
 // RUN: not qdialect-calibrate %s --data %t.none --function=declared 2>&1 | filecheck %s --check-prefix=BODY
 // RUN: not qdialect-calibrate %s --data %t.none --resume 2>&1 | filecheck %s --check-prefix=RESUME
 // RUN: not qdialect-calibrate %s --data %t.none --engine=other 2>&1 | filecheck %s --check-prefix=ENGINE
+// RUN: not qdialect-calibrate %s --data %t.none --records=3 2>&1 | filecheck %s --check-prefix=RECORDS
 
 // DATA: qdialect-calibrate: error: the following arguments are required: --data
 // NONE: qdialect-calibrate: error: cannot read '{{.*}}.none': No such file or directory
 // JOBS: qdialect-calibrate: error: --jobs must be at least 1, but is 0
 // NUMBER: qdialect-calibrate: error: --jobs must be a number, but is 'x'
+// RECORDS: qdialect-calibrate: error: --records must be A:B, such as 0:100, but is '3'
 // FUNCTION: calibrate_errors.mlir: error: there is no function 'other'
 // BODY: error: 'func.func' op 'declared' has no body
 // RESUME: qdialect-calibrate: error: --resume needs the file of a profile: -o FILE

@@ -110,6 +110,8 @@ ON_ARRAYS = (
     "qdialect.check.sampled_runs",
     "qdialect.check.interpreters",
     "qdialect.dialects.arrays",
+    "qdialect.ptq.calibration.kernels",
+    "qdialect.ptq.calibration.observed_runs",
     "qdialect.ptq.calibration.recorded_functions",
     "qdialect.ptq.fake_quantization",
     "qdialect.ptq.calibration.record",

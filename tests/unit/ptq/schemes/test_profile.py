@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qdialect.ptq.schemes.profile import Fingerprint, Profile, merged_profiles
+from qdialect.ptq.schemes.profile import Fingerprint, Profile, merge_profiles
 from qdialect.ptq.schemes.ranges import Statistics
 from qdialect.support.files import FileError
 
@@ -78,7 +78,7 @@ def test_profiles_merge_in_any_order(data: st.DataObject):
     parts = [data.draw(profiles([at, at + 10], names)) for at in range(3)]
     one = parts[0].merge(parts[1]).merge(parts[2])
     other = parts[2].merge(parts[0].merge(parts[1]))
-    assert one.to_json() == other.to_json() == merged_profiles(parts).to_json()
+    assert one.to_json() == other.to_json() == merge_profiles(parts).to_json()
     assert one.values[names[0]].records.tolist() == [0, 1, 2, 10, 11, 12]
 
 

@@ -1,0 +1,197 @@
+"""
+Ops whose results depend on the compiler, as functions of their own: kernels.
+
+An interpreter runs a function op by op, and hands over each value when it is there; so a value is
+freed as soon as nothing needs it. Sums of products and functions such as exp are left to an engine,
+as they take nearly all of the time. It compiles what runs so, and nothing else: equal ops share a
+kernel, and weights are arguments. All other ops give the same bits with every engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from io import StringIO
+from typing import Any, Final, NamedTuple, cast
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    ModuleOp,
+    TensorType,
+)
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from qdialect.check.interpreters import TypedArray
+from qdialect.dialects.arrays.values import held_type, without_repeats
+from qdialect.ir.names import symbols_of
+from qdialect.ir.value_types import element_type_or_self
+from qdialect.ops.interface import op_model
+from qdialect.ptq.calibration.keys import captured_by
+from qdialect.ptq.calibration.observed_runs import ObservedRun, is_exact
+from qdialect.text.printer import MLIRPrinter
+
+_WIDTHS: Final = (1, 8, 16, 32, 64)
+"""The widths of the integers that engines take and return."""
+
+
+def values_in(op: Operation) -> Iterator[SSAValue]:
+    """The results and the arguments of blocks in an op, in the order of the text."""
+    for inner in op.walk():
+        yield from inner.results
+        for region in inner.regions:
+            for block in region.blocks:
+                yield from block.args
+
+
+class Kernels(NamedTuple):
+    """The kernels of a function, and the ops that they compute."""
+
+    module: ModuleOp
+    """One public function for each."""
+    names: Mapping[Operation, str]
+    """The name of the kernel of an op."""
+
+
+class KernelOps:
+    """Finds the ops of a function that have kernels, and their operands."""
+
+    def __init__(self, run: ObservedRun) -> None:
+        self._run = run
+
+    def _computed(self) -> Iterator[Operation]:
+        """The ops to compute by kernels, also those in control flow and in called functions."""
+        symbols, reached = symbols_of(self._run.module), {self._run.function}
+        pending = [*self._run.function.body.blocks]
+        while pending:
+            for op in pending.pop().ops:
+                if isinstance(op, CallOp):
+                    called = symbols.get(op.callee.string_value())
+                    if isinstance(called, FuncOp) and called not in reached:
+                        reached.add(called)
+                        pending += called.body.blocks
+                elif self._run.controls(op):
+                    pending += (block for region in op.regions for block in region.blocks)
+                elif self._is_computed(op):
+                    yield op
+
+    def _is_computed(self, op: Operation) -> bool:
+        """Whether an engine computes an op."""
+        is_known = any(result in self._run.constants for result in op.results)
+        if is_known or not op.results or not all(map(_is_passed, op.results)):
+            return False
+        makers = [value.owner for value in op.operands if not _is_passed(value)]
+        if not all(
+            self._run.runs(maker) for maker in (op, *makers) if isinstance(maker, Operation)
+        ):
+            return True
+        return not is_exact(op) and all(map(_is_passed, self.inputs_of(op)))
+
+    def inputs_of(self, op: Operation) -> Sequence[SSAValue]:
+        """
+        The arguments of the kernel of an op: what it reads, but for splats.
+
+        What no engine can pass is computed by the kernel, too.
+        """
+        return [value for value in self._read_by(op) if self._splat(value) is None]
+
+    def ops_of(self, op: Operation) -> Sequence[Operation]:
+        """
+        The ops of the kernel of an op, in order.
+
+        Those before it make what cannot be passed, and what has no elements yet.
+        """
+        ops = dict[Operation, None]()
+
+        def add(op: Operation) -> None:
+            for value in (*op.operands, *captured_by(op)):
+                owner = value.owner
+                if isinstance(owner, Operation) and (
+                    not _is_passed(value) or op_model(owner).is_undefined
+                ):
+                    add(owner)
+            ops[op] = None
+
+        add(op)
+        return [*ops]
+
+    def inner_ops_of(self, op: Operation) -> Sequence[Operation]:
+        """Those of them whose results cannot be passed: nothing else computes them."""
+        return [inner for inner in self.ops_of(op) if not all(map(_is_passed, inner.results))]
+
+    def _read_by(self, op: Operation) -> Sequence[SSAValue]:
+        ops = self.ops_of(op)
+        results = {value for op in ops for value in op.results}
+        read = (value for op in ops for value in (*op.operands, *captured_by(op)))
+        return [*dict.fromkeys(value for value in read if value not in results)]
+
+    def _splat(self, value: SSAValue) -> TypedArray | None:
+        """What is known and has the same elements everywhere, which share memory."""
+        known = self._run.constants.get(value)
+        if known is None or not known.elements.size:
+            return None
+        is_plain = isinstance(held_type(known.element_type), AnyFloat | IntegerType)
+        return known if is_plain and without_repeats(known.elements).size == 1 else None
+
+    def kernels(self) -> Kernels:
+        """The kernels of the ops of a function: equal ops have one."""
+        names, functions = dict[Operation, str](), dict[str, FuncOp]()
+        for op in self._computed():
+            kernel = self._kernel(op)
+            text = _text_of(kernel)
+            if text not in functions:
+                functions[text] = kernel
+                kernel.sym_name = kernel.sym_name.__class__(f"kernel_{len(functions)}")
+            names[op] = functions[text].sym_name.data
+        return Kernels(ModuleOp([*functions.values()]), names)
+
+    def _kernel(self, op: Operation) -> FuncOp:
+        inputs = self.inputs_of(op)
+        block = Block(arg_types=[value.type for value in inputs])
+        copies = dict[SSAValue, SSAValue](zip(inputs, block.args, strict=True))
+        for value in self._read_by(op):
+            if (splat := self._splat(value)) is not None:
+                block.add_op(constant := _constant(splat))
+                copies[value] = constant.result
+        for inner in self.ops_of(op):
+            block.add_op(copy := inner.clone(copies))
+            # Keys and other notes do not change what is computed.
+            for name in [name for name in copy.attributes if "." in name]:
+                del copy.attributes[name]
+        block.add_op(ReturnOp(*(copies[result] for result in op.results)))
+        types = [value.type for value in inputs], [value.type for value in op.results]
+        kernel = FuncOp("kernel", types, Region(block))
+        for value in values_in(kernel):
+            value.name_hint = None
+        return kernel
+
+
+def _text_of(op: Operation) -> str:
+    stream = StringIO()
+    MLIRPrinter(stream, print_generic_format=True).print_op(op)
+    return stream.getvalue()
+
+
+def _constant(splat: TypedArray) -> arith.ConstantOp:
+    first = splat.elements[(slice(1),) * splat.elements.ndim].reshape(-1)
+    one = TypedArray.of(first, TensorType(splat.element_type, [1])).numbers[0].item()
+    if isinstance(splat.type, TensorType):
+        type = cast("TensorType[Any]", splat.type)
+        return arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(type, [one]))
+    if isinstance(splat.type, AnyFloat):
+        return arith.ConstantOp(FloatAttr(one, splat.type))
+    return arith.ConstantOp(IntegerAttr(one, cast("IntegerType", splat.type)))
+
+
+def _is_passed(value: SSAValue) -> bool:
+    """Whether engines take and return values of this type."""
+    element: Attribute = element_type_or_self(value.type)
+    is_known = isinstance(element, AnyFloat | IndexType) or (
+        isinstance(element, IntegerType) and element.bitwidth in _WIDTHS
+    )
+    return is_known and (element is value.type or isinstance(value.type, TensorType))

@@ -1,0 +1,252 @@
+"""Runs of a function that hand over its values, record by record; an engine computes some ops."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from typing_extensions import override
+from xdsl.context import Context
+from xdsl.dialects.builtin import AnyFloat, ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.interpreter import OpImplResult, PythonValues, TerminatorValue
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.utils.exceptions import InterpretationError
+from xdsl.utils.scoped_dict import ScopedDict
+
+from qdialect.check.interpreters import ModuleInterpreter, OpInterpretationError, TypedArray
+from qdialect.dialects.arrays.elements import find_run, function_on_arrays
+from qdialect.dialects.arrays.movements import run_shape_op
+from qdialect.dialects.arrays.values import allocated, dtype_of, work_spent_by
+from qdialect.dialects.quant.storage import StoredType
+from qdialect.ir.resources import ResourceBlobs
+from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
+from qdialect.ir.xdsl_private import set_scope
+from qdialect.ops.interface import model_of, models_of, name_of, op_model
+from qdialect.ops.model import Bits, bits_of
+from qdialect.ptq.calibration.keys import captured_by, constant_values
+from qdialect.support.lazy_numpy import NDArray, np
+from qdialect.support.memory import MemoryLimitError
+
+Take = Callable[[int, TypedArray], None]
+"""Takes the place of an observed value, and the value."""
+
+Kernel = Callable[[Sequence[TypedArray]], Sequence[TypedArray]]
+"""Computes the results of an op from its operands, and from what its regions read."""
+
+
+def is_exact(op: Operation) -> bool:
+    """Whether the results of an op have the same bits with every engine."""
+    return all(map(_is_exact_itself, op.walk()))
+
+
+def _is_exact_itself(op: Operation) -> bool:
+    """The same, without its regions."""
+    flags = op.properties.get("fastmath") or op.attributes.get("fastmath")
+    if flags is not None and getattr(flags, "data", ()):
+        return False
+    model, bits = op_model(op), bits_of(op, name_of(op))
+    if bits is not Bits.UNKNOWN:
+        return bits is Bits.EXACT
+    if model.cast is not None:
+        # An engine chooses the integer of a float that is out of its range.
+        before, after = (element_type_or_self(end[0].type) for end in (op.operands, op.results))
+        return not isinstance(before, AnyFloat) or isinstance(after, AnyFloat | StoredType)
+    return model.reads_elements or model.yields or model.is_undefined
+
+
+class ObservedRun(ModuleInterpreter):
+    """
+    Runs a function on records, and hands over observed values.
+
+    A value is freed when it is handed over and no op needs it any more. What depends on constants
+    alone is computed before the first record.
+    """
+
+    def __init__(
+        self,
+        module: ModuleOp,
+        function: FuncOp,
+        context: Context,
+        observed: Sequence[SSAValue],
+        max_steps: int,
+    ) -> None:
+        super().__init__(module, ResourceBlobs.of(context), max_steps)
+        self.function = function
+        self._context = context
+        self._places = dict[SSAValue, list[int]]()
+        for place, value in enumerate(observed):
+            self._places.setdefault(value, []).append(place)
+        self._kernels = dict[Operation, tuple[Sequence[SSAValue], Kernel]]()
+        self._take: Take | None = None
+        self._slow = set[Operation]()
+        """The ops that only the interpreter computes."""
+        self.constants = self._computed_constants()
+        """The values that are the same in each record."""
+        known = {*self.constants}
+        block = function.body.blocks[0]
+        self._ops = [op for op in block.ops if not op.results or not known.issuperset(op.results)]
+
+    def _computed_constants(self) -> Mapping[SSAValue, TypedArray]:
+        constant, known = constant_values(self.module), dict[SSAValue, Any]()
+        set_scope(self, ScopedDict(None, local_scope=known))
+        with models_of(self._context), work_spent_by(self):
+            for op in self.function.body.blocks[0].ops:
+                is_constant = bool(op.results) and all(value in constant for value in op.results)
+                if not is_constant or any(operand not in known for operand in op.operands):
+                    continue
+                try:
+                    result = super().run_one_op(op, self.get_values(op.operands))
+                except OpInterpretationError:
+                    # It is an error when the run comes to it.
+                    continue
+                known.update(zip(op.results, result.values, strict=True))
+        return {value: known[value] for value in known if isinstance(known[value], TypedArray)}
+
+    @cached_property
+    def constant_places(self) -> Sequence[int]:
+        """The places of observed values that are the same in each record."""
+        return [at for value in self.constants for at in self._places.get(value, ())]
+
+    def use_kernel(self, op: Operation, inputs: Sequence[SSAValue], kernel: Kernel) -> None:
+        """Let a kernel compute an op from these values, which are kept until then."""
+        self._kernels[op] = inputs, kernel
+        block = op.parent
+        assert block is not None
+        last_uses = self.last_uses_in(block)
+        # The kernel may compute ops before this one again, and so read what they read.
+        for value in {*inputs} - {*op.operands, *captured_by(op)}:
+            for values in last_uses.values():
+                if value in values:
+                    values.remove(value)
+                    last_uses.setdefault(op, []).append(value)
+                    break
+
+    def run(self, arguments: Sequence[TypedArray], take: Take, *, is_again: bool = False) -> None:
+        """
+        Run the function on a record. After the first one, constants need not be handed over again.
+
+        Raises OpInterpretationError for an op that cannot be run, and what `take` raises.
+        """
+        self._take, self._steps_left = take, self._max_steps
+        self._hand_over(self.function.body.blocks[0].args, arguments)
+        if not is_again:
+            self._hand_over([*self.constants], [*self.constants.values()])
+        with models_of(self._context), work_spent_by(self):
+            self.call_op(self.function, tuple(arguments))
+
+    @override
+    def _run_block(self, block: Block, values: dict[SSAValue, Any]) -> TerminatorValue | None:
+        """Run the ops of a block; of the first one, in as little time as possible for each op."""
+        if block is not self.function.body.blocks.first:
+            return super()._run_block(block, values)
+        values |= self.constants
+        last_uses = self.last_uses_in(block)
+        for op in self._ops:
+            if op in self._kernels:
+                inputs, kernel = self._kernels[op]
+                try:
+                    results = kernel([values[value] for value in inputs])
+                except (InterpretationError, MemoryLimitError):
+                    # This says where.
+                    results = super().run_one_op(op, self.get_values(op.operands)).values
+                self._hand_over(op.results, results)
+            else:
+                result = self.run_one_op(op, self.get_values(op.operands))
+                if result.terminator_value is not None:
+                    return result.terminator_value
+                results = result.values
+            values.update(zip(op.results, results, strict=False))
+            for value in last_uses.get(op, ()):
+                values.pop(value, None)
+        return None
+
+    @override
+    def run_one_op(self, op: Operation, inputs: PythonValues) -> OpImplResult:
+        result = super().run_one_op(op, inputs)
+        if self._take is not None:
+            self._hand_over(op.results, result.values)
+        return result
+
+    @override
+    def _result_of(self, op: Operation, inputs: PythonValues) -> OpImplResult:
+        if op not in self._kernels and op not in self._slow:
+            is_repeated = op.parent is self.function.body.blocks.first
+            if is_repeated and (prepared := self._prepared(op, inputs)) is not None:
+                self._kernels[op] = prepared
+            else:
+                self._slow.add(op)
+        if op in self._slow:
+            return super()._result_of(op, inputs)
+        values, kernel = self._kernels[op]
+        return OpImplResult(tuple(kernel(self.get_values(values))), None)
+
+    def _prepared(
+        self, op: Operation, inputs: PythonValues
+    ) -> tuple[Sequence[SSAValue], Kernel] | None:
+        """A function of arrays that computes an op in less time than the interpreter."""
+        shapes = [shape_of(value.type) for value in (*op.operands, *op.results)]
+        if len(op.results) != 1 or not all(map(is_static, shapes)):
+            return None
+        read = tuple(dict.fromkeys(captured_by(op)))
+        function = function_on_arrays(op)
+        if (
+            function is None
+            and find_run(name_of(op)) is None
+            and (model := model_of(op))
+            and inputs
+        ):
+            others = (*op.operands[1:], *read)
+            steps: list[Callable[[Sequence[NDArray[Any]]], NDArray[Any]]] = []
+            is_plain = all(isinstance(value, TypedArray) for value in inputs)
+            if not is_plain or any(value not in self.constants for value in others):
+                return None
+            if isinstance(inputs[0].element_type, StoredType):
+                return None
+            run_shape_op(self, op, model, inputs, steps)
+            return ([op.operands[0]], _moving(op, steps)) if steps else None
+        is_alike = op.regions or len({*shapes}) == 1
+        return ([*op.operands, *read], _computing(op, function)) if function and is_alike else None
+
+    def _hand_over(self, values: Sequence[SSAValue], results: Sequence[Any]) -> None:
+        assert self._take is not None
+        for value, result in zip(values, results, strict=False):
+            for place in self._places.get(value, ()):
+                self._take(place, result)
+
+
+def _moving(op: Operation, steps: Sequence[Callable[[Sequence[NDArray[Any]]], Any]]) -> Kernel:
+    """The movement of an operand, in steps."""
+    type = op.results[0].type
+
+    def move(values: Sequence[TypedArray]) -> Sequence[TypedArray]:
+        array = values[0].elements
+        for step in steps:
+            array = step([array])
+        return [TypedArray(array, type)]
+
+    return move
+
+
+def _computing(op: Operation, function: Callable[..., NDArray[Any]]) -> Kernel:
+    """A function of arrays of float32 and truth values."""
+    type = op.results[0].type
+    dtype, shape = dtype_of(element_type_or_self(type)), shape_of(type) or ()
+    nbytes = math.prod(shape) * dtype.itemsize
+
+    def compute(values: Sequence[TypedArray]) -> Sequence[TypedArray]:
+        arrays = [
+            value.elements.view(np.float32)
+            if value.elements.dtype == np.uint32
+            else value.elements != 0
+            for value in values
+        ]
+        with np.errstate(all="ignore"):
+            array = allocated(lambda: np.asarray(function(*arrays)), nbytes, arrays)
+        if array.dtype == np.bool_:
+            return [TypedArray(-array.view(np.int8), type)]
+        return [TypedArray(array.view(dtype), type)]
+
+    return compute

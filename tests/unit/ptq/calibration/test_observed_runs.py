@@ -1,0 +1,411 @@
+"""Runs that hand over values: kernels are few and small, and values are those of numpy."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Sequence
+from io import StringIO
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from typing_extensions import override
+from xdsl.dialects.func import FuncOp
+
+from qdialect.check.interpreters import TypedArray, run_function
+from qdialect.opt.registry import ToolContext
+from qdialect.ptq.calibration.kernels import KernelOps
+from qdialect.ptq.calibration.observed_runs import ObservedRun
+from qdialect.ptq.schemes.profile import Profile
+from qdialect.ptq.schemes.ranges import Statistics, merged
+from qdialect.ptq.tools.calibrate import main
+from qdialect.ptq.tools.merge_profiles import main as merge
+from qdialect.support.terminal import working
+from qdialect.text import parse_module
+
+ENGINES = ["reference", pytest.param("iree", marks=[pytest.mark.iree, pytest.mark.without_xdsl])]
+
+
+def run_of(text: str, function: str = "main") -> ObservedRun:
+    """A run of a function that observes the results of all its ops."""
+    context = ToolContext(allow_unregistered=True)
+    module = parse_module(context, text)
+    main = next(op for op in module.ops if isinstance(op, FuncOp) and op.sym_name.data == function)
+    observed = [result for op in main.body.blocks[0].ops for result in op.results]
+    return ObservedRun(module, main, context, observed, 1 << 30)
+
+
+def chain(layers: int, *, are_alike: bool) -> str:
+    """Convolutions with padding and relu; the numbers of channels differ if layers do."""
+    channels = [4 if are_alike else 4 + at for at in range(layers + 1)]
+    lines = ["%zero = arith.constant 0.0 : f32"]
+    value, random_bytes = "%x", random.Random(0).randbytes
+    for at, (old, new) in enumerate(pairwise(channels)):
+        shape, padded = f"tensor<1x{new}x8x8xf32>", f"tensor<1x{old}x10x10xf32>"
+        weight = f"tensor<{new}x{old}x3x3xf32>"
+        elements = bytes(byte & 0x3F for byte in random_bytes(new * old * 36)).hex()
+        lines.append(f"""
+  %w{at} = arith.constant dense<"0x{elements}"> : {weight}
+  %b{at} = arith.constant dense<{[float(n) for n in range(new)]}> : tensor<{new}xf32>
+  %e{at} = tensor.empty() : {shape}
+  %s{at} = linalg.broadcast ins(%b{at} : tensor<{new}xf32>) outs(%e{at} : {shape})
+    dimensions = [0, 2, 3]
+  %p{at} = tensor.pad {value} low[0, 0, 1, 1] high[0, 0, 1, 1] {{
+  ^bb0(%i: index, %j: index, %k: index, %l: index):
+    tensor.yield %zero : f32
+  }} : tensor<1x{old}x8x8xf32> to {padded}
+  %c{at} = linalg.conv_2d_nchw_fchw ins(%p{at}, %w{at} : {padded}, {weight})
+    outs(%s{at} : {shape}) -> {shape}
+  %z{at} = arith.constant dense<0.0> : {shape}
+  %r{at} = arith.maximumf %c{at}, %z{at} : {shape}""")
+        value = f"%r{at}"
+    types = f"tensor<1x4x8x8xf32>) -> tensor<1x{channels[-1]}x8x8xf32>"
+    body = "\n".join(lines)
+    return (
+        f"func.func @main(%x: {types} {{\n{body}\n"
+        f"  return {value} : tensor<1x{channels[-1]}x8x8xf32>\n}}"
+    )
+
+
+@pytest.mark.parametrize(("layers", "are_alike"), [(2, True), (9, True), (2, False), (9, False)])
+def test_what_is_compiled_is_linear_in_layers(layers: int, are_alike: bool) -> None:
+    """Equal layers have one kernel. Weights are arguments, and what is exact is not compiled."""
+    kernels = KernelOps(run_of(chain(layers, are_alike=are_alike))).kernels()
+    functions = [op for op in kernels.module.ops if isinstance(op, FuncOp)]
+    assert len(kernels.names) == layers
+    assert len(functions) == (1 if are_alike else layers)
+    # The convolution and the return; what a convolution has in its own region is its own.
+    assert all(len([*function.body.blocks[0].ops]) == 2 for function in functions)
+    assert all(len(function.body.blocks[0].args) == 3 for function in functions)
+
+
+SCALARS = """
+func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+  %two = arith.constant 2 : i64
+  %ones = arith.constant dense<1.0> : tensor<3xf32>
+  %e = tensor.empty() : tensor<3xf32>
+  %power = linalg.generic {
+    indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>, affine_map<(i) -> (i)>],
+    iterator_types = ["parallel"]}
+    ins(%x, %ones : tensor<3xf32>, tensor<3xf32>) outs(%e : tensor<3xf32>) {
+  ^bb0(%a: f32, %one: f32, %out: f32):
+    %squared = math.fpowi %a, %two : f32, i64
+    %exp = math.exp %squared : f32
+    %sum = arith.addf %exp, %one : f32
+    linalg.yield %sum : f32
+  } -> tensor<3xf32>
+  return %power : tensor<3xf32>
+}
+"""
+
+
+def test_splats_are_constants_of_kernels() -> None:
+    """So are scalars that a body reads; a tensor without elements yet is made in the kernel."""
+    kernels = KernelOps(run_of(SCALARS)).kernels()
+    (function,) = kernels.module.ops
+    assert isinstance(function, FuncOp)
+    assert len(function.body.blocks[0].args) == 1
+
+
+TORCH = """
+func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %0 = "torch_c.from_builtin_tensor"(%x) : (tensor<2x3xf32>) -> !torch.vtensor<[2,3],f32>
+  %1 = "torch.aten.relu"(%0) : (!torch.vtensor<[2,3],f32>) -> !torch.vtensor<[2,3],f32>
+  %2 = "torch_c.to_builtin_tensor"(%1) : (!torch.vtensor<[2,3],f32>) -> tensor<2x3xf32>
+  return %2 : tensor<2x3xf32>
+}
+"""
+
+
+def test_what_cannot_be_passed_is_computed_in_the_kernel() -> None:
+    kernels = KernelOps(run_of(TORCH)).kernels()
+    (function,) = kernels.module.ops
+    assert isinstance(function, FuncOp)
+    assert [str(argument.type) for argument in function.body.blocks[0].args] == ["tensor<2x3xf32>"]
+    assert len([*function.body.blocks[0].ops]) == 4
+
+
+@pytest.mark.iree
+def test_what_cannot_be_passed_is_run_by_iree(tmp_path: Path) -> None:
+    (tmp_path / "model.mlir").write_text(TORCH)
+    np.savez(tmp_path / "data.npz", arg0=np.array([[[-1, 2, 3], [4, -5, 6]]], "f4"))
+    path = tmp_path / "profile.json"
+    arguments = [str(tmp_path / "model.mlir"), "--data", str(tmp_path / "data.npz")]
+    assert main([*arguments, "--allow-unregistered-dialect", "-o", str(path)]) == 0
+    assert {tuple(map(float, each.whole())) for each in Profile.read(path).values.values()} >= {
+        (-5, 6),
+        (0, 6),
+    }
+
+
+DYNAMIC = """
+func.func @main(%x: tensor<?x3xf32>, %w: tensor<3x2xf32>) -> tensor<?x2xf32> {
+  %zero = arith.constant 0 : index
+  %n = tensor.dim %x, %zero : tensor<?x3xf32>
+  %e = tensor.empty(%n) : tensor<?x2xf32>
+  %0 = arith.constant 0.0 : f32
+  %s = linalg.fill ins(%0 : f32) outs(%e : tensor<?x2xf32>) -> tensor<?x2xf32>
+  %z = linalg.matmul ins(%x, %w : tensor<?x3xf32>, tensor<3x2xf32>)
+    outs(%s : tensor<?x2xf32>) -> tensor<?x2xf32>
+  return %z : tensor<?x2xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_lengths_that_only_the_run_knows(tmp_path: Path, engine: str) -> None:
+    (tmp_path / "model.mlir").write_text(DYNAMIC)
+    x = np.arange(12, dtype="f4").reshape(4, 3)
+    w = np.array([[1, -1], [2, -2], [3, 4]], "f4")
+    np.savez(tmp_path / "a.npz", arg0=x, arg1=w)
+    np.savez(tmp_path / "b.npz", arg0=x[:2], arg1=w)
+    arguments = [str(tmp_path / "model.mlir"), "--data", str(tmp_path), f"--engine={engine}"]
+    path = tmp_path / "profile.json"
+    assert main([*arguments, "-o", str(path)]) == 0
+    found = Profile.read(path).values["z"]
+    assert found.minima.tolist() == [(x @ w).min(), (x[:2] @ w).min()]
+    assert found.maxima.tolist() == [(x @ w).max(), (x[:2] @ w).max()]
+
+
+ARITHMETIC = """
+func.func @main(%x: tensor<7x6xf32>, %y: tensor<7x6xf32>, %row: tensor<6xf32>) {
+  %low = arith.constant 0.5 : f32
+  %e = tensor.empty() : tensor<7x6xf32>
+  OPS
+  %max = arith.maximumf %x, %y : tensor<7x6xf32>
+  %min = arith.minimumf %x, %y : tensor<7x6xf32>
+  %neg = arith.negf %x : tensor<7x6xf32>
+  %sum = arith.addf %x, %y : tensor<7x6xf32>
+  %product = arith.mulf %sum, %y : tensor<7x6xf32>
+  %quotient = arith.divf %product, %x : tensor<7x6xf32>
+  %clamped = linalg.generic {
+    indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (j)>,
+                     affine_map<(i, j) -> (0, j)>, affine_map<(i, j) -> (i, j)>],
+    iterator_types = ["parallel", "parallel"]}
+    ins(%x, %row, %y : tensor<7x6xf32>, tensor<6xf32>, tensor<7x6xf32>)
+    outs(%e : tensor<7x6xf32>) {
+  ^bb0(%a: f32, %b: f32, %c: f32, %out: f32):
+    %less = arith.cmpf ult, %a, %b : f32
+    %chosen = arith.select %less, %b, %a : f32
+    %scaled = arith.mulf %chosen, %low : f32
+    %difference = arith.subf %scaled, %c : f32
+    linalg.yield %difference : f32
+  } -> tensor<7x6xf32>
+  %turned = tosa.transpose %clamped {perms = array<i32: 1, 0>}
+    : (tensor<7x6xf32>) -> tensor<6x7xf32>
+  %padded = tensor.pad %turned low[1, 0] high[0, 2] {
+  ^bb0(%i: index, %j: index):
+    tensor.yield %low : f32
+  } : tensor<6x7xf32> to tensor<7x9xf32>
+  RETURN
+}
+"""
+
+
+def test_functions_of_arrays_give_what_the_interpreter_gives() -> None:
+    predicates = [
+        "oeq",
+        "ogt",
+        "oge",
+        "olt",
+        "ole",
+        "one",
+        "ord",
+        "ueq",
+        "ugt",
+        "uge",
+        "ult",
+        "ule",
+        "une",
+        "uno",
+        "false",
+        "true",
+    ]
+    compared = "\n  ".join(
+        f"%c{at} = arith.cmpf {name}, %x, %y : tensor<7x6xf32>\n"
+        f"  %s{at} = arith.select %c{at}, %x, %y : tensor<7x6xi1>, tensor<7x6xf32>"
+        for at, name in enumerate(predicates)
+    )
+    names = ["max", "min", "neg", "sum", "product", "quotient", "clamped"]
+    values = [f"%{name}" for name in (*names, *(f"s{at}" for at in range(len(predicates))))]
+    types = ["tensor<7x6xf32>"] * len(values) + ["tensor<7x9xf32>"]
+    returned = f"return {', '.join([*values, '%padded'])} : {', '.join(types)}"
+    text = ARITHMETIC.replace("OPS", compared).replace("RETURN", returned)
+    text = text.replace("%row: tensor<6xf32>)", f"%row: tensor<6xf32>) -> ({', '.join(types)})")
+    run = run_of(text)
+    seed = random.randrange(1 << 32)
+    rng = np.random.default_rng(seed)
+    special = np.array([0.0, -0.0, 1, np.inf, -np.inf, np.nan, 1e-45, 3e38], "f4")
+    records = [
+        [
+            np.where(rng.random(shape) < 0.7, rng.choice(special, shape), rng.normal(size=shape))
+            for shape in ((7, 6), (7, 6), (6,))
+        ]
+        for _ in range(3)
+    ]
+    types_of = run.function.function_type.inputs.data
+    for record in records:
+        given = [
+            TypedArray.of(array.astype("f4").view("u4"), type)
+            for array, type in zip(record, types_of, strict=True)
+        ]
+        expected = run_function(run.module, "main", given)
+        seen = dict[int, NDArray[Any]]()
+
+        def take(at: int, value: TypedArray, seen: dict[int, NDArray[Any]] = seen) -> None:
+            seen[at] = value.elements
+
+        run.run(given, take)
+        places = {value: at for at, value in enumerate(results_of(run))}
+        ends: Any = run.function.body.blocks[0].last_op
+        for operand, other in zip(ends.operands, expected, strict=True):
+            one, two = seen[places[operand]].view("f4"), other.elements.view("f4")
+            # The bits of NaN may differ, and those of zeros may not.
+            same = (one.view("u4") == two.view("u4")) | (np.isnan(one) & np.isnan(two))
+            assert same.all(), (seed, operand)
+
+
+def results_of(run: ObservedRun) -> Sequence[Any]:
+    return [result for op in run.function.body.blocks[0].ops for result in op.results]
+
+
+LAYERS = """
+func.func @main(%x: tensor<4x6xf32>) -> tensor<4x5xf32> {
+  %w = arith.constant dense<WEIGHT> : tensor<6x5xf32>
+  %b = arith.constant dense<[1.0, -2.0, 3.0, -4.0, 5.0]> : tensor<5xf32>
+  %e = tensor.empty() : tensor<4x5xf32>
+  %s = linalg.broadcast ins(%b : tensor<5xf32>) outs(%e : tensor<4x5xf32>) dimensions = [0]
+  %y = linalg.matmul ins(%x, %w : tensor<4x6xf32>, tensor<6x5xf32>)
+    outs(%s : tensor<4x5xf32>) -> tensor<4x5xf32>
+  %z = arith.constant dense<0.0> : tensor<4x5xf32>
+  %r = arith.maximumf %y, %z : tensor<4x5xf32>
+  %again = linalg.matmul ins(%x, %w : tensor<4x6xf32>, tensor<6x5xf32>)
+    outs(%r : tensor<4x5xf32>) -> tensor<4x5xf32>
+  return %again : tensor<4x5xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("flags", [[], ["--histogram"], ["--channels"]], ids=str)
+def test_sums_are_those_of_numpy_in_each_record(
+    tmp_path: Path, engine: str, flags: list[str]
+) -> None:
+    """Sums of small integers are exact. The initial values of a sum are the same in each record."""
+    rng = np.random.default_rng(0)
+    weight = rng.integers(-4, 5, (6, 5)).astype("f4")
+    x = rng.integers(-8, 9, (7, 4, 6)).astype("f4")
+    model, data = tmp_path / "model.mlir", tmp_path / "data.npz"
+    model.write_text(LAYERS.replace("WEIGHT", str(weight.tolist())))
+    np.savez(data, x=x)
+    path = tmp_path / "profile.json"
+    arguments = [str(model), "--data", str(data), f"--engine={engine}", *flags]
+    assert main([*arguments, "-o", str(path)]) == 0
+    found = Profile.read(path).values
+    bias = np.array([1, -2, 3, -4, 5], "f4")
+    y = x @ weight + bias
+    expected = {"x": x, "w": np.broadcast_to(weight, (7, 6, 5)), "y": y, "r": np.maximum(y, 0)}
+    expected["again"] = x @ weight + expected["r"]
+    expected |= {"b": np.broadcast_to(bias, (7, 5)), "s": np.broadcast_to(bias, (7, 4, 5))}
+    expected["z"] = np.zeros((7, 4, 5), "f4")
+    assert found.keys() == expected.keys()
+    for key, array in expected.items():
+        axes = found[key].axes
+        records = [
+            Statistics.observe(at, array[at], axes, histogram="--histogram" in flags)
+            for at in range(7)
+        ]
+        profiles = [Profile(Profile.read(path).fingerprint, {key: merged(records)})]
+        profiles.append(Profile(Profile.read(path).fingerprint, {key: found[key]}))
+        assert profiles[0].to_json() == profiles[1].to_json(), key
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_values_are_freed_as_they_are_reduced(tmp_path: Path, engine: str) -> None:
+    """64 values of 1 MiB each, in 4 MiB."""
+    type = "tensor<512x512xf32>"
+    values = "\n".join(f"  %{at} = math.absf %{at - 1} : {type}" for at in range(1, 65))
+    text = f"func.func @main(%0: {type}) -> {type} {{\n{values}\n  return %64 : {type}\n}}"
+    (tmp_path / "model.mlir").write_text(text)
+    np.savez(tmp_path / "data.npz", arg0=np.full((2, 512, 512), -3, "f4"))
+    arguments = [str(tmp_path / "model.mlir"), "--data", str(tmp_path / "data.npz")]
+    path = tmp_path / "profile.json"
+    limits = [f"--engine={engine}", f"--max-memory={4 << 20}", "-o", str(path)]
+    assert main([*arguments, *limits]) == 0
+    assert len(Profile.read(path).values) == 65
+
+
+@pytest.mark.parametrize("flags", [[], ["--histogram"], ["--moving-average"]], ids=str)
+def test_any_partition_of_the_records_gives_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: list[str]
+) -> None:
+    seed = random.randrange(1 << 32)
+    rng = random.Random(seed)
+    x = np.random.default_rng(seed).normal(size=(20, 4, 6)).astype("f4")
+    # One value has no range in some records.
+    x[::3, 1, 2] = np.nan
+    model, data = tmp_path / "model.mlir", tmp_path / "data.npz"
+    model.write_text(LAYERS.replace("WEIGHT", str(np.ones((6, 5), "f4").tolist())))
+    np.savez(data, x=x)
+    arguments = [str(model), "--data", str(data), "--engine=reference", *flags]
+    whole, joined = tmp_path / "whole.json", tmp_path / "joined.json"
+    assert main([*arguments, "-o", str(whole)]) == 0
+    edges = [0, *sorted(rng.sample(range(1, 20), rng.randrange(1, 6))), 20]
+    parts = list[str]()
+    for at, (first, last) in enumerate(pairwise(edges)):
+        parts.append(str(tmp_path / f"{at}.json"))
+        chosen = f"{first or ''}:{last if last < 20 else ''}"
+        assert main([*arguments, f"--records={chosen}", "-o", parts[-1]]) == 0
+    rng.shuffle(parts)
+    assert merge([*parts, "-o", str(joined)]) == 0
+    assert joined.read_bytes() == whole.read_bytes(), seed
+    told = capsys.readouterr().err
+    assert f"qdialect profile merge: 20 records of {len(parts)} profiles are merged" in told
+    assert merge([parts[0], parts[0]]) == 1
+    assert "both have record" in capsys.readouterr().err
+    assert merge([str(tmp_path / "none.json")]) == 1
+    assert "error: cannot open" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("records", "reason"),
+    [
+        ("3", "--records must be A:B, such as 0:100, but is '3'"),
+        ("5:5", "--records=5:5 has no record"),
+        ("20:30", "--records: there are only 2 records"),
+    ],
+)
+def test_records_that_are_not_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], records: str, reason: str
+) -> None:
+    (tmp_path / "model.mlir").write_text(SCALARS)
+    np.savez(tmp_path / "data.npz", arg0=np.ones((2, 3), "f4"))
+    arguments = [str(tmp_path / "model.mlir"), "--data", str(tmp_path / "data.npz")]
+    assert main([*arguments, "--engine=reference", f"--records={records}"]) == 1
+    assert reason in capsys.readouterr().err
+
+
+class Terminal(StringIO):
+    """A text stream that says that it is a terminal."""
+
+    @override
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("with_rich", [True, False])
+def test_a_line_says_what_is_being_done(monkeypatch: pytest.MonkeyPatch, with_rich: bool) -> None:
+    """On a terminal, before it ends; elsewhere, nothing is said of what takes little time."""
+    if with_rich:
+        pytest.importorskip("rich")
+    else:
+        monkeypatch.setitem(sys.modules, "rich.console", None)
+    for stream in (Terminal(), StringIO()):
+        monkeypatch.setattr(sys, "stderr", stream)
+        with working("tool: compiling"):
+            meanwhile = stream.getvalue()
+        assert ("tool: compiling" in meanwhile) is stream.isatty()
