@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from qdialect.algebra.parameters import QuantizationParameters, Slot, StorageFormat
     from qdialect.algebra.run_map import TooManySlotsError
     from qdialect.algebra.views import Splat
+    from qdialect.ptq.quantizing import Quantized, quantize
     from qdialect.support.memory import clear_caches
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "Pad",
     "PadWith",
     "QuantizationParameters",
+    "Quantized",
     "Reshape",
     "Reverse",
     "Slice",
@@ -49,6 +51,7 @@ __all__ = [
     "TooManySlotsError",
     "Transpose",
     "clear_caches",
+    "quantize",
 ]
 
 __getattr__ = lazy_exports(
@@ -57,6 +60,7 @@ __getattr__ = lazy_exports(
     | dict.fromkeys(("Concat", "InsertSlice"), "algebra.joins")
     | dict.fromkeys(("Pad", "PadWith"), "algebra.padding")
     | dict.fromkeys(("QuantizationParameters", "Slot", "StorageFormat"), "algebra.parameters")
+    | dict.fromkeys(("Quantized", "quantize"), "ptq.quantizing")
     | {
         "Splat": "algebra.views",
         "TooManySlotsError": "algebra.run_map",

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from ctypes import c_char
 from io import BytesIO
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -69,22 +69,25 @@ def from_torch(
     """
     Import a program in the dialects of `form`: the function `main` of the module.
 
-    `program` is a `torch.export.ExportedProgram`. Its parameters and buffers are constants, named
-    like them, such as `layers.0.weight`. `main` has one tensor argument for each input, with its
-    name, shape and dtype; with `form="torch"`, these are `!torch.vtensor`s.
+    `program` is a `torch.export.ExportedProgram`, or the path of a file of one. Its parameters and
+    buffers are constants, named like them, such as `layers.0.weight`. `main` has one tensor
+    argument for each input, with its name, shape and dtype; with `form="torch"`, these are
+    `!torch.vtensor`s.
 
     https://github.com/llvm/torch-mlir/blob/main/python/torch_mlir/fx.py
 
     torch-mlir makes resources of all parameters. They are kept in `context` if it is given;
-    otherwise, the module has none. Raises TypeError for another object, ValueError for an unknown
-    form, MissingLibraryError without the extra `torch`, errors of torch-mlir for a program that it
-    cannot lower, and ParseError for text that cannot be read.
+    otherwise, the module has none. Raises OSError for the file, TypeError for another object,
+    ValueError for an unknown form, MissingLibraryError without the extra `torch`, errors of
+    torch-mlir for a program that it cannot lower, and ParseError for text that cannot be read.
     """
     _check_form(form, get_args(TorchForm))
     fx: Any = library("torch_mlir.fx", "torch")
-    exported: Any = library("torch.export", "torch").ExportedProgram
+    export: Any = library("torch.export", "torch")
     given: Any = program
-    if not isinstance(given, exported):
+    if isinstance(given, str | os.PathLike):
+        given = export.load(os.fspath(cast("os.PathLike[str]", given)))
+    if not isinstance(given, export.ExportedProgram):
         raise TypeError(
             "program must be a result of torch.export.export, not an object of type "
             f"'{type(program).__name__}'"

@@ -28,17 +28,23 @@ class ChildEndedError(Exception):
 
 @contextmanager
 def child_process(
-    arguments: Sequence[str], *, stdin: int | None = None, stderr: int | IO[bytes] | None = None
+    arguments: Sequence[str],
+    *,
+    stdin: int | None = None,
+    stderr: int | IO[bytes] | None = None,
+    folder: str | None = None,
 ) -> Generator[Popen[bytes]]:
     """
-    A child process whose output is piped; it is waited for at the end of the context.
+    A child process in a folder, whose output is piped; it is waited for at the end of the context.
 
     An exception in the context ends the child. Raises OSError if it cannot be started.
     """
     process, group = None, None
     begin_start()
     try:
-        process = Popen(arguments, stdin=stdin, stdout=PIPE, stderr=stderr, start_new_session=True)
+        process = Popen(
+            arguments, stdin=stdin, stdout=PIPE, stderr=stderr, cwd=folder, start_new_session=True
+        )
         # Other systems have no sessions.
         group = process.pid if hasattr(os, "killpg") else None
     finally:

@@ -41,10 +41,25 @@ def whole_number(flag: str, least: int = 0) -> Callable[[str], int]:
     return read
 
 
+def _shape_of_input(text: str) -> tuple[str, tuple[int, ...]]:
+    """The name and the shape in an argument. Raises ToolError."""
+    name, _, lengths = text.rpartition("=")
+    try:
+        return name, tuple(int(length) for length in lengths.split(","))
+    except ValueError:
+        raise ToolError(f"--shape must be like x=1,3,224,224, but is '{text}'") from None
+
+
 class ModuleArgumentParser(ArgumentParser):
     """The command line of a tool that reads modules. Wrong arguments raise ToolError."""
 
-    def run(self, run: Callable[[Namespace], bool], argv: Sequence[str] | None) -> int:
+    def run(
+        self,
+        run: Callable[[Namespace], bool],
+        argv: Sequence[str] | None,
+        *,
+        reads_modules: bool = True,
+    ) -> int:
         """
         Run the tool with these arguments, or those of the process, within its limit of memory.
 
@@ -56,7 +71,9 @@ class ModuleArgumentParser(ArgumentParser):
             with memory_budget(options.max_memory):
                 return run(options)
 
-        self._add_reading_arguments()
+        self._add_max_memory()
+        if reads_modules:
+            self._add_reading_arguments()
         return run_tool(self.prog, run_within_limit, argv)
 
     def add_max_steps(self, default: int, what: str) -> None:
@@ -69,7 +86,18 @@ class ModuleArgumentParser(ArgumentParser):
             help=f"the maximum number of steps {what} ({default})",
         )
 
-    def _add_reading_arguments(self) -> None:
+    def add_shapes(self) -> None:
+        """Add `--shape`, for models whose files leave lengths open."""
+        self.add_argument(
+            "--shape",
+            action="append",
+            default=[],
+            type=_shape_of_input,
+            metavar="NAME=LENGTHS",
+            help="the shape of an input whose lengths an ONNX file leaves open, as x=1,3,224,224",
+        )
+
+    def _add_max_memory(self) -> None:
         self.add_argument(
             "--max-memory",
             type=parse_max_memory,
@@ -77,6 +105,8 @@ class ModuleArgumentParser(ArgumentParser):
             metavar="BYTES",
             help=f"{MAX_MEMORY_HELP} ({DEFAULT_MAX_MEMORY})",
         )
+
+    def _add_reading_arguments(self) -> None:
         self.add_argument(
             "--allow-unregistered-dialect",
             action="store_true",

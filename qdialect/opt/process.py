@@ -25,9 +25,14 @@ _MODULES = {
     "opt": "qdialect.opt.opt",
     "check": "qdialect.check.check_tool",
     "run": "qdialect.check.run_tool",
+    "import": "qdialect.frontends.import_tool",
+    "quantize": "qdialect.ptq.tools.quantize",
     "calibrate": "qdialect.ptq.tools.calibrate",
     "evaluate": "qdialect.ptq.tools.evaluate",
+    "profile": "qdialect.ptq.tools.profile",
+    "": "qdialect.opt.command",
 }
+"""The modules of the subcommands of `qdialect`; the last one is the command without any."""
 
 
 def run(tool: str = "opt") -> int:
@@ -61,7 +66,7 @@ def run(tool: str = "opt") -> int:
     try:
         main = import_module(_MODULES[tool]).main
     except MemoryError:
-        sys.stderr.write(f"qdialect-{tool}: error: out of memory\n")
+        sys.stderr.write(f"{_name_of(tool)}: error: out of memory\n")
         statuses.append(1)
     else:
         statuses.append(main())
@@ -73,6 +78,16 @@ def _run_of(tool: str):
         return run(tool)
 
     return run_tool
+
+
+def run_command() -> int:
+    """Run `qdialect`: the subcommand that the first argument names; as `run`."""
+    return run(sys.argv.pop(1) if is_subcommand(sys.argv[1:]) else "")
+
+
+def is_subcommand(arguments: list[str]) -> bool:
+    """Whether the first argument names a subcommand of `qdialect`."""
+    return bool(arguments) and arguments[0] != "" and arguments[0] in _MODULES
 
 
 run_check, run_run, run_calibrate, run_evaluate = map(
@@ -102,7 +117,12 @@ def _show_warning(
 ) -> None:
     """Print a warning in one line, without its place in the code of the tool."""
     text = str(message).partition("\n")[0]
-    sys.stderr.write(f"qdialect-{tool}: warning: {category.__name__}: {text}\n")
+    sys.stderr.write(f"{_name_of(tool)}: warning: {category.__name__}: {text}\n")
+
+
+def _name_of(tool: str) -> str:
+    """The name of a tool in its errors."""
+    return "qdialect-" + tool if tool else "qdialect"
 
 
 def _leave(statuses: list[int]) -> None:

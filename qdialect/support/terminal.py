@@ -31,12 +31,12 @@ def write_tables(stream: TextIO, tables: Iterable[Table]) -> None:
         if not table.rows:
             continue
         if console is None:
-            stream.write(_plain(table))
+            stream.write(table_text(table))
         else:
             console.print(_rich(table))
 
 
-def _plain(table: Table) -> str:
+def table_text(table: Table) -> str:
     """A table in lines."""
     columns = [*zip(table.names, *table.rows, strict=True)]
     widths = [max(map(len, column)) for column in columns]

@@ -26,6 +26,7 @@ from typing import NoReturn
 
 TOOLS = {
     "filecheck": ("filecheck.main", "main"),
+    "qdialect": ("qdialect.opt.process", "run_command"),
     "qdialect-calibrate": ("qdialect.opt.process", "run_calibrate"),
     "qdialect-check": ("qdialect.opt.process", "run_check"),
     "qdialect-evaluate": ("qdialect.opt.process", "run_evaluate"),

@@ -30,6 +30,7 @@ from qdialect.check.run_tool import main as run_main
 from qdialect.opt.opt import main
 from qdialect.ptq.tools.calibrate import main as calibrate_main
 from qdialect.ptq.tools.evaluate import main as evaluate_main
+from qdialect.ptq.tools.quantize import main as quantize_main
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -39,6 +40,9 @@ FENCED = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+
+TOOLS = (run_main, check_main, calibrate_main, evaluate_main, quantize_main)
+"""The tools whose options pages may name."""
 
 CHECKED_COMMANDS = {"make", "pip", "pytest", "python", "source", "uv"}
 """What installs, or works on the repository: not run, but what it names must exist."""
@@ -295,7 +299,7 @@ def test_links(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_options(page: Path) -> None:
     """An option in the text is one of the tools."""
-    helps = [opt("--help"), *map(help_of, (run_main, check_main, calibrate_main, evaluate_main))]
+    helps = [opt("--help"), *map(help_of, TOOLS)]
     known = re.findall(r"--?[\w-]+", "".join(helps))
     for span in SPAN.findall(prose_of(page)):
         if span.startswith("-") and span not in OPTIONS_OF_OTHERS:

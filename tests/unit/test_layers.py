@@ -56,6 +56,7 @@ BY_NAME = {
     ("passes", "ptq"): "the table of all flags",
     ("opt", "check"): "the commands",
     ("opt", "ptq"): "the commands",
+    ("opt", "frontends"): "the command that imports",
     ("text", "dialects"): "the custom forms of a dialect, found by its name",
 }
 """The parts that name modules of parts above them, which are imported when they are used."""
@@ -78,10 +79,10 @@ BUDGETS = {
     "folding": (6078, 5),
     "sinking": (954, 2),
     "passes": (1492, 3),
-    "opt": (3192, 6),
+    "opt": (3298, 6),
     "check": (6905, 7),
-    "ptq": (17770, 7),
-    "frontends": (677, 3),
+    "ptq": (18622, 7),
+    "frontends": (763, 3),
 }
 """
 Of each folder: the number of its lines, and of the files in its longest chain of imports. They only

@@ -23,6 +23,7 @@ def test_commands_start_in_one_place():
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
     scripts: dict[str, str] = settings["project"]["scripts"]
     assert {*scripts} == {
+        "qdialect",
         "qdialect-opt",
         "qdialect-calibrate",
         "qdialect-check",

@@ -257,12 +257,33 @@ class Flow:
     def __init__(self, graph: FlowGraph, settings: Settings) -> None:
         self.graph = graph
         self.settings = settings
-        self.refusals = dict[Operation, Refusal]()
+        self.refusals = dict(self._kept())
         """Why an op stays float."""
         self.float_biases = dict[Operation, str]()
         """Why the bias of a layer stays float."""
         self.weights: dict[tuple[Use, Assigned], tuple[NDArray[Any] | None, Choice]] = {}
         """The codes of weights that were quantized in batches, and the choices of all weights."""
+
+    def _kept(self) -> Iterator[tuple[Operation, Refusal]]:
+        """The ops that the settings leave in floats, and those that only hold their elements."""
+        layers, keys, graph = self.settings.layers, self.graph.keys, self.graph
+        kept = dict[Node, str]()
+        for node in graph.nodes:
+            names = [keys.get(result, "") for op in node.ops for result in op.results]
+            maker = graph.makers.get(graph.value(node.uses[0].value)) if node.uses else None
+            if any(name in layers and layers[name] is None for name in names):
+                kept[node] = "the configuration leaves it in floats"
+            elif self.settings.only_layers and all(known_layer(op) is None for op in node.ops):
+                kept[node] = "it is no sum of products"
+            elif passes_on(node) and maker in kept:
+                kept[node] = f"what it reads stays in floats: {kept[maker]}"
+        for node in reversed(graph.nodes if kept else ()):
+            uses = [use for result in node.results for use in graph.readers[result]]
+            readers = [graph.node_of.get(use.op) for use in uses]
+            if passes_on(node) and readers and all(reader in kept for reader in readers):
+                kept.setdefault(node, "only ops that stay in floats read it")
+        for node, reason in kept.items():
+            yield node.op, Refusal(RefusalCode.KEPT, reason)
 
     def precision(self, node: Node) -> Precision:
         """
@@ -273,9 +294,23 @@ class Flow:
         return self._precisions[node]
 
     def precision_of(self, value: SSAValue) -> Precision:
-        """The precision of the op that makes a value."""
+        """The precision of the op that makes a value; of an argument, that of all its readers."""
         maker = self.graph.makers.get(value)
-        return self.settings.default if maker is None else self.precision(maker)
+        if maker is not None:
+            return self.precision(maker)
+        return self._precision_of_readers(value, self._precisions) or self.settings.default
+
+    def _precision_of_readers(
+        self, value: SSAValue, precisions: Mapping[Node, Precision]
+    ) -> Precision | None:
+        """The precision of the ops that read a value; None if they differ, or if none reads it."""
+        readers = {
+            reader
+            for use in self.graph.readers[value]
+            if (reader := self.graph.node_of.get(use.op)) is not None
+        }
+        names = {precisions[reader].name: precisions[reader] for reader in readers}
+        return names.popitem()[1] if len(names) == 1 else None
 
     @cached_property
     def _precisions(self) -> Mapping[Node, Precision]:
@@ -290,21 +325,14 @@ class Flow:
         ]
         growing = list[Node]()
         for node in movers:
-            if _size(node.results[0]) > _size(node.uses[0].value):
+            maker = self.graph.makers.get(self.graph.value(node.uses[0].value))
+            if maker is None or _size(node.results[0]) > _size(node.uses[0].value):
                 growing.append(node)
                 continue
-            maker = self.graph.makers.get(self.graph.value(node.uses[0].value))
-            if maker is not None:
-                precisions_of[node] = precisions_of[maker]
+            precisions_of[node] = precisions_of[maker]
         for node in reversed(growing):
-            readers = {
-                reader
-                for use in self.graph.readers[node.results[0]]
-                if (reader := self.graph.node_of.get(use.op)) is not None
-            }
-            precisions = {precisions_of[reader].name: precisions_of[reader] for reader in readers}
-            if len(precisions) == 1:
-                precisions_of[node] = precisions.popitem()[1]
+            precision = self._precision_of_readers(node.results[0], precisions_of)
+            precisions_of[node] = precision or precisions_of[node]
         return precisions_of
 
     def _configured(self, node: Node) -> Precision | None:

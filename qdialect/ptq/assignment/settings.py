@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import translate
 from typing import Final, TypeVar
 
 from qdialect.algebra.parameters import StorageFormat
@@ -143,8 +144,10 @@ class Settings:
     """The settings of the quantization of a module."""
 
     default: Precision
-    layers: Mapping[str, Precision] = field(default_factory=dict[str, Precision])
-    """Precisions other than the default, by the key of a layer's result."""
+    layers: Mapping[str, Precision | None] = field(default_factory=dict[str, "Precision | None"])
+    """Precisions other than the default, by the key of a layer's result; None for floats."""
+    by_pattern: Collection[str] = ()
+    """The keys among these that patterns match: they need not be of layers."""
     parameters: Mapping[str, tuple[float, int]] = field(
         default_factory=dict[str, tuple[float, int]]
     )
@@ -154,6 +157,8 @@ class Settings:
     input_types: tuple[str, ...] = ()
     """The types of the arguments of functions: one for all, or one for each; none if floats."""
     output_types: tuple[str, ...] = ()
+    only_layers: bool = False
+    """Whether only sums of products are quantized, not what is between them."""
 
 
 _FIELDS: Final = (
@@ -270,13 +275,18 @@ class Configuration:
             raise SettingError(message, name)
         return own
 
-    def of_layers(self, keys: Collection[str], default: Precision) -> Mapping[str, Precision]:
+    def of_layers(
+        self, keys: Collection[str], default: Precision
+    ) -> tuple[Mapping[str, Precision | None], Collection[str]]:
         """
-        The precision of each named layer.
+        The precision of each named layer, None for floats; and the keys that only patterns match.
+
+        The first pattern that matches counts.
 
         Raises SettingError for unknown names, and for copies of copies that have no end.
         """
-        precisions = dict[str, Precision]()
+        precisions = dict[str, Precision | None]()
+        of_patterns = dict[str, Precision | None]()
         for number, layer in enumerate(self.layers):
             path = "layers", number
             try:
@@ -287,6 +297,9 @@ class Configuration:
                 if name in precisions:
                     raise SettingError(f"layer '{name}' is named twice", *path)
                 precisions[name] = precision
+            for pattern in filter(_is_pattern, layer.names):
+                for name in _of_pattern(pattern, keys, path):
+                    of_patterns.setdefault(name, precision)
         pairs = [("parameters", name, name) for name in self.parameters]
         pairs += [
             ("copies", name, named)
@@ -307,7 +320,7 @@ class Configuration:
                 chain[name] = None
                 name = self.copies[name]
             done |= chain.keys()
-        return precisions
+        return {**of_patterns, **precisions}, of_patterns.keys() - precisions.keys()
 
 
 def _in_file(read: Callable[[str], _Read], word: str, name: str) -> _Read:
@@ -325,8 +338,10 @@ def _contradiction(name: str, word: str, option: str, other: str) -> str:
     return f"'{name}' is '{word}', and the option {option} is '{other}': leave one of them out"
 
 
-def _precision(layer: LayerSetting, default: Precision) -> Precision:
-    """The precision of a layer. Raises ValueError for unknown words."""
+def _precision(layer: LayerSetting, default: Precision) -> Precision | None:
+    """The precision of a layer; None for floats. Raises ValueError for unknown words."""
+    if layer.dtype in _FLOAT_WORDS:
+        return None
     precision = default if layer.dtype is None else precision_of(layer.dtype)
     granularity = (
         default.weights.granularity
@@ -340,18 +355,45 @@ def _precision(layer: LayerSetting, default: Precision) -> Precision:
     return precision
 
 
+def _is_pattern(name: str) -> bool:
+    """Whether a name stands for several: with `*`, `?` or `[...]`, or an expression in `/.../`."""
+    return bool(re.search(r"[*?\[]", name)) or _is_expression(name)
+
+
+def _is_expression(name: str) -> bool:
+    return len(name) > 2 and name[0] == name[-1] == "/"
+
+
+def _of_pattern(pattern: str, keys: Collection[str], path: JsonPath) -> Sequence[str]:
+    """The keys that a pattern matches as a whole. Raises SettingError if there is none."""
+    text = pattern[1:-1] if _is_expression(pattern) else translate(pattern)
+    try:
+        expression = re.compile(text)
+    except re.error as error:
+        raise SettingError(f"'{pattern}' is no regular expression: {error}", *path) from None
+    names = [key for key in keys if expression.fullmatch(key)]
+    if not names:
+        raise SettingError(f"no value has a key like '{pattern}'", *path)
+    return names
+
+
 def _matching(layer: LayerSetting, keys: Collection[str], path: JsonPath) -> Sequence[str]:
     """
-    The list of names whose names are all keys. Raises SettingError unless there is exactly one.
+    The list of names whose names are all keys, without patterns.
+
+    Raises SettingError unless there is exactly one.
     """
-    lists = (layer.names, *layer.alternates)
+    names = tuple(name for name in layer.names if not _is_pattern(name) or name in keys)
+    if not names and layer.names:
+        return ()
+    lists = (names, *layer.alternates)
     matching = [names for names in lists if all(name in keys for name in names)]
     if len(matching) == 1:
         return matching[0]
     if matching:
         lists = list(map(list, matching))
         raise SettingError(f"several lists of names match the module: {lists}", *path)
-    missing = [name for name in layer.names if name not in keys]
+    missing = [name for name in names if name not in keys]
     raise SettingError(f"no value has the key '{missing[0]}'", *path)
 
 

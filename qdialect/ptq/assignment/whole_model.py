@@ -175,7 +175,7 @@ class ValueReporter:
         for scheme in (precision.activations, default.activations):
             if scheme.storage == assigned.type.storage_format:
                 return name_of_scheme(scheme)
-        others = self._flow.settings.layers.values()
+        others = filter(None, self._flow.settings.layers.values())
         return next(
             (
                 name_of_scheme(other.activations)
@@ -338,7 +338,8 @@ def quantize_model(
 
 def _check_layers(flow: Flow) -> None:
     """Raise SettingError if the settings name a layer whose op has no rule."""
-    named = dict.fromkeys(flow.settings.layers)
+    settings = flow.settings
+    named = dict.fromkeys(key for key in settings.layers if key not in settings.by_pattern)
     if not named:
         return
     graph = flow.graph

@@ -385,10 +385,12 @@ class ComparedValue(NamedTuple):
 
 
 class ComparedResult(NamedTuple):
-    """A result of a classifier, with one number for each class."""
+    """A result of both functions."""
 
     number: int
     key: str
+    has_classes: bool
+    """Whether its last axis has a number for each of several classes."""
 
 
 class NotCompared(NamedTuple):
@@ -583,13 +585,12 @@ class _Comparison:
         return are_constants or _maker_of(old) == _maker_of(new)
 
     def _results(self) -> Iterator[ComparedResult]:
-        """Compare the results that have a number for each class."""
+        """Compare the results that are floats."""
         olds, news = self._before.results, self._after.results
         if len(olds) != len(news):
             raise ValueError(f"FLOAT returns {len(olds)} values, and QUANTIZED {len(news)}")
         for number, (old, new) in enumerate(zip(olds, news, strict=True)):
-            shape = shape_of(old.type)
-            if not is_recordable(old) or not shape or shape[-1] == 1:
+            if not is_recordable(old):
                 continue
             floats = _as_floats(new)
             reason = f"its type is '{new.type}' in QUANTIZED"
@@ -599,7 +600,8 @@ class _Comparison:
                 self._not_compared.append(NotCompared(f"result {number}", reason))
                 continue
             self._pairs.append((old, floats))
-            yield ComparedResult(number, self._before.keys.get(old, ""))
+            has_classes = bool(shape := shape_of(old.type)) and shape[-1] != 1
+            yield ComparedResult(number, self._before.keys.get(old, ""), has_classes)
 
 
 def _readings_of(value: SSAValue) -> list[_Reading]:

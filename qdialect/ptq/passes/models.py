@@ -52,6 +52,10 @@ def _configuration_in(path: str | None) -> Generator[Configuration]:
             raise configuration.located(error) from None
 
 
+OPS = ("all", "sums-of-products")
+"""The ops that may be quantized."""
+
+
 @dataclass(frozen=True)
 class AssignmentPass(ModulePass):
     """A pass that runs steps of `quantize-with-ranges`, with its options."""
@@ -92,6 +96,9 @@ class AssignmentPass(ModulePass):
     output_types: tuple[str, ...] = ()
     """The types of results, in the same way."""
 
+    ops: str = field(default="all", metadata={"values": OPS})
+    """What is quantized: `all` ops with a rule, or only `sums-of-products`."""
+
     profile: str | None = None
     """A profile with histograms, to estimate the noise in reports."""
 
@@ -101,6 +108,8 @@ class AssignmentPass(ModulePass):
     def __post_init__(self) -> None:
         """Raise ValueError for an invalid value of an option."""
         self._settings(Configuration(), ())
+        if self.ops not in OPS:
+            raise ValueError(f"ops must be one of {', '.join(OPS)}, not '{self.ops}'")
         for word in (*self.input_types, *self.output_types):
             declared_scheme(word)
 
@@ -119,11 +128,12 @@ class AssignmentPass(ModulePass):
         check_precision(default)
         return Settings(
             default,
-            configuration.of_layers(keys, default),
+            *configuration.of_layers(keys, default),
             configuration.parameters,
             configuration.copies,
             self.input_types,
             self.output_types,
+            self.ops == "sums-of-products",
         )
 
     @override
@@ -316,10 +326,12 @@ class VerifyQuantizationPass(ModulePass):
                 words = configuration.granularity_of_weights(self.granularity)
                 policy = weight_policy(precision.weights.scheme, words, 32, "leave")
                 precision = precision.with_granularity(policy.granularity)
-                layers = configuration.of_layers(keys_of(op).roots.keys(), precision)
+                layers, _ = configuration.of_layers(keys_of(op).roots.keys(), precision)
             default = _expectation(precision, policy.granularity)
             expected = {
-                key: _expectation(layer, layer.weights.granularity) for key, layer in layers.items()
+                key: _expectation(layer, layer.weights.granularity)
+                for key, layer in layers.items()
+                if layer is not None
             }
         violations = verify_quantization(op, ctx, expected, default)
         errors = [*violations.errors, *(violations.floats if self.strict else ())]

@@ -28,6 +28,7 @@ from qdialect.ptq.calibration.recorded_functions import compare_functions, float
 from qdialect.ptq.schemes.noise import Answers, Noise
 from qdialect.ptq.tools.evaluation import (
     Evaluation,
+    ResultNoise,
     expected_from_report,
     plot_module,
     write_plot,
@@ -50,8 +51,11 @@ if TYPE_CHECKING:
 TOOL: Final = "qdialect-evaluate"
 """The name that the tool's own errors begin with."""
 
-_Compared = tuple[int, tuple[Noise, ...], tuple[Answers, ...]]
-"""The index of a record, the noise of each value, and the answers of each result."""
+_Compared = tuple[int, tuple[Noise, ...], tuple[Answers | None, ...]]
+"""
+The index of a record, the noise of each value and of each result, and the answers of each result
+that has classes.
+"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -161,7 +165,7 @@ def _evaluate(options: Namespace) -> Evaluation | None:
         RecordFiles(options.data, quantized, options.labels)
     except RecordError as error:
         raise ToolError(str(error)) from None
-    if options.labels is not None and not compared.results:
+    if options.labels is not None and not any(result.has_classes for result in compared.results):
         raise ToolError("--labels: no result has one number for each of several classes")
     functions = list[PreparedFunction]()
     for compilation, side in zip(compilations, sides, strict=True):
@@ -186,6 +190,7 @@ def _evaluate(options: Namespace) -> Evaluation | None:
         options.labels,
         options.max_memory,
         tuple(value.parts for value in compared.values),
+        tuple(result.has_classes for result in compared.results),
     )
     records = list[_Compared]()
     try:
@@ -198,13 +203,19 @@ def _evaluate(options: Namespace) -> Evaluation | None:
                 progress.advance()
     except RecordError as error:
         raise ToolError(str(error)) from None
-    noises = map(Noise.total, zip(*(noises for _, noises, _ in records), strict=True))
-    answers = map(Answers.total, zip(*(answers for _, _, answers in records), strict=True))
+    noises = [*map(Noise.total, zip(*(noises for _, noises, _ in records), strict=True))]
+    answers = (
+        Answers.total(part for part in parts if part is not None) if result.has_classes else None
+        for result, parts in zip(
+            compared.results, zip(*(answers for _, _, answers in records), strict=True), strict=True
+        )
+    )
+    of_values, of_results = noises[: len(compared.values)], noises[len(compared.values) :]
     return Evaluation(
         options.engine,
         count,
-        (*zip(compared.values, noises, strict=True),),
-        (*zip(compared.results, answers, strict=True),),
+        (*zip(compared.values, of_values, strict=True),),
+        (*map(ResultNoise, compared.results, of_results, answers),),
         options.labels is not None,
         compared.not_compared,
     )
@@ -216,6 +227,8 @@ class _Comparing(Task[_Compared]):
 
     parts: tuple[int, ...]
     """The number of parts of each value; the results follow them."""
+    have_classes: tuple[bool, ...]
+    """For each result, whether it has classes."""
 
     @override
     def process(
@@ -237,5 +250,10 @@ class _Comparing(Task[_Compared]):
         for count in self.parts:
             noises.append(Noise.total(noise_of_parts[:count]))
             del noise_of_parts[:count]
-        answers = (Answers.between(old, new, labels) for old, new in pairs[sum(self.parts) :])
+        results_of_both = pairs[sum(self.parts) :]
+        noises += [Noise.between(*pair) for pair in results_of_both]
+        answers = (
+            Answers.between(*pair, labels) if has_classes else None
+            for has_classes, pair in zip(self.have_classes, results_of_both, strict=True)
+        )
         return index, tuple(noises), tuple(answers)

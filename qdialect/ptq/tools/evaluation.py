@@ -35,6 +35,14 @@ class Row(NamedTuple):
     """The loss of the signal-to-noise ratio against the worst operand of its op, in dB."""
 
 
+class ResultNoise(NamedTuple):
+    """A result, its noise, and its answers if it has classes."""
+
+    result: ComparedResult
+    noise: Noise
+    answers: Answers | None
+
+
 @dataclass(frozen=True)
 class Evaluation:
     """The comparison of two functions on some records."""
@@ -42,7 +50,7 @@ class Evaluation:
     engine: str
     records: int
     noises: tuple[tuple[ComparedValue, Noise], ...]
-    answers: tuple[tuple[ComparedResult, Answers], ...]
+    results: tuple[ResultNoise, ...]
     has_labels: bool
     not_compared: tuple[NotCompared, ...]
 
@@ -93,8 +101,12 @@ class Evaluation:
             keys = [f"'{value.key}'" for value in omitted]
             more = f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
             lines.append(f"not compared: {', '.join(keys[:_NAMED])}{more}: {reason}")
-        for result, answers in self.answers:
+        for result, noise, answers in self.results:
             named = f"result {result.number}" + (f" ('{result.key}')" if result.key else "")
+            if noise.decibels is not None:
+                lines.append(f"{named}: the signal to noise is {_decibels(noise.decibels)} dB")
+            if answers is None:
+                continue
             share = _share(answers.agreeing, answers.count)
             lines.append(f"{named}: the top answer agrees in {share}")
             if self.has_labels:
@@ -106,7 +118,7 @@ class Evaluation:
                     f"{named}: answers with NaN: {answers.nans_before} of FLOAT, "
                     f"{answers.nans_after} of QUANTIZED"
                 )
-        if not self.answers:
+        if not any(result.answers for result in self.results):
             lines.append("no result has several classes, so there are no top answers")
         plural = "" if self.records == 1 else "s"
         lines.append(f"{self.records} record{plural}, run by {self.engine}")
@@ -126,16 +138,10 @@ class Evaluation:
                         {
                             "result": result.number,
                             "key": result.key,
-                            "answers": answers.count,
-                            "agreeing": answers.agreeing,
-                            "nans": [answers.nans_before, answers.nans_after],
+                            "signal_to_noise": number_to_json(noise.decibels),
                         }
-                        | (
-                            {"right": [answers.right_before, answers.right_after]}
-                            if self.has_labels
-                            else {}
-                        )
-                        for result, answers in self.answers
+                        | ({} if answers is None else _json_of_answers(answers, self.has_labels))
+                        for result, noise, answers in self.results
                     ],
                     "not_compared": [
                         {"key": value.key, "reason": value.reason} for value in self.not_compared
@@ -153,10 +159,22 @@ class Evaluation:
             stream.write(f"{line}\n")
 
 
+def _json_of_answers(answers: Answers, has_labels: bool) -> dict[str, Any]:
+    members: dict[str, Any] = {
+        "answers": answers.count,
+        "agreeing": answers.agreeing,
+        "nans": [answers.nans_before, answers.nans_after],
+    }
+    if has_labels:
+        members["right"] = [answers.right_before, answers.right_after]
+    return members
+
+
 def _json_of(row: Row) -> dict[str, Any]:
     return {
         "key": row.value.key,
         "op": row.value.op,
+        "inputs": row.value.inputs,
         "storage": row.value.storage,
         "signal_to_noise": number_to_json(row.decibels),
         "drop": number_to_json(row.drop),

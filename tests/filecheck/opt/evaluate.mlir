@@ -14,7 +14,8 @@
 // CHECK-NEXT:   x      argument    f32                         inf
 // CHECK-NEXT:   y      arith.negf  f32                         inf       0.00
 // CHECK-NEXT:   if     scf.if      f32                         inf
-// CHECK:      result 0 ('if'): the top answer agrees in 100.00 % (2 of 2)
+// CHECK:      result 0 ('if'): the signal to noise is inf dB
+// CHECK-NEXT: result 0 ('if'): the top answer agrees in 100.00 % (2 of 2)
 // CHECK-NEXT: result 0 ('if'): accuracy is 50.00 % (1 of 2) for FLOAT, 50.00 % (1 of 2) for QUANTIZED
 // CHECK-NEXT: 2 records, run by reference
 

@@ -13,6 +13,8 @@ from xdsl.utils.exceptions import PassFailedException
 
 from qdialect.dialects.quant import QuantizeCastOp
 from qdialect.dialects.quant.types import uniform_tensor
+from qdialect.folding.report import PassReport
+from qdialect.ops.refusals import RefusalCode
 from qdialect.ptq.assignment.settings import Configuration, Settings, precision_of
 from qdialect.ptq.assignment.whole_model import quantize_model
 from qdialect.ptq.passes.models import QuantizeWithRangesPass
@@ -66,6 +68,8 @@ def test_what_is_wrong_with_a_file_is_told(tmp_path: Path, text: str, message: s
         ({"name": "x", "dtype": "int4"}, "layer 'x': there is no scheme 'int4'; the schemes are "),
         ({"name": "x", "granularity": "row"}, "layer 'x': granularity must be one of "),
         ({"name": "x", "alternate": {"a": ["y"]}}, "several lists of names match the module"),
+        ({"name": "z*"}, "no value has a key like 'z*'"),
+        ({"name": "/(/"}, "'/(/' is no regular expression: "),
     ],
 )
 def test_what_is_wrong_with_a_layer_is_told(tmp_path: Path, layer: dict[str, object], message: str):
@@ -176,3 +180,61 @@ def test_parameters_that_no_value_can_have_are_refused(
     settings = Settings(precision_of("one-u8"), parameters=parameters, copies=copies)
     with pytest.raises(ValueError, match=re.escape(message)):
         quantize_model(module.module, module.context, lambda keys: settings)
+
+
+@pytest.mark.parametrize(
+    ("names", "floats"),
+    [
+        (["b"], {"b"}),
+        (["?"], {"a", "b"}),
+        (["[ac]"], {"a"}),
+        (["/a|z.*/"], {"a"}),
+        (["b", "a*"], {"a", "b"}),
+    ],
+)
+def test_names_by_pattern(tmp_path: Path, names: list[str], floats: set[str]):
+    """Arguments have keys that patterns match, and no precision of their own."""
+    path = tmp_path / "c.json"
+    path.write_text(json.dumps({"layers": [{"names": names, "dtype": "float32"}]}))
+    assert floats_of(Module(CHAIN).run(QuantizeWithRangesPass(config=str(path)))) == floats
+
+
+def test_a_name_counts_before_patterns_and_the_first_pattern_before_others(tmp_path: Path):
+    path = tmp_path / "c.json"
+    layers = [
+        {"name": "a*", "dtype": "float32"},
+        {"name": "*", "dtype": "int16"},
+        {"name": "b", "dtype": "uint8"},
+    ]
+    path.write_text(json.dumps({"layers": layers}))
+    module = Module(CHAIN)
+    assert floats_of(module.run(QuantizeWithRangesPass(config=str(path)))) == {"a"}
+    assert "i16" not in module.printed()
+
+
+CHAIN = """
+func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = quant.stats %x {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<2xf32>
+  %a = tosa.tanh %0 : (tensor<2xf32>) -> tensor<2xf32>
+  %1 = quant.stats %a {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<2xf32>
+  %b = tosa.exp %1 : (tensor<2xf32>) -> tensor<2xf32>
+  %2 = quant.stats %b {layerStats = dense<[0.25, 3.0]> : tensor<2xf32>} : tensor<2xf32>
+  return %2 : tensor<2xf32>
+}
+"""
+
+
+def floats_of(report: PassReport) -> set[str | None]:
+    """The names of the ops that stay float by the configuration."""
+    return {
+        record.op.results[0].name_hint
+        for record in report.records
+        if record.code is RefusalCode.KEPT
+    }
+
+
+def test_only_sums_of_products():
+    module = Module(CHAIN)
+    report = module.run(QuantizeWithRangesPass(ops="sums-of-products"))
+    assert floats_of(report) == {"a", "b"}
+    assert "quant.qcast" not in module.printed()

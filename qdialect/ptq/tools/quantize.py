@@ -1,0 +1,123 @@
+"""`qdialect quantize`: from a file of a model and records to a quantized model, in one command."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import Namespace, RawDescriptionHelpFormatter
+from collections.abc import Sequence
+from typing import Final
+
+from qdialect.opt.module_tool import ModuleArgumentParser
+from qdialect.opt.outputs import check_writable, overwrite_each_other, standard_output, write_file
+from qdialect.opt.tool_error import ToolError
+from qdialect.ptq.quantizing import QuantizationError, Quantized
+from qdialect.ptq.schemes.presets import SCHEME_NAMES
+from qdialect.support.terminal import write_tables
+
+TOOL: Final = "qdialect-quantize"
+"""The name that the tool's own errors begin with."""
+
+_EPILOG: Final = """\
+steps:
+  Each is a subcommand of qdialect. Their files are in the folder, with the commands in steps.sh, so
+  that each can be run again, with other options too.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """
+    Run the tool with these arguments, or those of the process.
+
+    Returns the exit status: 0, or 1 after an error, which is on standard error.
+    """
+    parser = ModuleArgumentParser(
+        TOOL,
+        description="Import a model, calibrate it on records, quantize it, and evaluate it.",
+        epilog=_EPILOG,
+        formatter_class=RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("model", help="an .onnx, .tflite, .pt2 or .mlir file")
+    parser.add_argument(
+        "--data", required=True, metavar="PATH", help="an .npz file, or a folder of .npz files"
+    )
+    parser.add_argument("-o", dest="output", required=True, metavar="FILE", help="the result")
+    parser.add_argument(
+        "--scheme",
+        choices=SCHEME_NAMES,
+        default="one-u8",
+        metavar="NAME",
+        help="how parameters are chosen (one-u8)",
+    )
+    parser.add_argument(
+        "--granularity",
+        choices=("layer", "channel", "block"),
+        default="channel",
+        help="the elements of weights that share a scale (channel)",
+    )
+    parser.add_argument(
+        "--at-least",
+        type=_number,
+        metavar="DB",
+        help="raise the layers that lose most to 16 bits, and then to floats, until each result "
+        "has this signal to noise; with --accuracy, until that command prints this number",
+    )
+    parser.add_argument(
+        "--accuracy",
+        metavar="COMMAND",
+        help="what prints how good a quantized module is, whose file is its last argument",
+    )
+    parser.add_argument(
+        "--engine",
+        choices=("iree", "reference"),
+        default="iree",
+        help="what runs the model, as for calibrate and evaluate (iree)",
+    )
+    parser.add_argument(
+        "--labels", metavar="NAME", help="the array of the records with the right answers"
+    )
+    parser.add_shapes()
+    parser.add_argument(
+        "--folder", metavar="PATH", help="the files of all steps (the output, with .steps)"
+    )
+    return parser.run(_run, argv, reads_modules=False)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ToolError(f"--at-least must be a number, but is '{text}'") from None
+
+
+def _run(options: Namespace) -> bool:
+    if options.accuracy is not None and options.at_least is None:
+        raise ToolError("--accuracy needs --at-least=NUMBER")
+    for path in (options.model, options.data):
+        if not os.path.exists(path):
+            raise ToolError(f"cannot open '{path}': there is no such file")
+        if overwrite_each_other(options.output, path):
+            raise ToolError(f"the result would be written over '{path}'")
+    check_writable(options.output)
+    folder = options.folder or f"{options.output}.steps"
+    running = f"--max-memory={options.max_memory}", f"--engine={options.engine}"
+    try:
+        quantized = Quantized(options.model, options.data, folder=folder, report=_tell)
+        quantized.import_model(dict(options.shape)).put_in_order().calibrate(*running)
+        quantized.quantize(options.scheme, options.granularity)
+        labels = [] if options.labels is None else ["--labels", options.labels]
+        quantized.evaluate(*running, *labels)
+        if options.at_least is not None:
+            quantized.reach(options.at_least, *running, *labels, accuracy=options.accuracy)
+    except QuantizationError as error:
+        raise ToolError(str(error)) from None
+    except OSError as error:
+        raise ToolError(f"cannot write to '{folder}': {error.strerror}") from None
+    write_file(options.output, (quantized.folder / "quantized.mlir").read_text())
+    with standard_output() as stream:
+        write_tables(stream, quantized.tables())
+    return True
+
+
+def _tell(command: str) -> None:
+    sys.stderr.write(f"{TOOL}: {command}\n")

@@ -1,0 +1,202 @@
+"""From a model and records to a quantized model: `qdialect quantize`, and the call."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import qdialect
+from qdialect.dialects.quant import ConstantOp
+from qdialect.opt.registry import ToolContext
+from qdialect.ptq.quantizing import QuantizationError, Quantized
+from qdialect.ptq.tools.quantize import main
+from qdialect.text import parse_module
+
+WEIGHTS = np.random.default_rng(3).normal(size=(3, 5)).round(2).tolist()
+
+MODEL = f"""
+!x = tensor<4x3xf32>
+!w = tensor<3x5xf32>
+!y = tensor<4x5xf32>
+func.func @main(%x: !x) -> !y {{
+  %w = arith.constant dense<{WEIGHTS}> : !w
+  %sums = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (!x, !w) -> !y
+  return %sums : !y
+}}
+"""
+
+X: NDArray[Any] = np.random.default_rng(5).normal(size=(6, 4, 3)).astype("f4")
+
+REFERENCE = ("--engine=reference",)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "model.mlir").write_text(MODEL)
+    np.savez(tmp_path / "data.npz", x=X)
+    return tmp_path
+
+
+def quantized_in(path: Path) -> int:
+    """The number of constants that are quantized."""
+    module = parse_module(ToolContext(allow_unregistered=True), path.read_bytes(), str(path))
+    return sum(isinstance(op, ConstantOp) for op in module.walk())
+
+
+def run(folder: Path, *more: str) -> int:
+    arguments = [str(folder / "model.mlir"), "--data", str(folder / "data.npz"), *REFERENCE]
+    return main([*arguments, "-o", str(folder / "q.mlir"), *more])
+
+
+def test_the_command(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(folder) == 0
+    printed = capfd.readouterr()
+    assert "result 0 ('sums')" in printed.out
+    assert quantized_in(folder / "q.mlir") == 1
+    steps = folder / "q.mlir.steps"
+    commands = (steps / "steps.sh").read_text().splitlines()[2:]
+    assert [line.split()[:2] for line in commands] == [
+        ["qdialect", name] for name in ("opt", "opt", "calibrate", "opt", "evaluate")
+    ]
+    # What is on standard error is what is in the file.
+    assert [
+        line.partition(": ")[2] for line in printed.err.splitlines() if ": qdialect " in line
+    ] == commands
+
+
+@pytest.mark.skipif(shutil.which("sh") is None, reason="there is no shell")
+def test_steps_can_be_repeated(folder: Path) -> None:
+    assert run(folder) == 0
+    steps = folder / "q.mlir.steps"
+    before = (steps / "quantized.mlir").read_text()
+    (steps / "quantized.mlir").unlink()
+    script = (steps / "steps.sh").read_text().replace("qdialect ", f"{sys.executable} -m qdialect ")
+    subprocess.run(["sh", "-s", "x"], input=script, text=True, check=True, cwd=steps)
+    assert (steps / "quantized.mlir").read_text() == before
+
+
+def test_layers_are_raised_until_it_is_good_enough(folder: Path) -> None:
+    quantized = Quantized(folder / "model.mlir", folder / "data.npz", folder=folder / "steps")
+    quantized.import_model().put_in_order().calibrate(*REFERENCE).quantize().evaluate(*REFERENCE)
+    at_first = quantized.signal_to_noise
+    assert at_first is not None
+    assert 30 < at_first < 60
+    assert quantized.reach(at_first - 1, *REFERENCE).raised == []
+    steps = len(quantized.steps)
+    quantized.reach(60, *REFERENCE)
+    assert [(item.keys, storage) for item, storage in quantized.raised] == [(("sums",), "int16")]
+    assert (quantized.signal_to_noise or 0) >= 60
+    assert "i16" in (folder / "steps" / "quantized.mlir").read_text()
+    # A search that is run again tries nothing again, and only writes what it chose.
+    taken = len(quantized.steps) - steps
+    quantized.quantize().evaluate(*REFERENCE).reach(60, *REFERENCE)
+    assert len(quantized.steps) - steps - taken == 4
+    quantized.quantize().evaluate(*REFERENCE).reach(400, *REFERENCE)
+    assert [storage for _, storage in quantized.raised] == ["float32"]
+    assert quantized.signal_to_noise == float("inf")
+    assert "raised layers" in repr(quantized)
+    assert "<td>sums</td>" in html_of(quantized)
+
+
+def html_of(value: object) -> str:
+    """What notebooks show."""
+    return getattr(value, "_repr_html_")()  # noqa: B009
+
+
+def test_the_accuracy_that_a_command_prints(folder: Path) -> None:
+    """The number is that of the quantized text: of its lines with i16."""
+    code = "import sys; print(sum('i16' in line for line in open(sys.argv[-1])))"
+    accuracy = f'{sys.executable} -c "{code}"'
+    assert run(folder, "--at-least=1", f"--accuracy={accuracy}") == 0
+    assert "i16" in (folder / "q.mlir").read_text()
+    with pytest.raises(QuantizationError, match="must print a number, but printed 'no"):
+        Quantized(folder / "model.mlir", X, folder=folder / "q.mlir.steps").reach(
+            1, accuracy="echo no"
+        )
+
+
+def records_by_name() -> Iterator[dict[str, Any]]:
+    yield from ({"x": x} for x in X)
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        {"x": X},
+        [{"x": x} for x in X],
+        [(x,) for x in X],
+        list(X),
+        records_by_name(),
+    ],
+    ids=["arrays", "mappings", "sequences", "one array each", "an iterator"],
+)
+def test_records_of_any_kind_are_the_same(folder: Path, records: object) -> None:
+    Quantized(folder / "model.mlir", records, folder=folder / "steps")
+    paths = sorted((folder / "steps").rglob("*.npz"))
+    arrays = [array for path in paths for array in np.load(path).values()]
+    assert np.array_equal(np.concatenate(arrays), X)
+
+
+def test_a_module_is_the_same_as_its_file(folder: Path) -> None:
+    module = parse_module(context := ToolContext(allow_unregistered=True), MODEL)
+    quantized = Quantized(module, iter(X), context=context, folder=folder / "steps")
+    quantized.import_model().put_in_order().calibrate(*REFERENCE)
+    ranges = json.loads((folder / "steps" / "profile.json").read_text())["values"]["x"]
+    assert [min(ranges["minima"]), max(ranges["maxima"])] == [np.min(X), np.max(X)]
+
+
+@pytest.mark.iree
+def test_the_call(folder: Path) -> None:
+    quantized = qdialect.quantize(folder / "model.mlir", {"x": X}, scheme="torch-i8")
+    assert (quantized.signal_to_noise or 0) > 30
+    assert any(isinstance(op, ConstantOp) for op in quantized.module().walk())
+    assert "result 0 ('sums')" in repr(quantized)
+    shutil.rmtree(quantized.folder)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["no.onnx", "--data", "data.npz"], "cannot open 'no.onnx': there is no such file"),
+        (["model.mlir", "--data", "no.npz"], "cannot open 'no.npz': there is no such file"),
+        (["model.mlir", "--data", "data.npz", "--scheme=u7"], "argument --scheme: invalid choice"),
+        (["model.mlir", "--data", "data.npz", "--at-least=x"], "--at-least must be a number"),
+        (["model.mlir", "--data", "data.npz", "--accuracy=x"], "--accuracy needs --at-least"),
+        (["model.mlir", "--data", "data.npz", "--shape=x"], "--shape must be like x=1,3,224,224"),
+        (["bad.mlir", "--data", "data.npz"], "bad.mlir:1:1: error"),
+    ],
+)
+def test_errors(
+    folder: Path,
+    arguments: list[str],
+    message: str,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "bad.mlir").write_text("what")
+    (folder / "q.mlir").write_text("old")
+    assert main([*arguments, "-o", "q.mlir"]) == 1
+    assert message in capfd.readouterr().err
+    assert (folder / "q.mlir").read_text() == "old"
+
+
+def test_the_result_is_not_written_over_the_model(folder: Path) -> None:
+    model = str(folder / "model.mlir")
+    assert main([model, "--data", str(folder / "data.npz"), "-o", model]) == 1
+    assert (folder / "model.mlir").read_text() == MODEL
+
+
+@pytest.mark.parametrize(("model", "records"), [(1, X), ("m.mlir", 1)])
+def test_other_objects(model: object, records: object, tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="not an object of type 'int'"):
+        Quantized(model, records, folder=tmp_path)
