@@ -7,9 +7,10 @@ import io
 import os
 import stat
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
-from typing import BinaryIO, Final, Self, TextIO, cast
+from functools import partial
+from typing import IO, BinaryIO, Final, Self, TextIO, TypeVar, cast
 
 from typing_extensions import Buffer, override
 
@@ -22,19 +23,24 @@ STANDARD_OUTPUT: Final = ("-", "/dev/stdout")
 _IN_PLACE_ONLY: Final = (errno.EACCES, errno.EBUSY, errno.EPERM, errno.EROFS, errno.EXDEV)
 """Errors of replacing a file that may still be writable."""
 
+_CHUNK: Final = 1 << 20
+"""The number of bytes that are copied at once."""
+
 _MAX_IN_MEMORY: Final = 1 << 24
 """The number of bytes from which on a text is held in a file."""
+
+Made = TypeVar("Made")
 
 
 class Output:
     """
     The output of a tool: standard output, or a file that is replaced when the text is complete.
 
-    Until then the text is held where it ends with this process, however that ends. The file that
-    takes the place of the old one has its mode, and its owner if this process may change owners.
-    The text is copied into the old file if that has several names (hard links), or cannot be
-    replaced: the folder is not writable, or the file is a mount point. Special files such as
-    /dev/null are written directly.
+    The text is written to a file without a name, which ends with this process however that ends.
+    At the end it gets the name of the output, in place of the old file if there is one, whose mode
+    it takes over, and its owner if this process may change owners. The text is copied into the old
+    file if that has several names (hard links), or cannot be replaced: the folder is not writable,
+    or the file is a mount point. Special files such as /dev/null are written directly.
     """
 
     stream: TextIO
@@ -46,10 +52,10 @@ class Output:
         """Raises ToolError if the file cannot be written."""
         self.is_good = False
         self._path = path
-        self._content: _HeldBytes | None = None
-        """The text, unless it is written directly."""
-        self._is_in_place = False
-        """Whether the text is copied into the old file."""
+        self._unnamed: int | None = None
+        """A file with the text, unless it is written directly."""
+        self._is_elsewhere = False
+        """Whether that file is in another folder than the output."""
         try:
             self.stream = self._open()
         except (OSError, ValueError) as error:
@@ -69,18 +75,16 @@ class Output:
         if old is not None and not os.access(self._path, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         try:
-            with _temporary_file(self._folder):
-                pass
+            self._unnamed = _open_unnamed(os.path.dirname(self._path))
         except OSError as error:
             if old is None or error.errno not in _IN_PLACE_ONLY:
                 raise
-            self._is_in_place = True
-        self._content = _HeldBytes(None if self._is_in_place else self._folder)
-        return _as_text(self._content)
+            # Needed only if the folder of the output is not writable.
+            from tempfile import gettempdir
 
-    @property
-    def _folder(self) -> str:
-        return os.path.dirname(self._path)
+            self._is_elsewhere = True
+            self._unnamed = _open_unnamed(gettempdir())
+        return _open(os.dup(self._unnamed))
 
     def __enter__(self) -> Self:
         return self
@@ -88,27 +92,33 @@ class Output:
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         """Keep the text if `is_good` and there is no exception. Raises OSError."""
         try:
-            if self._content is not None and self.is_good and kind is None:
-                self.stream.flush()
-                self._put_in_place(self._content)
-        finally:
             _finish(self.stream)
+            if self.is_good and kind is None and self._unnamed is not None:
+                self._put_in_place(self._unnamed)
+        finally:
+            if self._unnamed is not None:
+                os.close(self._unnamed)
+                self._unnamed = None
 
-    def _put_in_place(self, content: _HeldBytes) -> None:
-        old = _status_of(self._path)
-        if old is None or not (self._is_in_place or old.st_nlink > 1):
-            try:
-                with _temporary_file(self._folder) as (path, file):
-                    content.copy_to(file)
-                    file.flush()
-                    if old is not None:
-                        _take_over(file.fileno(), old)
-                    os.replace(path, self._path)
+    def _put_in_place(self, unnamed: int) -> None:
+        old, temporary = _status_of(self._path), None
+        if old is not None and (self._is_elsewhere or old.st_nlink > 1):
+            _copy_over(unnamed, self._path)
+            return
+        # Another process may have made the file by now.
+        with suppress(FileExistsError):
+            if old is None and _has_link(unnamed, self._path):
                 return
-            except OSError as error:
-                if error.errno not in _IN_PLACE_ONLY or not os.path.exists(self._path):
-                    raise
-        _copy_over(content, self._path)
+        try:
+            temporary = _named_copy(unnamed, os.path.dirname(self._path), old)
+            os.replace(temporary, self._path)
+        except OSError as error:
+            if error.errno not in _IN_PLACE_ONLY or not os.path.exists(self._path):
+                raise
+            _copy_over(unnamed, self._path)
+        finally:
+            if temporary is not None:
+                _delete(temporary)
 
 
 def write_file(path: str, text: str) -> None:
@@ -124,30 +134,78 @@ def check_writable(path: str) -> None:
         pass
 
 
-@contextmanager
-def _temporary_file(folder: str) -> Generator[tuple[str, BinaryIO]]:
+def _open_unnamed(folder: str) -> int:
+    """A descriptor of a new file in a folder that has no name, and the mode of a new file."""
+    try:
+        return os.open(folder, os.O_RDWR | os.O_TMPFILE, 0o666)
+    except (OSError, AttributeError):
+        # Not every system has such files: this one has a name for a moment.
+        path, descriptor = _at_free_path(folder, _create)
+        _delete(path)
+        return descriptor
+
+
+def _named_copy(unnamed: int, folder: str, old: os.stat_result | None) -> str:
     """
-    A new file in a folder, and its path. It is deleted at the end, and if the tool is ended; it
-    may have been renamed before.
+    The path of a file in a folder with the text of another, to be renamed at once.
+
+    It has the mode and the owner of `old`.
     """
+    if old is not None:
+        _take_over(unnamed, old)
+    path, is_same = _at_free_path(folder, partial(_has_link, unnamed))
+    if is_same:
+        return path
+    _delete(path)
+    path, descriptor = _at_free_path(folder, _create)
+    try:
+        with open(descriptor, "wb") as file:
+            _copy(unnamed, file)
+            if old is not None:
+                _take_over(descriptor, old)
+    except BaseException:
+        _delete(path)
+        raise
+    return path
+
+
+def _at_free_path(folder: str, make: Callable[[str], Made]) -> tuple[str, Made]:
+    """Make a file at a path in a folder where there is none; it is deleted if the tool is ended."""
     while True:
         path = os.path.join(folder, f".{TOOL}-{os.urandom(8).hex()}")
         register_file(path)
         try:
-            with suppress(FileExistsError):
-                descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-                break
-        except BaseException:
+            return path, make(path)
+        except BaseException as error:
             forget_file(path)
-            raise
-        forget_file(path)
+            if not isinstance(error, FileExistsError):
+                raise
+
+
+def _delete(path: str) -> None:
+    """Delete a file that `_at_free_path` made; it may have been renamed."""
+    with suppress(OSError):
+        os.unlink(path)
+    forget_file(path)
+
+
+def _create(path: str) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+
+
+def _has_link(unnamed: int, path: str) -> bool:
+    """
+    Give a file without a name a path; false if the system cannot. Raises FileExistsError.
+
+    Python calls linkat only with a folder of the source.
+    """
     try:
-        with open(descriptor, "wb") as file:
-            yield path, file
-    finally:
-        with suppress(OSError):
-            os.unlink(path)
-        forget_file(path)
+        os.link(f"/proc/self/fd/{unnamed}", path, src_dir_fd=unnamed, follow_symlinks=True)
+    except FileExistsError:
+        raise
+    except (OSError, NotImplementedError):
+        return False
+    return True
 
 
 def _take_over(descriptor: int, old: os.stat_result) -> None:
@@ -159,19 +217,27 @@ def _take_over(descriptor: int, old: os.stat_result) -> None:
     os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
 
 
-def _copy_over(content: _HeldBytes, path: str) -> None:
+def _copy_over(unnamed: int, path: str) -> None:
     """Write a text over a file, which is unchanged if there is no space for it."""
+    size = os.fstat(unnamed).st_size
     with open(os.open(path, os.O_WRONLY), "wb") as file:
         before = os.fstat(file.fileno()).st_size
-        if content.size > before and hasattr(os, "posix_fallocate"):
+        if size > before and hasattr(os, "posix_fallocate"):
             try:
-                os.posix_fallocate(file.fileno(), 0, content.size)
+                os.posix_fallocate(file.fileno(), 0, size)
             except OSError as error:
                 os.truncate(file.fileno(), before)
                 if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
                     raise
-        content.copy_to(file)
-        file.truncate(content.size)
+        _copy(unnamed, file)
+        file.truncate(size)
+
+
+def _copy(unnamed: int, file: IO[bytes]) -> None:
+    offset = 0
+    while chunk := os.pread(unnamed, _CHUNK, offset):
+        file.write(chunk)
+        offset += len(chunk)
 
 
 def overwrite_each_other(first: str, second: str) -> bool:
@@ -253,31 +319,21 @@ def held_text(stream: TextIO) -> Generator[TextIO]:
     Raises OSError if it cannot be written.
     """
     content = _HeldBytes()
-    with _as_text(content) as text:
+    text = io.TextIOWrapper(io.BufferedWriter(content), encoding="utf-8", newline="\n")
+    try:
         yield text
         text.flush()
-        if (binary := cast("BinaryIO | None", getattr(stream, "buffer", None))) is None:
-            decoded = io.BytesIO()
-            content.copy_to(decoded)
-            stream.write(decoded.getvalue().decode())
-        else:
-            stream.flush()
-            content.copy_to(binary)
-
-
-def _as_text(content: _HeldBytes) -> TextIO:
-    return io.TextIOWrapper(io.BufferedWriter(content), encoding="utf-8", newline="\n")
+        content.copy_to(stream)
+    finally:
+        text.close()
 
 
 class _HeldBytes(io.RawIOBase):
-    """Bytes in memory, or if there are many, in a file without a name."""
+    """Bytes in memory, or if there are many, in an unnamed file."""
 
-    def __init__(self, folder: str | None = None) -> None:
-        """`folder` is that of the file, by default one for temporary files."""
+    def __init__(self) -> None:
         super().__init__()
-        self._folder = folder
         self._file: BinaryIO = io.BytesIO()
-        self.size = 0
 
     @override
     def writable(self) -> bool:
@@ -286,20 +342,23 @@ class _HeldBytes(io.RawIOBase):
     @override
     def write(self, b: Buffer, /) -> int:
         size = self._file.write(b)
-        self.size += size
-        if isinstance(self._file, io.BytesIO) and self.size > _MAX_IN_MEMORY:
+        if isinstance(self._file, io.BytesIO) and self._file.tell() > _MAX_IN_MEMORY:
             # Deferred: it takes 20 ms.
             from tempfile import TemporaryFile
 
-            memory, self._file = self._file, cast(BinaryIO, TemporaryFile(dir=self._folder))  # noqa: SIM115
+            memory, self._file = self._file, cast(BinaryIO, TemporaryFile())  # noqa: SIM115
             self._file.write(memory.getbuffer())
         return size
 
-    def copy_to(self, stream: BinaryIO) -> None:
-        """Write all bytes. Raises OSError."""
+    def copy_to(self, stream: TextIO) -> None:
+        """Write all bytes, which are UTF-8. Raises OSError."""
         self._file.seek(0)
+        if (binary := cast("BinaryIO | None", getattr(stream, "buffer", None))) is None:
+            stream.write(self._file.read().decode())
+            return
+        stream.flush()
         while piece := self._file.read(_MAX_IN_MEMORY):
-            stream.write(piece)
+            binary.write(piece)
 
     @override
     def close(self) -> None:

@@ -16,8 +16,20 @@ from qdialect.opt.outputs import Output, overwrite_each_other, write_file
 ROOT = Path(__file__).parents[3]
 
 
+@pytest.fixture(params=["with unnamed files", "without"])
+def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not every system, nor every folder, has files without a name."""
+    if request.param == "without":
+        monkeypatch.delattr(os, "O_TMPFILE", raising=False)
+
+        def refuse(source: str, path: str, **keywords: object) -> None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+
+        monkeypatch.setattr(os, "link", refuse)
+
+
 @pytest.fixture
-def source(tmp_path: Path) -> Path:
+def source(system: None, tmp_path: Path) -> Path:
     path = tmp_path / "in.mlir"
     path.write_text("func.func private @good()\n")
     return path
@@ -109,6 +121,7 @@ def test_a_file_of_several_names_keeps_them(source: Path, tmp_path: Path, old: s
     output.write_text(old)
     os.chmod(output, 0o640)
     before = output.stat()
+    # `os.link` may be replaced.
     subprocess.run(["ln", output, link], check=True)
     soft.symlink_to(link)
     assert main([str(source), "-o", str(soft)]) == 0
@@ -140,6 +153,7 @@ def test_a_full_disk_changes_nothing(
     assert output.read_text() == "old"
 
 
+@pytest.mark.usefixtures("system")
 def test_a_file_that_comes_meanwhile_is_replaced(tmp_path: Path) -> None:
     with Output(str(tmp_path / "out.mlir")) as output:
         output.stream.write("new")
