@@ -19,6 +19,7 @@ TASKS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
             "quantize": "from a model and records to a quantized model: all steps below",
             "import": "read a model of ONNX, TensorFlow Lite or PyTorch as a module",
             "calibrate": "run a module over records, and write the ranges of its values",
+            "profile": "merge profiles of parts of the records",
             "opt": "run passes on a module: quantize it, fold, lower; it is qdialect-opt",
             "evaluate": "compare a quantized module with its float module on records",
         },

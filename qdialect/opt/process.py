@@ -29,7 +29,7 @@ _MODULES = {
     "quantize": "qdialect.ptq.tools.quantize",
     "calibrate": "qdialect.ptq.tools.calibrate",
     "evaluate": "qdialect.ptq.tools.evaluate",
-    "profile": "qdialect.ptq.tools.profile",
+    "profile": "qdialect.ptq.tools.merge_profiles",
     "": "qdialect.opt.command",
 }
 """The modules of the subcommands of `qdialect`; the last one is the command without any."""

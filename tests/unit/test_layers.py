@@ -79,7 +79,7 @@ BUDGETS = {
     "folding": (6078, 5),
     "sinking": (954, 2),
     "passes": (1492, 3),
-    "opt": (3298, 6),
+    "opt": (3360, 6),
     "check": (6905, 7),
     "ptq": (18622, 7),
     "frontends": (763, 3),

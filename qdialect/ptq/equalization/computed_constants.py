@@ -8,7 +8,7 @@ along.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerType, ModuleOp
@@ -19,8 +19,6 @@ from xdsl.utils.exceptions import InterpretationError
 from qdialect.algebra.movement import BroadcastInDim, Movement, Shape
 from qdialect.algebra.views import Splat, as_view
 from qdialect.check.compared_modules import CallEffects
-from qdialect.check.interpreters import run_function
-from qdialect.dialects.arrays.values import TypedArray
 from qdialect.folding.arithmetic import stored_numbers
 from qdialect.folding.graph import FoldGraph
 from qdialect.ir.value_types import element_type_or_self
@@ -36,6 +34,9 @@ from qdialect.ops.model import Effects
 from qdialect.ptq.equalization.factors import Moves
 from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import MemoryLimitError
+
+if TYPE_CHECKING:
+    from qdialect.dialects.arrays.values import TypedArray
 
 Numbers: TypeAlias = "NDArray[Any]"
 
@@ -79,6 +80,9 @@ class ComputedConstants:
         """A value; None if it is not computed from constants, or its ops cannot be run."""
         if value.owner not in self._ops:
             return None
+        # Only constants that are computed need the interpreter, which needs numpy.
+        from qdialect.check.interpreters import run_function
+
         block, copies = Block(), dict[SSAValue, SSAValue]()
         for op in self.ops(value):
             block.add_op(copy := op.clone(copies))

@@ -12,7 +12,7 @@ from qdialect.opt.outputs import STANDARD_OUTPUT, check_writable, write_file
 from qdialect.opt.tool_error import ToolError, reason_of, run_tool
 from qdialect.ptq.schemes.profile import Profile, merge_profiles
 
-TOOL: Final = "qdialect profile merge"
+TOOL: Final = "qdialect profile"
 """The name that the tool's own errors begin with."""
 
 
@@ -27,6 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         description="Merge profiles of the same module, which have different records. The result "
         "is the profile of one calibration with all of these records, byte for byte.",
     )
+    parser.add_argument("action", choices=("merge",), help="what is done with the profiles")
     parser.add_argument("profiles", nargs="+", metavar="PROFILE", help="a file of a profile")
     parser.add_argument(
         "-o", dest="output", default="-", metavar="FILE", help="the merged profile, as JSON"

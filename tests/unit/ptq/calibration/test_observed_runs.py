@@ -361,13 +361,13 @@ def test_any_partition_of_the_records_gives_the_same(
         chosen = f"{first or ''}:{last if last < 20 else ''}"
         assert main([*arguments, f"--records={chosen}", "-o", parts[-1]]) == 0
     rng.shuffle(parts)
-    assert merge([*parts, "-o", str(joined)]) == 0
+    assert merge(["merge", *parts, "-o", str(joined)]) == 0
     assert joined.read_bytes() == whole.read_bytes(), seed
     told = capsys.readouterr().err
     assert f"qdialect profile merge: 20 records of {len(parts)} profiles are merged" in told
-    assert merge([parts[0], parts[0]]) == 1
+    assert merge(["merge", parts[0], parts[0]]) == 1
     assert "both have record" in capsys.readouterr().err
-    assert merge([str(tmp_path / "none.json")]) == 1
+    assert merge(["merge", str(tmp_path / "none.json")]) == 1
     assert "error: cannot open" in capsys.readouterr().err
 
 
