@@ -64,6 +64,7 @@ from qdialect.ops.interface import (
     integer_of,
     integers_of,
     name_of,
+    number_of,
     rule_of,
     set_attribute,
     shape_of,
@@ -292,7 +293,7 @@ def _elementwise(op: Operation) -> QuantizationRule | None:
 def _with_body(op: Operation) -> QuantizationRule | None:
     """An op that computes each element of its result by ops of arith and math."""
     body = op.regions[0].block
-    ops = [inner for inner in body.ops if name_of(inner) not in (_YIELD, _CONSTANT)]
+    ops = [inner for inner in body.ops if _computes(inner) and name_of(inner) != _CONSTANT]
     if len(ops) > 1:
         # Conversions before and after the function are part of it.
         ops = [inner for inner in ops if name_of(inner) not in _CONVERSIONS] or ops
@@ -319,15 +320,16 @@ def _with_body(op: Operation) -> QuantizationRule | None:
             mixed_axes=integers_of(op, "dimensions"),
             starts=(len(op.operands) - 1,),
         )
-    if _has_reduction(op):
-        return QuantizationRule(RuleKind.OWN, inputs, functions | {"reduce"})
+    if loops := _reduced_loops(op):
+        first = cast("ArrayAttr[AffineMapAttr]", attribute_of(op, "indexing_maps")).data[0].data
+        named = enumerate(getattr(axis, "position", None) for axis in first.results)
+        axes = tuple(axis for axis, loop in named if loop in loops)
+        return QuantizationRule(RuleKind.OWN, inputs, functions | {"reduce"}, mixed_axes=axes)
     if names == _LOGISTIC and _is_logistic(ops):
         return QuantizationRule(RuleKind.FIXED, inputs, functions, fixed="logistic")
     if len(ops) == 1 and (only := rule_of(ops[0])) is not None:
-        functions, chosen = (
-            functions if only.functions else frozenset[str](),
-            _chosen(op, ops[0], only),
-        )
+        functions = functions if only.functions else frozenset[str]()
+        chosen = _chosen(op, ops[0], only)
         count = len(ops[0].operands if only.operands is None else only.operands)
         # A scalar operand adds elements that no tensor operand has.
         is_own = only.kind is RuleKind.SHARED and len(chosen) < count
@@ -345,7 +347,7 @@ def gathering_op(op: Operation) -> Operation | None:
 
     None unless all other ops of its body compute integers.
     """
-    if name_of(op) != "linalg.generic" or len(op.results) != 1 or _has_reduction(op):
+    if name_of(op) != "linalg.generic" or len(op.results) != 1 or _reduced_loops(op):
         return None
     body = op.regions[0].block
     extracts = [inner for inner in body.ops if name_of(inner) == "tensor.extract"]
@@ -430,28 +432,25 @@ def _number(value: SSAValue) -> int | None:
     return value.index if isinstance(value, BlockArgument) else None
 
 
-def _has_reduction(op: Operation) -> bool:
-    if name_of(op) != "linalg.generic":
-        return False
-    kinds = cast("ArrayAttr[Attribute]", attribute_of(op, "iterator_types"))
-    return any("parallel" not in str(kind) for kind in kinds.data)
+def _reduced_loops(op: Operation) -> Sequence[int]:
+    is_generic = name_of(op) == "linalg.generic"
+    kinds = cast(Any, attribute_of(op, "iterator_types")).data if is_generic else ()
+    return [loop for loop, kind in enumerate(kinds) if "parallel" not in str(kind)]
+
+
+def _computes(op: Operation) -> bool:
+    """Whether an op of a body reads a result, other than to assert something of it."""
+    readers = [use.operation for result in op.results for use in result.uses]
+    return any(reader.results or name_of(reader) == _YIELD for reader in readers)
 
 
 def _is_logistic(ops: list[Operation]) -> bool:
     """Whether ops are the chain of `_LOGISTIC`, with constants of one."""
     for before, after in pairwise(ops):
         others = [operand for operand in after.operands if operand is not before.results[0]]
-        if len(others) == len(after.operands) or not all(map(_is_one, others)):
+        if others == [*after.operands] or any(number_of(other) != 1 for other in others):
             return False
     return ops[-1].operands[1] is ops[-2].results[0]
-
-
-def _is_one(value: SSAValue) -> bool:
-    owner = value.owner
-    if not isinstance(owner, Operation) or name_of(owner) != _CONSTANT:
-        return False
-    number = attribute_of(owner, "value")
-    return isinstance(number, FloatAttr) and number.value.data == 1
 
 
 # Named ops

@@ -62,7 +62,14 @@ def assign_weights(flow: Flow, before: Assignment) -> Assignment:
             if flow.is_given(use.value):
                 continue
             try:
-                reads[use] = (_of_channels(flow, node, use),)
+                assigned = _of_channels(flow, node, use)
+                if assigned.type.granularity is Granularity.PER_TENSOR and flow.loses(
+                    use, assigned.type
+                ):
+                    reason = f"codes would lose its operand {use.number}, a very small constant"
+                    flow.refusals[node.op] = Refusal(RefusalCode.NUMERICS, reason)
+                    continue
+                reads[use] = (assigned,)
             except (Refusal, VerifyException, ValueError) as error:
                 flow.refusals[node.op] = Refusal(RefusalCode.ILLEGAL_TYPE, str(error))
         if node.weight is None or flow.is_given(node.weight.value):
@@ -156,6 +163,11 @@ def _of_weights(flow: Flow, weights: Sequence[_Weight]) -> Mapping[Use, tuple[As
             chosen = [(item.codes, item.choice, item.range) for item in quantized]
         expressed = cast(AnyFloat, element_type_or_self(first.use.value.type))
         for weight, (codes, choice, range_of_numbers) in zip(weights, chosen, strict=True):
+            magnitudes = np.maximum(-range_of_numbers.minimum, range_of_numbers.maximum)
+            if magnitudes.any() and bool((2 * magnitudes.ravel() < choice.scales.ravel()).all()):
+                reason = "codes would lose its weights, which are very small: all would be 0"
+                flow.refusals[weight.node.op] = Refusal(RefusalCode.NUMERICS, reason)
+                continue
             type = type_of_choice(choice, weight.numbers.shape, expressed)
             whole = Range(
                 float(range_of_numbers.minimum.min()), float(range_of_numbers.maximum.max())

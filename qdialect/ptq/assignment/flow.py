@@ -469,19 +469,29 @@ class Flow:
         for node in self.graph.nodes:
             if node.refusal:
                 lossy[node] = Refusal(RefusalCode.NUMERICS, node.refusal)
-            elif node.kind not in (RuleKind.SHARED, RuleKind.MOVED):
-                lost = [use for use in self.constant_uses(node) if self._is_lost(use, node)]
-                if lost:
-                    reason = f"codes would lose its operand {lost[0].number}, a very small constant"
-                    lossy[node] = Refusal(RefusalCode.NUMERICS, reason)
+            elif lost := [use for use in self.constant_uses(node) if self._is_lost(use, node)]:
+                of_result = " of its result" if joins(node) else ""
+                what = f"operand {lost[0].number}, a very small constant"
+                reason = f"codes{of_result} would lose its {what}"
+                lossy[node] = Refusal(RefusalCode.NUMERICS, reason)
         return lossy
 
     def _is_lost(self, use: Use, node: Node) -> bool:
-        """Whether a constant in codes of its own has a signal to noise below 10 dB."""
+        """Whether the codes that an op reads would lose a constant."""
         try:
-            type = self.of_constant(use, self.precision(node)).type
+            assigned = self.of_constant(use, self.precision(node))
+            if joins(node):
+                # The result determines the codes, which may be those of a cast.
+                result = node.results[0]
+                if self.is_pinned(result):
+                    return False
+                assigned = self.own(result, self.precision(node)) or assigned
         except (Refusal, VerifyException):
             return False
+        return self.loses(use, assigned.type)
+
+    def loses(self, use: Use, type: UniformQuantizedType) -> bool:
+        """Whether a constant has a signal to noise below 10 dB in codes with one scale."""
         scale, zero_point = type.single_slot
         steps = self.graph.numbers(use.value).astype("f8") / scale
         power = np.square(steps).mean()
@@ -520,7 +530,7 @@ class Flow:
             for result in node.results:
                 if not self.is_pinned(result):
                     reasons_of[result], limits[result] = reason, limit or inf
-        precise = {node for node in self._lossy if not node.refusal}
+        precise = {node for node in self._lossy if not (node.refusal or joins(node))}
         for node in reversed(self.graph.nodes if precise else ()):
             readers = {
                 self.graph.node_of.get(use.op)

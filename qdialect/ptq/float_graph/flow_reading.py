@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from math import prod
 from typing import Final, NamedTuple, cast
 
@@ -37,7 +36,8 @@ from qdialect.ops.interface import (
 )
 from qdialect.ops.model import model_named
 from qdialect.ptq.calibration.keys import keys_of
-from qdialect.ptq.float_graph.float_regions import FloatRegion, Known, float_regions, is_clamp
+from qdialect.ptq.float_graph.computed_functions import Computations, is_clamp
+from qdialect.ptq.float_graph.float_regions import FloatRegion, float_regions
 from qdialect.ptq.float_graph.flow_graph import (
     CLAMP,
     Bias,
@@ -47,7 +47,6 @@ from qdialect.ptq.float_graph.flow_graph import (
     Use,
     is_mask,
     is_quantizable,
-    is_softmax_mask,
     range_of,
     result_axes,
     stays_float,
@@ -79,14 +78,8 @@ def flow_graph(
         _read_records(graph, op)
     for op in every:
         _note_derived(graph, op)
-    known = Known(
-        graph.value,
-        graph.is_computed,
-        graph.splat_number,
-        partial(is_softmax_mask, graph),
-        graph.folding.operands,
-    )
-    regions = float_regions(ops, known)
+    computations = Computations(graph)
+    regions = float_regions(ops, computations)
     taken = {op: region for region in regions for op in region.ops}
     done = set[Operation]()
     for op in ops:
@@ -96,7 +89,7 @@ def flow_graph(
             if op is region.ops[-1]:
                 graph.nodes.append(_of_region(graph, region))
             continue
-        node = _node(graph, op)
+        node = _node(graph, op, computations)
         if node is not None:
             graph.nodes.append(node)
             done.update(node.ops)
@@ -190,7 +183,7 @@ def _of_region(graph: FlowGraph, region: FloatRegion) -> Node:
     return Node(region.ops, rule, tuple(uses), tuple(exit_op.results), name=region.name)
 
 
-def _node(graph: FlowGraph, op: Operation) -> Node | None:
+def _node(graph: FlowGraph, op: Operation, computations: Computations) -> Node | None:
     """The node that starts with an op; None if there is none."""
     if is_statistics(op) or isinstance(op, QuantizeCastOp | DequantizeCastOp):
         return None
@@ -223,7 +216,7 @@ def _node(graph: FlowGraph, op: Operation) -> Node | None:
     rule = known_rule(op)
     if rule is None:
         return None
-    node = _joining(graph, _computing(graph, op, rule, results))
+    node = _joining(graph, _computing(graph, op, rule, results, computations))
     return replace(node, refusal=_MASK) if not node.refusal and is_mask(graph, op) else node
 
 
@@ -303,7 +296,11 @@ _MASK: Final = "it masks with numbers far outside of the range of the other ones
 
 
 def _computing(
-    graph: FlowGraph, op: Operation, rule: QuantizationRule, results: tuple[SSAValue, ...]
+    graph: FlowGraph,
+    op: Operation,
+    rule: QuantizationRule,
+    results: tuple[SSAValue, ...],
+    computations: Computations,
 ) -> Node:
     numbers = range(len(op.operands)) if rule.operands is None else rule.operands
     uses = [
@@ -313,7 +310,7 @@ def _computing(
     constants = tuple(use for use in per_channel if graph.is_constant(use.value))
     # Others are activations.
     uses += [use for use in per_channel if use not in constants]
-    name = CLAMP if _clamps(graph, op, rule, uses) else ""
+    name = CLAMP if _clamps(graph, op, rule, uses, computations) else ""
     return Node((op,), rule, tuple(uses), results, channel_constants=constants, name=name)
 
 
@@ -324,14 +321,20 @@ _OWN: Final = QuantizationRule(RuleKind.OWN)
 _LIMITS: Final = frozenset({"clamp", "max", "min"})
 
 
-def _clamps(graph: FlowGraph, op: Operation, rule: QuantizationRule, uses: Sequence[Use]) -> bool:
+def _clamps(
+    graph: FlowGraph,
+    op: Operation,
+    rule: QuantizationRule,
+    uses: Sequence[Use],
+    computations: Computations,
+) -> bool:
     """Whether an op clamps one operand by constants, perhaps by comparisons and selections."""
     if rule.functions and rule.functions <= _LIMITS:
         return sum(not graph.is_constant(use.value) for use in uses) == 1
     return (
         "select" in rule.functions
         and len(uses) == 1 == len(op.results)
-        and is_clamp(op.results[0], graph.value(uses[0].value), graph.value, graph.splat_number)
+        and is_clamp(computations, op.results[0], graph.value(uses[0].value))
     )
 
 

@@ -156,3 +156,65 @@ def test_an_epsilon_that_codes_would_lose_stays_float(scheme: str, epsilon: floa
         assert told["arith.addf"] == "codes would lose its operand 1, a very small constant"
         assert told["arith.mulf"].startswith("its result 'square0' stays in floats, as 'sum0' does")
         assert told["math.sqrt"].startswith("its operand 'sum0' stays in floats, as 'sum0' does")
+
+
+TINY = """
+func.func @f(%x: tensor<1x2xf32>, %p: tensor<1x2xi1>, %at: tensor<1x2xi32>) -> TYPE {
+  INPUT
+  %zero = arith.constant dense<0.0> : tensor<1x2xf32>
+  %c = "tosa.const"() {values = dense<NUMBER> : CONSTANT} : () -> CONSTANT
+  %r0 = OP
+  RESULT
+  return %r : TYPE
+}
+"""
+SAME = "tensor<1x2xf32>"
+TINY_OPS = {
+    "matmul": (
+        f"linalg.matmul ins(%in, %c : {SAME}, tensor<2x2xf32>) outs(%zero : {SAME}) -> {SAME}",
+        "tensor<2x2xf32>",
+        SAME,
+        "codes would lose its weights, which are very small: all would be 0",
+    ),
+    "gather": (
+        "tosa.gather %c, %at : (tensor<1x3x2xf32>, tensor<1x2xi32>) -> tensor<1x2x2xf32>",
+        "tensor<1x3x2xf32>",
+        "tensor<1x2x2xf32>",
+        "codes would lose its weights, which are very small: all would be 0",
+    ),
+    "concat": (
+        f"tosa.concat %in, %c {{axis = 0 : i32}} : ({SAME}, {SAME}) -> tensor<2x2xf32>",
+        SAME,
+        "tensor<2x2xf32>",
+        "codes of its result would lose its operand 1, a very small constant",
+    ),
+    "select": (
+        f"tosa.select %p, %in, %c : (tensor<1x2xi1>, {SAME}, {SAME}) -> {SAME}",
+        SAME,
+        SAME,
+        "codes of its result would lose its operand 2, a very small constant",
+    ),
+    "maximum": (
+        f"tosa.maximum %in, %c : ({SAME}, {SAME}) -> {SAME}",
+        SAME,
+        SAME,
+        "codes would lose its operand 1, a very small constant",
+    ),
+}
+
+
+@pytest.mark.parametrize("number", [1e-7, 0.5, 0.0])
+@pytest.mark.parametrize("name", TINY_OPS)
+def test_a_constant_whose_only_code_is_zero_has_none(name: str, number: float):
+    op, constant, type, reason = TINY_OPS[name]
+    text = TINY.replace("OP", op).replace("CONSTANT", constant).replace("TYPE", type)
+    text = text.replace("NUMBER", f"{number:e}").replace("INPUT", stats("in", "x", -1, 1, SAME))
+    module = Module(text.replace("RESULT", stats("r", "r0", -1, 1, type)))
+    report = module.run(QuantizeWithRangesPass(scheme="one-u8"))
+    (reader,) = (each for each in module.module.walk() if name_of(each).endswith(f".{name}"))
+    has_codes = any(isinstance(value.owner, DequantizeCastOp) for value in reader.operands)
+    told = [each.reason for each in report.records if each.code is RefusalCode.NUMERICS]
+    is_lost = number == 1e-7
+    assert told == ([reason] if is_lost else [])
+    assert has_codes is not is_lost
+    assert ("r0" in quantized(module)) is not is_lost

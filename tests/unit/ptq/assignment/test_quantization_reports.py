@@ -196,7 +196,7 @@ def test_constants_are_measured(scheme: str):
 
 
 def test_saturated_elements_are_counted_and_told():
-    weight, bias = np.full((2, 3), 1e-6, "f4"), np.array([[1.0, 1e7, -1e7]], "f4")
+    weight, bias = np.full((2, 3), 1e-5, "f4"), np.array([[1.0, 1e7, -1e7]], "f4")
     text = LAYER.replace("WEIGHT", dense(weight)).replace("BIAS", dense(bias))
     module, reports = quantized(text)
     stored = next(each for each in reports if each.key == "b").stored

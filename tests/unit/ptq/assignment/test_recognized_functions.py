@@ -11,20 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 from installed import needs
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp, TensorType, f32
-from xdsl.dialects.func import FuncOp
-from xdsl.ir import SSAValue
+from recorded_models import record
+from xdsl.dialects.builtin import ModuleOp
 
-from qdialect.dialects.quant import QuantizeCastOp, StatisticsOp
+from qdialect.dialects.quant import QuantizeCastOp
 from qdialect.folding.report import Outcome
 from qdialect.frontends import from_jax, from_torch
-from qdialect.ir.rewriting import insert_after
-from qdialect.ops.along_axis import is_recordable
-from qdialect.ops.interface import elements_attribute_of
 from qdialect.opt.registry import ToolContext
 from qdialect.passes.inline import InlinePass
 from qdialect.ptq.assignment.settings import Settings, precision_of
 from qdialect.ptq.assignment.whole_model import quantize_model
+from qdialect.text import parse_module
 
 pytestmark = [
     pytest.mark.exporters,
@@ -34,29 +31,6 @@ pytestmark = [
 
 MASK = np.tril(np.ones((2, 8), bool), 3)
 FACTORS = np.linspace(0.5, 1.5, 8, dtype=np.float32)
-
-
-def record(module: ModuleOp) -> None:
-    """Give all values of floats a range."""
-    found = list[SSAValue]()
-    for op in list(module.walk()):
-        if isinstance(op, FuncOp):
-            found += filter(is_recordable, op.args)
-        elif isinstance(op.parent_op(), FuncOp) and elements_attribute_of(op) is None:
-            found += filter(is_recordable, op.results)
-    for number, value in enumerate(found):
-        uses = list(value.uses)
-        if not uses:
-            continue
-        ends = DenseIntOrFPElementsAttr.from_list(
-            TensorType(f32, [2]), [-1 - number / 64, 1 + number / 32]
-        )
-        stats = StatisticsOp.create(
-            operands=[value], result_types=[value.type], properties={"layerStats": ends}
-        )
-        insert_after(stats, value)
-        for use in uses:
-            use.operation.operands[use.index] = stats.results[0]
 
 
 def check(module: ModuleOp, name: str) -> None:
@@ -321,3 +295,100 @@ def test_what_is_no_sigmoid_has_no_fixed_range(number: int):
     context = ToolContext(allow_unregistered=True)
     report = quantize_model(module, context, lambda keys: Settings(precision_of("one-u8")))
     assert all(each.reason.endswith("', own") for each in report.records)
+
+
+REDUCED = """
+    %{name}0 = linalg.fill ins(%zero : f32) outs(%row : tensor<2xf32>) -> tensor<2xf32>
+    %{name} = linalg.generic {{indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>,
+        affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]}}
+      ins(%{operand} : tensor<2x8xf32>) outs(%{name}0 : tensor<2xf32>) {{
+    ^bb0(%a: f32, %b: f32):
+      %s = arith.addf %a, %b : f32
+      linalg.yield %s : f32
+    }} -> tensor<2xf32>"""
+PER_ROW = """
+    %{name} = linalg.generic {{indexing_maps = [{maps}affine_map<(d0) -> (d0)>],
+        iterator_types = ["parallel"]}}
+      ins({inputs} : {types}) outs(%row : tensor<2xf32>) {{
+    ^bb0({args}%out: f32):
+      {body}
+      linalg.yield %r : f32
+    }} -> tensor<2xf32>"""
+
+
+def per_row(name: str, body: str, *operands: str) -> str:
+    return PER_ROW.format(
+        name=name,
+        body=body,
+        maps="affine_map<(d0) -> (d0)>, " * len(operands),
+        inputs=", ".join(f"%{operand}" for operand in operands),
+        types=", ".join(["tensor<2xf32>"] * len(operands)),
+        args="".join(f"%a{number}: f32, " for number in range(len(operands))),
+    )
+
+
+BROADCAST = """
+    %{name} = linalg.generic {{indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>,
+        affine_map<(d0, d1) -> ({axis})>, affine_map<(d0, d1) -> (d0, d1)>],
+        iterator_types = ["parallel", "parallel"]}}
+      ins(%{one}, %{other} : tensor<2x8xf32>, tensor<{length}xf32>)
+      outs(%whole : tensor<2x8xf32>) {{
+    ^bb0(%a: f32, %b: f32, %out: f32):
+      %r = arith.{op} %a, %b : f32
+      linalg.yield %r : f32
+    }} -> tensor<2x8xf32>"""
+
+
+def broadcast(name: str, op: str, one: str, other: str, axis: str = "d0") -> str:
+    return BROADCAST.format(
+        name=name, op=op, one=one, other=other, axis=axis, length=2 if axis == "d0" else 8
+    )
+
+
+OF_TF2ONNX = f"""
+  func.func @f(%x: tensor<2x8xf32>) -> tensor<2x8xf32> {{
+    %zero = arith.constant 0.0 : f32
+    %one = arith.constant 1.0 : f32
+    %part = arith.constant 0.125 : f32
+    %epsilon = arith.constant 1.0e-6 : f32
+    %gamma = arith.constant dense<[0.5, 1.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2]> : tensor<8xf32>
+    %beta = arith.constant dense<[0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8]> : tensor<8xf32>
+    %row = tensor.empty() : tensor<2xf32>
+    %whole = tensor.empty() : tensor<2x8xf32>
+    {REDUCED.format(name="sum", operand="x")}
+    %square = arith.mulf %x, %x : tensor<2x8xf32>
+    {REDUCED.format(name="squares", operand="square")}
+    {per_row("mean", "%r = arith.mulf %a0, %part : f32", "sum")}
+    {per_row("second", "%r = arith.mulf %a0, %part : f32", "squares")}
+    {per_row("first", "%r = arith.mulf %a0, %a0 : f32", "mean")}
+    {per_row("difference", "%r = arith.subf %a0, %a1 : f32", "second", "first")}
+    {
+    per_row(
+        "variance",
+        "%c = arith.cmpf ogt, %zero, %a0 : f32 %r = arith.select %c, %zero, %a0 : f32",
+        "difference",
+    )
+}
+    {per_row("shifted", "%r = arith.addf %a0, %epsilon : f32", "variance")}
+    {per_row("root", "%r = math.sqrt %a0 : f32", "shifted")}
+    {
+    per_row(
+        "inverse",
+        '%c = arith.cmpf one, %a0, %zero : f32 cf.assert %c, "zero" '
+        "%r = arith.divf %one, %a0 : f32",
+        "root",
+    )
+}
+    {broadcast("centered", "subf", "x", "mean")}
+    {broadcast("scaled", "mulf", "centered", "inverse")}
+    {broadcast("weighted", "mulf", "scaled", "gamma", "d1")}
+    {broadcast("y", "addf", "weighted", "beta", "d1")}
+    return %y : tensor<2x8xf32>
+  }}
+"""
+
+
+def test_a_normalization_as_tf2onnx_writes_it():
+    """It is ReduceSum, Mul, Sub, Max, Sqrt and Reciprocal, which asserts that it is defined."""
+    context = ToolContext(allow_unregistered=True)
+    check(parse_module(context, OF_TF2ONNX, "<test>"), "normalization")
