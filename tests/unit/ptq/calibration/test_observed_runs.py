@@ -409,3 +409,28 @@ def test_a_line_says_what_is_being_done(monkeypatch: pytest.MonkeyPatch, with_ri
         with working("tool: compiling"):
             meanwhile = stream.getvalue()
         assert ("tool: compiling" in meanwhile) is stream.isatty()
+
+
+@pytest.mark.iree
+def test_initial_values_of_sums_stay_as_they_are(tmp_path: Path) -> None:
+    """IREE may add to the memory of an argument, which must not be that of a constant."""
+    shape, padded = "tensor<1x16x24x160xf32>", "tensor<1x16x26x162xf32>"
+    weight = np.ones((16, 3, 3), "f4")
+    weight[:, 0, 0], weight[:, 0, 1] = 2, 0
+    initial = np.arange(16, dtype="f4").repeat(24 * 160)
+    text = f"""
+func.func @main(%x: {padded}) -> {shape} {{
+  %w = arith.constant dense<{weight.tolist()}> : tensor<16x3x3xf32>
+  %s = arith.constant dense<"0x{initial.tobytes().hex().upper()}"> : {shape}
+  %y = linalg.depthwise_conv_2d_nchw_chw ins(%x, %w : {padded}, tensor<16x3x3xf32>)
+    outs(%s : {shape}) -> {shape}
+  return %y : {shape}
+}}
+"""
+    (tmp_path / "model.mlir").write_text(text)
+    np.savez(tmp_path / "data.npz", x=np.ones((4, 1, 16, 26, 162), "f4"))
+    path = tmp_path / "profile.json"
+    arguments = [str(tmp_path / "model.mlir"), "--data", str(tmp_path / "data.npz")]
+    assert main([*arguments, "-o", str(path)]) == 0
+    found = Profile.read(path).values["y"]
+    assert (found.minima.tolist(), found.maxima.tolist()) == ([9] * 4, [24] * 4)
