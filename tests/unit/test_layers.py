@@ -70,18 +70,18 @@ NUMBERS = ("support.", "algebra.", "ptq.schemes.")
 
 BUDGETS = {
     "support": (1672, 3),
-    "algebra": (2720, 5),
-    "ir": (1806, 2),
+    "algebra": (2715, 5),
+    "ir": (1801, 2),
     "text": (5794, 5),
     "ops": (2883, 3),
-    "dialects": (15588, 10),
-    "lowering": (1843, 3),
-    "folding": (6078, 5),
-    "sinking": (954, 2),
-    "passes": (1492, 3),
-    "opt": (3360, 6),
+    "dialects": (15587, 10),
+    "lowering": (1838, 3),
+    "folding": (6073, 5),
+    "sinking": (949, 2),
+    "passes": (1487, 3),
+    "opt": (3361, 6),
     "check": (6905, 7),
-    "ptq": (18622, 7),
+    "ptq": (18906, 7),
     "frontends": (763, 3),
 }
 """
