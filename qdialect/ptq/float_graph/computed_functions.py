@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
@@ -14,7 +14,6 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 
 from qdialect.algebra.movement import BroadcastInDim, Reshape, Reverse
-from qdialect.dialects.arrays.scalar_functions import erf, logistic, reciprocal, reciprocal_root
 from qdialect.dialects.linalg.models import gathering_op
 from qdialect.ops.fields import Contraction, RuleKind
 from qdialect.ops.interface import (
@@ -28,6 +27,7 @@ from qdialect.ops.interface import (
     op_model,
     read_movements,
 )
+from qdialect.ops.model import imported
 from qdialect.support.lazy_numpy import NDArray, np
 
 if TYPE_CHECKING:
@@ -199,12 +199,21 @@ _OF_NUMPY: Final = {
 }
 """Functions of numpy, by the names that rules have for them where these differ."""
 
-_OF_NUMBERS: Final[Mapping[str, Callable[..., Any]]] = {
-    "erf": erf,
-    **dict.fromkeys(("logistic", "sigmoid"), logistic),
-    "reciprocal": reciprocal,
-    "rsqrt": reciprocal_root,
+_OF_NUMBERS: Final = {
+    "erf": "erf",
+    "logistic": "logistic",
+    "sigmoid": "logistic",
+    "reciprocal": "reciprocal",
+    "rsqrt": "reciprocal_root",
 }
+"""Functions of `scalar_functions`, by the names that rules have for them."""
+
+
+def _scalar_function(name: str) -> Any:
+    """A function of `scalar_functions`, whose import needs numpy."""
+    return imported(f"qdialect.dialects.arrays.scalar_functions:{name}")
+
+
 _PIECES: Final = frozenset({"", "select", *_DIRECTIONS}) | CLAMPS | COMPARISONS
 """Functions whose results are operands, constants or truth values."""
 
@@ -268,11 +277,11 @@ class Curve:
             return operands[0]
         if function == "select":
             return cast(Any, np.where(*operands))
-        known: Any = _OF_NUMBERS.get(function)
-        if known is None:
-            known = getattr(np, _OF_NUMPY.get(function, function), None)
-            if not isinstance(known, np.ufunc) or known.nin != len(operands):
-                return None
+        if (name := _OF_NUMBERS.get(function)) is not None:
+            return _scalar_function(name)(*operands)
+        known: Any = getattr(np, _OF_NUMPY.get(function, function), None)
+        if not isinstance(known, np.ufunc) or known.nin != len(operands):
+            return None
         return known(*operands)
 
     def _keeps_places(self, op: Operation) -> bool:
@@ -314,7 +323,7 @@ def name_of_function(computations: Computations, result: SSAValue, entry: SSAVal
         return ""
     if not curve.is_exact:
         return ""
-    named = ("sigmoid", logistic(numbers)), ("tanh", np.tanh(numbers))
+    named = ("sigmoid", _scalar_function("logistic")(numbers)), ("tanh", np.tanh(numbers))
     for name, expected in (*named, ("softplus", np.logaddexp(numbers, 0))):
         if np.allclose(results, expected, rtol=1e-6, atol=1e-9):
             return name

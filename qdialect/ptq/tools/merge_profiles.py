@@ -12,7 +12,7 @@ from qdialect.opt.outputs import STANDARD_OUTPUT, check_writable, write_file
 from qdialect.opt.tool_error import ToolError, reason_of, run_tool
 from qdialect.ptq.schemes.profile import Profile, merge_profiles
 
-TOOL: Final = "qdialect profile"
+TOOL: Final = "qdialect profile merge"
 """The name that the tool's own errors begin with."""
 
 
@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns the exit status: 0, or 1 if there was an error, which is on standard error.
     """
     parser = ModuleArgumentParser(
-        TOOL,
+        "qdialect profile",
         description="Merge profiles of the same module, which have different records. The result "
         "is the profile of one calibration with all of these records, byte for byte.",
     )
