@@ -148,7 +148,7 @@ class Quantized:
             "quantize",
             [
                 *("opt", "ordered.mlir", "--attach-ranges=profile=profile.json"),
-                *(f"--quantize-with-ranges={words}", "--fold-quant-shapes"),
+                *(f"--quantize-with-ranges={words}", "--fold-quant-shapes=max-repetition=0"),
                 *("--quantization-report=report.json", "-o", "quantized.mlir"),
             ],
         )
