@@ -38,10 +38,13 @@ class Choice(NamedTuple):
 
     def settings(self, candidates: Sequence[Candidate]) -> Mapping[str, Any]:
         """The configuration, beside the default storage of whatever it does not name."""
+        is_float = self.storage == STORAGES[1]
+        # Next to floats, and if all ops have 16 bits, so have arguments.
+        if self.raised == len(candidates) and not is_float:
+            return {"default_quantization_dtype": "int16"}
         names = [key for item in candidates[: self.raised] for key in item.keys]
         layer = {"names": names, "dtype": self.storage, "granularity": "channel"}
-        # Next to floats, all others have 16 bits.
-        default = {"default_quantization_dtype": "int16"} if self.storage == STORAGES[1] else {}
+        default = {"default_quantization_dtype": "int16"} if is_float else {}
         return {**default, "layers": [layer]}
 
 

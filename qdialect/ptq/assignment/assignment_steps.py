@@ -164,7 +164,7 @@ def _of_weights(flow: Flow, weights: Sequence[_Weight]) -> Mapping[Use, tuple[As
         expressed = cast(AnyFloat, element_type_or_self(first.use.value.type))
         for weight, (codes, choice, range_of_numbers) in zip(weights, chosen, strict=True):
             magnitudes = np.maximum(-range_of_numbers.minimum, range_of_numbers.maximum)
-            if magnitudes.any() and bool((2 * magnitudes.ravel() < choice.scales.ravel()).all()):
+            if magnitudes.any() and bool((magnitudes.ravel() < choice.scales.ravel() / 2).all()):
                 reason = "codes would lose its weights, which are very small: all would be 0"
                 flow.refusals[weight.node.op] = Refusal(RefusalCode.NUMERICS, reason)
                 continue

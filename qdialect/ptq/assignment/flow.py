@@ -294,23 +294,9 @@ class Flow:
         return self._precisions[node]
 
     def precision_of(self, value: SSAValue) -> Precision:
-        """The precision of the op that makes a value; of an argument, that of all its readers."""
+        """The precision of the op that makes a value."""
         maker = self.graph.makers.get(value)
-        if maker is not None:
-            return self.precision(maker)
-        return self._precision_of_readers(value, self._precisions) or self.settings.default
-
-    def _precision_of_readers(
-        self, value: SSAValue, precisions: Mapping[Node, Precision]
-    ) -> Precision | None:
-        """The precision of the ops that read a value; None if they differ, or if none reads it."""
-        readers = {
-            reader
-            for use in self.graph.readers[value]
-            if (reader := self.graph.node_of.get(use.op)) is not None
-        }
-        names = {precisions[reader].name: precisions[reader] for reader in readers}
-        return names.popitem()[1] if len(names) == 1 else None
+        return self.settings.default if maker is None else self.precision(maker)
 
     @cached_property
     def _precisions(self) -> Mapping[Node, Precision]:
@@ -325,14 +311,21 @@ class Flow:
         ]
         growing = list[Node]()
         for node in movers:
-            maker = self.graph.makers.get(self.graph.value(node.uses[0].value))
-            if maker is None or _size(node.results[0]) > _size(node.uses[0].value):
+            if _size(node.results[0]) > _size(node.uses[0].value):
                 growing.append(node)
                 continue
-            precisions_of[node] = precisions_of[maker]
+            maker = self.graph.makers.get(self.graph.value(node.uses[0].value))
+            if maker is not None:
+                precisions_of[node] = precisions_of[maker]
         for node in reversed(growing):
-            precision = self._precision_of_readers(node.results[0], precisions_of)
-            precisions_of[node] = precision or precisions_of[node]
+            readers = {
+                reader
+                for use in self.graph.readers[node.results[0]]
+                if (reader := self.graph.node_of.get(use.op)) is not None
+            }
+            precisions = {precisions_of[reader].name: precisions_of[reader] for reader in readers}
+            if len(precisions) == 1:
+                precisions_of[node] = precisions.popitem()[1]
         return precisions_of
 
     def _configured(self, node: Node) -> Precision | None:

@@ -20,7 +20,7 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.along_axis import is_recordable, is_statistics
-from qdialect.ops.interface import name_of
+from qdialect.ops.interface import known_rule, name_of
 from qdialect.ops.model import model_named
 from qdialect.ptq.float_graph.computed_functions import (
     CLAMPS,
@@ -234,6 +234,10 @@ class _Finder:
         if is_chosen or (functions <= CLAMPS and not join):
             return self._region(ops, [entry], CLAMP)
         name = name_of_function(self._computations, value, entry)
+        rules = filter(None, map(known_rule, ops))
+        if name in _RANGES and any(rule.fixed == _RANGES[name] for rule in rules):
+            # One of the ops is that function, and the others change nothing.
+            return None
         if name in _RANGES or (name and not join):
             return self._region(ops, [entry], name)
         if join is None or not (after <= PRODUCTS | {"neg"} and before <= {"neg"}):

@@ -95,6 +95,8 @@ def test_settings_are_those_of_a_configuration() -> None:
     assert Choice("int16", 1).settings(CANDIDATES) == {
         "layers": [{"names": ["a0", "b0"], "dtype": "int16", "granularity": "channel"}]
     }
+    everything = Choice("int16", len(CANDIDATES)).settings(CANDIDATES)
+    assert everything == {"default_quantization_dtype": "int16"}
     settings = Choice("float32", 2).settings(CANDIDATES)
     assert settings["default_quantization_dtype"] == "int16"
     (layer,) = settings["layers"]
