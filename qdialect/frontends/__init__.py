@@ -93,7 +93,7 @@ def from_torch(
             f"'{type(program).__name__}'"
         )
     module = fx.export_and_import(
-        program,
+        given,
         output_type=form,
         hooks=_literals_from_memory(given),
         decomposition_table=_decompositions(),

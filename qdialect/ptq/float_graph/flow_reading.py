@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from math import prod
+from math import inf, isfinite, prod
 from typing import Final, NamedTuple, cast
 
 from xdsl.context import Context
@@ -97,11 +97,28 @@ def flow_graph(
         # Weights may be reshaped after they were computed from constants.
         if value in graph.derived and (ends := range_of(graph, value)) is not None:
             graph.ranges[value] = ends
+    for node in graph.nodes:
+        if node.kind is RuleKind.MOVED:
+            _drop_padding(graph, node)
     biases = {node.bias.use.op: node for node in graph.nodes if node.bias is not None}
     # The broadcast of a bias belongs to its layer.
     graph.nodes = [node for node in graph.nodes if node.bias is not None or node.op not in biases]
     graph.of_biases = {op: node for op, node in biases.items() if op not in node.ops}
     return graph
+
+
+def _drop_padding(graph: FlowGraph, node: Node) -> None:
+    """
+    Drop the range of a result that is infinite by its padding: that of a maximum is -inf.
+
+    The result has the parameters of the operand, whose lowest code is not above any element.
+    """
+    ends = [graph.ranges.get(value) for value in (graph.value(node.uses[0].value), *node.results)]
+    if ends[0] is None or not all(map(isfinite, ends[0])):
+        return
+    for result, own in zip(node.results, ends[1:], strict=True):
+        if own is not None and own.minimum == -inf and isfinite(own.maximum):
+            del graph.ranges[result]
 
 
 def _ops_of(op: Operation) -> Iterator[Operation]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 import qdialect
 from qdialect.dialects.quant import ConstantOp
+from qdialect.frontends.import_tool import main as import_main
 from qdialect.opt.registry import ToolContext
 from qdialect.ptq.quantizing import QuantizationError, Quantized
 from qdialect.ptq.tools.quantize import main
@@ -200,3 +201,49 @@ def test_the_result_is_not_written_over_the_model(folder: Path) -> None:
 def test_other_objects(model: object, records: object, tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="not an object of type 'int'"):
         Quantized(model, records, folder=tmp_path)
+
+
+@pytest.mark.exporters
+@pytest.mark.iree
+def test_a_program_of_torch(tmp_path: Path) -> None:
+    """Its normalization is merged, and the padding of its maximum, -inf, has the lowest code."""
+    torch: Any = pytest.importorskip("torch")
+    layers = torch.nn
+    net = layers.Sequential(
+        layers.Conv2d(2, 4, 3, padding=1, bias=False),
+        layers.BatchNorm2d(4),
+        layers.ReLU(),
+        layers.MaxPool2d(3, 2, 1),
+        layers.Flatten(),
+        layers.Linear(64, 3),
+    ).eval()
+    layers.init.normal_(net[1].running_mean)
+    random = np.random.default_rng(1)
+    records = random.normal(size=(8, 1, 2, 8, 8)).astype("f4")
+    program = torch.export.export(net, (torch.from_numpy(records[0]),))
+    quantized = Quantized(program, list(records), folder=tmp_path)
+    quantized.import_model().put_in_order().calibrate().quantize().evaluate()
+    assert (quantized.signal_to_noise or 0) > 30
+    values = json.loads((tmp_path / "report.json").read_text())["values"]
+    assert [value["storage"] for value in values if value["role"] == "bias"] == ["i32", "i32"]
+    (pool,) = (value for value in values if "pooling" in value["op"])
+    assert pool["storage"] == "u8"
+
+
+@pytest.mark.exporters
+def test_a_model_of_onnx_with_open_lengths(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    onnx: Any = pytest.importorskip("onnx")
+    make, kind = onnx.helper, onnx.TensorProto.FLOAT
+    types = [make.make_tensor_value_info(name, kind, ["n", 3]) for name in ("x", "y")]
+    weight = make.make_tensor("w", kind, [3, 3], np.eye(3, dtype="f4").reshape(-1))
+    node = make.make_node("MatMul", ["x", "w"], ["y"])
+    graph = make.make_graph([node], "a graph", types[:1], types[1:], [weight])
+    opset = make.make_opsetid("", 13)
+    onnx.save(make.make_model(graph, opset_imports=[opset]), str(tmp_path / "m.onnx"))
+    assert import_main([str(tmp_path / "m.onnx"), "--shape", "x=4,3"]) == 0
+    printed = capsys.readouterr().out
+    assert "func.func @a_graph(%x: tensor<4x3xf32>" in printed
+    assert import_main([str(tmp_path / "m.onnx"), "--shape", "z=4,3"]) == 1
+    assert "'z'" in capsys.readouterr().err
