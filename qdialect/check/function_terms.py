@@ -31,7 +31,7 @@ from qdialect.check.compared_modules import (
     is_terminator,
 )
 from qdialect.check.followed_elements import PaddingNode, padding_of, pieces_of
-from qdialect.check.index_maps import NotCertifiableError
+from qdialect.check.index_maps import NotCertifiableError, origins
 from qdialect.check.step_budget import STEPS_PER_REQUEST, StepBudget, StepLimitError
 from qdialect.check.value_classes import ValueClasses
 from qdialect.check.value_graph import GraphReader
@@ -279,17 +279,20 @@ class TermReader(GraphReader):
         # Of the movements of an op, only the last node has slots: those of the declared type.
         while isinstance(moved, MovedNode) and (moved is node or moved.slots is None):
             if isinstance(moved.movement, PadWith):
-                self._require_known(padding_of(moved))
+                self._require_known(moved)
             moved = moved.operands[0]
         return node
 
-    def _require_known(self, padding: Node) -> None:
+    def _require_known(self, padded: MovedNode) -> None:
         """Raise NotCertifiableError if no stored integer represents the padding somewhere."""
+        padding, shapes = padding_of(padded), [operand.shape for operand in padded.operands]
         is_quantized = isinstance(padding.element_type, UniformQuantizedType)
         if is_quantized and isinstance(padding, PaddingNode):
             for positions in pieces_of(padding.size):
                 self._terms.steps.spend(STEPS_PER_REQUEST + len(positions))
-                padding.bits_at(positions)
+                is_new = origins(padded.movement, shapes, positions).is_new
+                if is_new is not None:
+                    padding.bits_at(positions[is_new])
 
     def _require_stated_shape(self, op: Operation) -> None:
         """Raise NotCertifiableError if an operand or a list states another shape than the type."""
