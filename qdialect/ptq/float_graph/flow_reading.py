@@ -98,7 +98,7 @@ def flow_graph(
         if value in graph.derived and (ends := range_of(graph, value)) is not None:
             graph.ranges[value] = ends
     for node in graph.nodes:
-        if node.kind is RuleKind.MOVED:
+        if node.kind is RuleKind.MOVED and node.uses:
             _drop_padding(graph, node)
     biases = {node.bias.use.op: node for node in graph.nodes if node.bias is not None}
     # The broadcast of a bias belongs to its layer.
