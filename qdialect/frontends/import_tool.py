@@ -59,10 +59,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(options: Namespace) -> bool:
     path: str = options.model
     ending = os.path.splitext(path)[1]
-    if ending not in _READERS:
-        raise ToolError(f"'{path}' must end in {', '.join(_READERS)}")
     if options.shape and ending != ".onnx":
         raise ToolError("--shape is for ONNX files: other formats have all lengths")
+    if ending not in _READERS:
+        raise ToolError(f"'{path}' must end in {', '.join(_READERS)}")
     if not os.path.isfile(path):
         raise ToolError(f"cannot open '{path}': there is no such file")
     if overwrite_each_other(options.output, path):

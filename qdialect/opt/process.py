@@ -21,7 +21,7 @@ _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 """The signals that end a process from outside. Not every system has all of them."""
 
 
-_MODULES = {
+MODULES = {
     "opt": "qdialect.opt.opt",
     "check": "qdialect.check.check_tool",
     "run": "qdialect.check.run_tool",
@@ -64,7 +64,7 @@ def run(tool: str = "opt") -> int:
     # Registered first, so that it runs after all other exit functions.
     atexit.register(partial(_leave, statuses))
     try:
-        main = import_module(_MODULES[tool]).main
+        main = import_module(MODULES[tool]).main
     except MemoryError:
         sys.stderr.write(f"{_name_of(tool)}: error: out of memory\n")
         statuses.append(1)
@@ -87,7 +87,7 @@ def run_command() -> int:
 
 def is_subcommand(arguments: list[str]) -> bool:
     """Whether the first argument names a subcommand of `qdialect`."""
-    return bool(arguments) and arguments[0] != "" and arguments[0] in _MODULES
+    return bool(arguments) and arguments[0] != "" and arguments[0] in MODULES
 
 
 run_check, run_run, run_calibrate, run_evaluate = map(

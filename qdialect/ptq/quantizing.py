@@ -13,6 +13,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import file_digest
 from html import escape
 from io import StringIO
 from pathlib import Path
@@ -24,7 +25,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from qdialect.opt.child_processes import child_process
-from qdialect.opt.outputs import write_file
+from qdialect.opt.outputs import Output, write_file
 from qdialect.opt.registry import ToolContext
 from qdialect.ptq.precision_search import (
     Candidate,
@@ -109,7 +110,7 @@ class Quantized:
 
     def import_model(self, shapes: Mapping[str, Sequence[int]] | None = None) -> Quantized:
         """Read the model as a module: `float.mlir`. `shapes` are those that a file leaves open."""
-        if Path(self._model).suffix == ".mlir":
+        if Path(self._model).suffix == ".mlir" and not shapes:
             self._run("import", ["opt", self._model, "-o", "float.mlir"])
             return self
         options = [
@@ -138,12 +139,12 @@ class Quantized:
 
         `options` are those of `--quantize-with-ranges`, with underscores in their names.
         """
-        if "config" not in options:
-            self._last_quantization, self.raised = (scheme, granularity, options), []
-        settings = {"scheme": scheme, "granularity": granularity, **options}
-        words = " ".join(
-            f"{name.replace('_', '-')}={word}" for name, word in settings.items() if word
-        )
+        self._last_quantization, self.raised = (scheme, granularity, options), []
+        self._quantize({"scheme": scheme, "granularity": granularity, **options})
+        return self
+
+    def _quantize(self, settings: Mapping[str, str]) -> None:
+        words = " ".join(f"{name.replace('_', '-')}={word}" for name, word in settings.items())
         self._run(
             "quantize",
             [
@@ -152,7 +153,6 @@ class Quantized:
                 *("--quantization-report=report.json", "-o", "quantized.mlir"),
             ],
         )
-        return self
 
     def evaluate(self, *options: str) -> Quantized:
         """Compare both modules on the records: `evaluation.json`. `options` are of `evaluate`."""
@@ -179,7 +179,13 @@ class Quantized:
         if self._score(accuracy) >= least:
             return self
         path = self.folder / "trials.json"
-        settings = {"arguments": self._last_quantization, "accuracy": accuracy, "options": options}
+        settings = {
+            "files": [self._digest(name) for name in ("ordered.mlir", "profile.json")],
+            "records": self._records,
+            "arguments": self._last_quantization,
+            "accuracy": accuracy,
+            "options": options,
+        }
         trials = _Trials(path, json.loads(json.dumps(settings)))
         report = json.loads((self.folder / "report.json").read_text())
         candidates = trials.candidates or candidates_of(report, self.evaluation)
@@ -228,10 +234,13 @@ class Quantized:
         """Quantize again, with a configuration. Raises QuantizationError."""
         write_file(str(self.folder / "config.json"), json.dumps(configuration, indent=1) + "\n")
         scheme, granularity, options = self._last_quantization
-        if "default_quantization_dtype" in configuration:
-            # ONE's schemes of 16 bits have scales per channel.
-            scheme, granularity = "", "channel"
-        self.quantize(scheme, granularity, **{**options, "config": "config.json"})
+        # The configuration names a scheme of 16 bits itself; ONE's have scales per channel.
+        own = (
+            {"granularity": "channel"}
+            if "default_quantization_dtype" in configuration
+            else {"scheme": scheme, "granularity": granularity}
+        )
+        self._quantize({**own, **options, "config": "config.json"})
 
     # What they make
 
@@ -332,6 +341,11 @@ class Quantized:
             raise QuantizationError(f"'{line}' failed:\n{text}".rstrip(":\n"))
         return printed.decode(), usage
 
+    def _digest(self, name: str) -> str:
+        """The SHA-256 of a file in the folder."""
+        with open(self.folder / name, "rb") as file:
+            return file_digest(file, "sha256").hexdigest()
+
     def _relative(self, path: str | os.PathLike[str]) -> str:
         """A path from the folder, where steps run."""
         return os.path.relpath(path, self.folder)
@@ -342,9 +356,9 @@ class Quantized:
             return self._relative(cast("str | os.PathLike[str]", model))
         if isinstance(model, ModuleOp):
             used = ToolContext(allow_unregistered=True) if context is None else context
-            stream = StringIO()
-            write_module(used, model, stream)
-            write_file(str(self.folder / "model.mlir"), stream.getvalue())
+            with Output(str(self.folder / "model.mlir")) as output:
+                write_module(used, model, output.stream)
+                output.is_good = True
             return "model.mlir"
         # Only a program of torch needs torch.
         torch: Any = sys.modules.get("torch")

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from qdialect.opt.command import TASKS
+from qdialect.opt.process import MODULES
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -34,6 +37,11 @@ def test_commands_start_in_one_place():
         module, function = target.split(":")
         assert module == "qdialect.opt.process"
         assert callable(getattr(importlib.import_module(module), function))
+
+
+def test_help_lists_all_subcommands():
+    named = {name for names in TASKS.values() for name in names}
+    assert named == {name for name in MODULES if name}
 
 
 def test_little_is_imported_before_signals_are_seen_to():

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from argparse import Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from qdialect.opt.module_tool import ModuleArgumentParser
-from qdialect.opt.outputs import check_writable, overwrite_each_other, standard_output, write_file
+from qdialect.opt.outputs import Output, check_writable, overwrite_each_other, standard_output
 from qdialect.opt.tool_error import ToolError
 from qdialect.ptq.quantizing import QuantizationError, Quantized
 from qdialect.ptq.schemes.presets import SCHEME_NAMES
@@ -99,7 +101,7 @@ def _run(options: Namespace) -> bool:
         if overwrite_each_other(options.output, path):
             raise ToolError(f"the result would be written over '{path}'")
     check_writable(options.output)
-    folder = options.folder or f"{options.output}.steps"
+    folder = Path(options.folder or f"{options.output}.steps")
     running = f"--max-memory={options.max_memory}", f"--engine={options.engine}"
     try:
         quantized = Quantized(options.model, options.data, folder=folder, report=_tell)
@@ -113,7 +115,12 @@ def _run(options: Namespace) -> bool:
         raise ToolError(str(error)) from None
     except OSError as error:
         raise ToolError(f"cannot write to '{folder}': {error.strerror}") from None
-    write_file(options.output, (quantized.folder / "quantized.mlir").read_text())
+    with (
+        Output(options.output) as output,
+        open(folder / "quantized.mlir", encoding="utf-8") as file,
+    ):
+        shutil.copyfileobj(file, output.stream)
+        output.is_good = True
     with standard_output() as stream:
         write_tables(stream, quantized.tables())
     return True

@@ -101,6 +101,11 @@ def test_layers_are_raised_until_it_is_good_enough(folder: Path) -> None:
     taken = len(quantized.steps) - steps
     quantized.quantize().evaluate(*REFERENCE).reach(60, *REFERENCE)
     assert len(quantized.steps) - steps - taken == 4
+    # Scores of other ranges are no scores of these.
+    quantized.calibrate(*REFERENCE, "--records=:4").quantize().evaluate(*REFERENCE)
+    steps = len(quantized.steps)
+    quantized.reach(60, *REFERENCE)
+    assert len(quantized.steps) - steps > taken
     quantized.quantize().evaluate(*REFERENCE).reach(400, *REFERENCE)
     assert [storage for _, storage in quantized.raised] == ["float32"]
     assert quantized.signal_to_noise == float("inf")
@@ -174,6 +179,7 @@ def test_the_call(folder: Path) -> None:
         (["model.mlir", "--data", "data.npz", "--accuracy=x"], "--accuracy needs --at-least"),
         (["model.mlir", "--data", "data.npz", "--shape=x"], "--shape must be like x=1,3,224,224"),
         (["bad.mlir", "--data", "data.npz"], "bad.mlir:1:1: error"),
+        (["model.mlir", "--data", "data.npz", "--shape=x=4,3"], "--shape is for ONNX files"),
     ],
 )
 def test_errors(
