@@ -86,6 +86,21 @@ class ModuleArgumentParser(ArgumentParser):
             help=f"the maximum number of steps {what} ({default})",
         )
 
+    def add_data(self) -> None:
+        """Add `--data`, the records of a model."""
+        self.add_argument(
+            "--data", required=True, metavar="PATH", help="an .npz file, or a folder of .npz files"
+        )
+
+    def add_engine(self) -> None:
+        """Add `--engine`, what runs a model."""
+        self.add_argument(
+            "--engine",
+            choices=("iree", "reference"),
+            default="iree",
+            help="run it with IREE, which compiles it once, or with qdialect's interpreter (iree)",
+        )
+
     def add_shapes(self) -> None:
         """Add `--shape`, for models whose files leave lengths open."""
         self.add_argument(

@@ -40,9 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         formatter_class=RawDescriptionHelpFormatter,
     )
     parser.add_argument("model", help="an .onnx, .tflite, .pt2 or .mlir file")
-    parser.add_argument(
-        "--data", required=True, metavar="PATH", help="an .npz file, or a folder of .npz files"
-    )
+    parser.add_data()
     parser.add_argument("-o", dest="output", required=True, metavar="FILE", help="the result")
     parser.add_argument(
         "--scheme",
@@ -69,12 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         metavar="COMMAND",
         help="what prints how good a quantized module is, whose file is its last argument",
     )
-    parser.add_argument(
-        "--engine",
-        choices=("iree", "reference"),
-        default="iree",
-        help="what runs the model, as for calibrate and evaluate (iree)",
-    )
+    parser.add_engine()
     parser.add_argument(
         "--labels", metavar="NAME", help="the array of the records with the right answers"
     )

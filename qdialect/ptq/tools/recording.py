@@ -82,18 +82,11 @@ def run_parser(tool: str, description: str, epilog: str = "") -> ModuleArgumentP
         epilog="\n".join([RECORDS_HELP, epilog]),
         formatter_class=RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "--data", required=True, metavar="PATH", help="an .npz file, or a folder of .npz files"
-    )
+    parser.add_data()
     parser.add_argument(
         "--function", metavar="NAME", help="the function to run (main, or else the only public one)"
     )
-    parser.add_argument(
-        "--engine",
-        choices=("iree", "reference"),
-        default="iree",
-        help="run it with IREE, which compiles it once, or with qdialect's interpreter (iree)",
-    )
+    parser.add_engine()
     parser.add_argument(
         "--jobs",
         type=whole_number("--jobs", 1),
