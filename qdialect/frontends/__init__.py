@@ -202,6 +202,7 @@ def from_onnx(
     and ParseError for text that cannot be read.
     """
     _check_form(form, get_args(OnnxForm))
+    library("onnx", "onnx")
     importer: Any = library("iree.compiler.extras.onnx_importer", "onnx")
     ir: Any = library("iree.compiler.ir", "onnx")
     passes: Any = library("iree.compiler.passmanager", "onnx")
