@@ -82,7 +82,7 @@ BUDGETS = {
     "opt": (3376, 6),
     "check": (6908, 7),
     "ptq": (18939, 7),
-    "frontends": (763, 3),
+    "frontends": (764, 3),
 }
 """
 Of each folder: the number of its lines, and of the files in its longest chain of imports. They only
