@@ -121,7 +121,7 @@ def main() -> None:
     for name in {"SIGINT", "SIGTERM", "SIGHUP"} & {*dir(signal)}:
         signal.signal(getattr(signal, name), _end)
     parser = argparse.ArgumentParser(description="Print the accuracy of all variants.")
-    parser.add_argument("--engine", choices=("iree", "reference"), default="iree")
+    parser.add_argument("--engine", choices=("numpy", "iree", "reference"), default="numpy")
     parser.add_argument("--records", type=int, default=EVALUATED, help="how many are evaluated")
     parser.add_argument("--output", type=Path, help="a folder for all files, which are kept")
     options = parser.parse_args()

@@ -10,7 +10,7 @@ from result indices to operand indices, so that always and exactly
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -203,43 +203,59 @@ class QuantizationParameters(SlotMap):
                 zero_points = zero_points.take(slots, axis=axis)
         return scales, zero_points
 
-    def read(self, codes: NDArray[np.integer[Any]]) -> FloatArray:
+    def read(self, codes: NDArray[np.integer[Any]], *, in_single: bool = False) -> NDArray[Any]:
         """
         The numbers that stored integers represent: `(code - zero_point) * scale`, float64.
 
         `codes` broadcast to the tensor's shape, and are truncated to the storage width. Every
         step is rounded to the expressed type, as in
         https://mlir.llvm.org/docs/Dialects/QuantDialect/. Exact for expressed types of up to 64
-        bits. Raises TypeError and ValueError if `codes` are not integers.
+        bits. `in_single` gives the same numbers, as float32 where arithmetic in it does. Raises
+        TypeError and ValueError if `codes` are not integers.
         """
         codes = integer_array("codes", codes)
+        dtype, rounded = self._arithmetic(in_single)
         scales, zero_points = self.expand()
-        rounded = self.expressed.round
         with np.errstate(all="ignore"):
-            stored = self.storage.wrap(codes).astype(np.float64)
-            difference = rounded(rounded(stored) - rounded(zero_points.astype(np.float64)))
-            return rounded(difference * scales)
+            stored = rounded(self.storage.wrap(codes).astype(dtype))
+            difference = rounded(stored - rounded(zero_points.astype(dtype)))
+            return rounded(difference * scales.astype(dtype, copy=False))
+
+    def _arithmetic(
+        self, in_single: bool
+    ) -> tuple[type[np.floating[Any]], Callable[[NDArray[Any]], NDArray[Any]]]:
+        """The dtype to compute in, and the function that rounds to the expressed type."""
+        if not in_single or self.expressed.dtype != "float32":
+            return np.float64, self.expressed.round
+        if self.storage.width <= self.expressed.precision:
+            # Each step is rounded by numpy, to the same numbers.
+            return np.float32, np.asarray
+        return np.float64, self.expressed.round
 
     def store(
         self,
-        numbers: FloatArray,
+        numbers: NDArray[np.floating[Any]],
         minimum: int,
         maximum: int,
         rounding: Rounding = Rounding.NEAREST_EVEN,
+        *,
+        in_single: bool = False,
     ) -> IntArray:
         """
         The integers that store numbers: `round(number / scale + zero_point)`, int64, clamped.
 
-        `numbers` are of the expressed type, float64, and broadcast to the tensor's shape.
+        `numbers` are of the expressed type, float64 or float32, and broadcast to the tensor's
+        shape; `in_single` is as in `read`.
         Division and addition are rounded to the expressed type, and the sum to an integer by
         `rounding`. Results below `minimum` or above `maximum`, also infinite ones,
         are clamped; NaN becomes `minimum`. Exact for expressed types of up to 64 bits. Raises
         TypeError if `numbers` holds anything but numbers.
         """
-        numbers = number_array("numbers", numbers)
-        scales, zero_points = self.expand()
-        rounded = self.expressed.round
+        dtype, rounded = self._arithmetic(in_single)
+        scales, zero_points = (part.astype(dtype, copy=False) for part in self.expand())
+        if getattr(numbers, "dtype", None) != dtype:
+            numbers = number_array("numbers", numbers).astype(dtype, copy=False)
         with np.errstate(all="ignore"):
-            shifted = rounded(rounded(numbers / scales) + rounded(zero_points.astype(np.float64)))
+            shifted = rounded(rounded(numbers / scales) + rounded(zero_points))
         bounded = np.clip(rounding.round(shifted), minimum, maximum)
         return np.where(np.isnan(bounded), minimum, bounded).astype(np.int64)

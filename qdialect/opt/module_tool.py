@@ -96,9 +96,10 @@ class ModuleArgumentParser(ArgumentParser):
         """Add `--engine`, what runs a model."""
         self.add_argument(
             "--engine",
-            choices=("iree", "reference"),
-            default="iree",
-            help="run it with IREE, which compiles it once, or with qdialect's interpreter (iree)",
+            choices=("numpy", "iree", "reference"),
+            default="numpy",
+            help="run it with numpy, in float32; or leave ops whose bits depend on the compiler to "
+            "IREE, or to qdialect's interpreter, which rounds each result once (numpy)",
         )
 
     def add_shapes(self) -> None:

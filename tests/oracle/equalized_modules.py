@@ -92,7 +92,7 @@ class Model:
         if with_iree:
             function = find_function(module, name)
             (end,) = (op for op in function.body.blocks[0].ops if isinstance(op, ReturnOp))
-            prepared = prepare(module, function, self.context, end.operands, with_iree=True)
+            prepared = prepare(module, function, self.context, end.operands, engine="iree")
             values = dict[int, TypedArray]()
             prepared.start().run(given, values.__setitem__)
             results = [values[at] for at in range(len(end.operands))]
@@ -110,7 +110,7 @@ class Model:
         pairs = zip(self.inputs, types, strict=True)
         given = [TypedArray.of(array.view("u4"), type) for array, type in pairs]
         prepared = prepare(
-            self.module, function.function, self.context, function.values, with_iree=False
+            self.module, function.function, self.context, function.values, engine="reference"
         )
         seen = function.recorded.begin(0)
         prepared.start().run(given, partial(function.recorded.add, seen))

@@ -43,7 +43,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Iterator[Script]:
 
 def test_a_signal_leaves_nothing_behind(tmp_path: Path) -> None:
     pytest.importorskip("sklearn.datasets")
-    command = [sys.executable, str(FOLDER / "run.py"), "--engine=reference"]
+    command = [sys.executable, str(FOLDER / "run.py")]
     environment = {
         **os.environ,
         "TMPDIR": str(tmp_path),

@@ -25,6 +25,7 @@ from qdialect.dialects.arrays.values import (
     elements_of_numbers,
     elementwise,
     held_type,
+    is_in_single,
     quantized,
     reinterpreted,
     temporary_memory,
@@ -103,7 +104,7 @@ def is_truth(type: Attribute) -> bool:
 
 
 def numbers_of(value: TypedArray) -> Numbers:
-    """float64 for floats, bool for i1, int64 for other integers."""
+    """bool for i1; else as in `TypedArray.numbers`."""
     numbers = value.numbers
     return numbers != 0 if is_truth(value.element_type) else numbers
 
@@ -187,12 +188,12 @@ def function_on_arrays(op: Operation) -> Function | None:
     """
     The function of arrays that computes an op on float32 and truth values; None if there is none.
 
-    Its arrays have the shape of the result, and are of float32 and bool. The results are those of
-    the run, but for the bits of NaN.
+    Its arrays are of float32 and bool, and have the shape of the result, unless the model says
+    otherwise. The results are those of the run, but for the bits of NaN.
     """
     model = model_named(name_of(op))
     types = {element_type_or_self(value.type) for value in (*op.operands, *op.results)}
-    if not types <= {f32, i1} or not rounds_once(op):
+    if not types <= {f32, i1} or not (is_in_single() or rounds_once(op)):
         return None
     if model.on_arrays is not None:
         return imported(model.on_arrays)(op)

@@ -59,7 +59,8 @@ def sum_of_products(
     lhs: Numbers, rhs: Numbers, contraction: Contraction, windows: Sequence[Window]
 ) -> Numbers:
     """
-    The result of a contraction: in double for floats, modulo 2**64 for integers.
+    The result of a contraction: modulo 2**64 for integers, in float32 for two arrays of that, else
+    in double.
 
     Raises InterpretationError if the shapes do not match it.
     """
@@ -191,6 +192,10 @@ def contracted(
     rows = [name for name in result if name in left and name not in right]
     columns = [name for name in result if name not in left]
     summed = [name for name in left if name not in result]
+    is_single = {lhs.dtype, rhs.dtype} == {np.dtype(np.float32)}
+    if is_single:
+        # What is copied is read in the order of memory. In double, the order of sums stays.
+        summed.sort(key=lambda name: -abs(lhs.strides[left.index(name)]))
     lhs = lhs.transpose([left.index(name) for name in (*both, *rows, *summed)])
     rhs = rhs.transpose([right.index(name) for name in (*both, *summed, *columns)])
 
@@ -200,6 +205,8 @@ def contracted(
     shape = tuple(lengths[name] for name in (*both, *rows, *columns))
     require_possible(shape)
     dtype = _dtype_for(lhs, rhs, count(summed))
+    strides = [abs(stride) for stride in lhs.strides[len(both) :]]
+    is_along_rows = is_single and bool(rows) and min(strides) in strides[: len(rows)]
     spend_products(count(lengths) * (1 if dtype.kind == "f" else _INTEGER_PRODUCT))
     outer = max(range(len(both) + len(rows)), key=shape.__getitem__, default=None)
     pieces: Iterable[slice] = [slice(None)]
@@ -211,22 +218,38 @@ def contracted(
     else:
         temporary = lhs.size
     with temporary_memory(8 * (temporary + rhs.size + math.prod(shape))):
-        sums = np.empty(shape, dtype=np.float64 if dtype.kind == "f" else np.int64)
+        sums = np.empty(shape, dtype=dtype if dtype.kind == "f" else np.int64)
         for piece in pieces:
             at = (slice(None),) * (outer or 0) + (piece,) if outer is not None else ()
             of_rhs = rhs[at] if outer is not None and outer < len(both) else rhs
             part = lhs[at]
             batch = math.prod(part.shape[: len(both)])
-            one = part.astype(dtype).reshape(
-                batch, math.prod(part.shape[len(both) : len(both) + len(rows)]), count(summed)
-            )
-            other = of_rhs.astype(dtype).reshape(batch, count(summed), count(columns))
+            one = _as_matrices(part, dtype, len(both), len(rows), is_along_rows=is_along_rows)
+            other = of_rhs.astype(dtype, copy=False).reshape(batch, count(summed), count(columns))
             product = np.matmul(one, other)
             sums[at] = product.reshape(
                 (*part.shape[: len(both) + len(rows)], *shape[len(both) + len(rows) :])
             )
     names = [*both, *rows, *columns]
     return sums.transpose([names.index(name) for name in result])
+
+
+def _as_matrices(
+    array: Numbers, dtype: np.dtype[Any], batches: int, rows: int, *, is_along_rows: bool
+) -> Numbers:
+    """
+    An array as a batch of matrices, whose columns are the axes after the first `batches + rows`.
+
+    With `is_along_rows`, what must be copied is copied column by column.
+    """
+    end = batches + rows
+    lengths = [math.prod(part) for part in (array.shape[:batches], array.shape[batches:end])]
+    last = math.prod(array.shape[end:])
+    if not is_along_rows:
+        return array.astype(dtype, copy=False).reshape(*lengths, last)
+    order = [*range(batches), *range(end, array.ndim), *range(batches, end)]
+    columns = array.transpose(order).astype(dtype, copy=False).reshape(lengths[0], last, lengths[1])
+    return columns.swapaxes(1, 2)
 
 
 def _lengths(*parts: tuple[Sequence[str], Shape]) -> Mapping[str, int]:
@@ -253,7 +276,7 @@ def _without(
 def _dtype_for(lhs: Numbers, rhs: Numbers, terms: int) -> np.dtype[Any]:
     """Double, which numpy multiplies faster, if it is exact for these sums of integers."""
     if "f" in (lhs.dtype.kind, rhs.dtype.kind):
-        return np.dtype(np.float64)
+        return np.result_type(lhs, rhs)
     most = [
         max(int(side.max(initial=0)), -int(side.min(initial=0))) if side.size else 0
         for side in (lhs, rhs)
@@ -266,21 +289,36 @@ def run_layer(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> 
     """
     The result of a sum of products, with its bias. Raises InterpretationError and Refusal.
     """
+    compute = layer_on_arrays(op)
+    with all_numbers(*operands) as numbers:
+        return [rounded(compute(*numbers), op.results[0].type)]
+
+
+def layer_on_arrays(op: Operation) -> Callable[..., Numbers]:
+    """
+    The function of numbers that computes a sum of products, with its bias.
+
+    It raises InterpretationError for shapes that do not match. Raises that and Refusal.
+    """
     contraction = layer_of(op)
     if not isinstance(contraction, Contraction):
         raise InterpretationError("it is not a sum of products")
     windows = windows_of(op, contraction)
-    with all_numbers(*operands) as numbers:
+    zeros = list(model_named(name_of(op)).zero_points or ())
+
+    def compute(*numbers: Numbers) -> Numbers:
         lhs, rhs = (numbers[at] for at in contraction.operands)
-        zeros = list(model_named(name_of(op)).zero_points or ())
-        if zeros and len(operands) > zeros[0]:
-            lhs_zero, rhs_zero = (numbers[at] for at in zeros)
-            lhs, rhs = lhs - _single(lhs_zero), rhs - _single(rhs_zero)
+        if zeros and len(numbers) > zeros[0]:
+            lhs_zero, rhs_zero = (_single(numbers[at]) for at in zeros)
+            # A zero point of 0 needs no other copy of an operand.
+            lhs, rhs = (lhs - lhs_zero if lhs_zero else lhs, rhs - rhs_zero if rhs_zero else rhs)
         total = sum_of_products(lhs, rhs, contraction, windows)
+        if contraction.bias is None or len(numbers) <= contraction.bias:
+            return total
         with temporary_memory(total.nbytes):
-            if contraction.bias is not None and len(numbers) > contraction.bias:
-                total = total + numbers[contraction.bias]
-            return [rounded(total, op.results[0].type)]
+            return total + numbers[contraction.bias]
+
+    return compute
 
 
 def _single(point: Numbers) -> Numbers:

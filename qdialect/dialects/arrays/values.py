@@ -27,6 +27,7 @@ from xdsl.dialects.builtin import (
     AnyDenseElement,
     AnyFloat,
     ComplexType,
+    Float32Type,
     IndexType,
     IntegerType,
     Signedness,
@@ -90,6 +91,28 @@ def spend_products(count: int) -> None:
     """Spend products of the current run, if there is one."""
     if (work := _CURRENT.get()) is not None:
         work.spend_products(count)
+
+
+_IS_SINGLE: Final = ContextVar("qdialect_is_single", default=False)
+
+
+@contextmanager
+def in_single_precision() -> Generator[None]:
+    """
+    Compute with f32 in float32 meanwhile, as compilers do: results are rounded more than once.
+
+    Otherwise numbers are of float64, and results are rounded once.
+    """
+    token = _IS_SINGLE.set(True)
+    try:
+        yield
+    finally:
+        _IS_SINGLE.reset(token)
+
+
+def is_in_single() -> bool:
+    """Whether the current run computes with f32 in float32."""
+    return _IS_SINGLE.get()
 
 
 MIN_COUNTED: Final = 1 << 12
@@ -338,7 +361,7 @@ class TypedArray:
         """
         The elements as numbers: float64 for floats, int64 for integers and storage integers.
 
-        Raises InterpretationError for other types.
+        In single precision, float32 for f32: a view. Raises InterpretationError for other types.
         """
         return _numbers(self.elements, held_type(self.element_type))
 
@@ -418,6 +441,8 @@ def _numbers(elements: NDArray[Any], type: AnyDenseElement) -> NDArray[Any]:
     # Integers first: they are in loops, and `AnyFloat` is a union of many classes.
     if isinstance(type, IntegerType | IndexType):
         return elements.astype(np.int64)
+    if isinstance(type, Float32Type) and is_in_single():
+        return elements.view(np.float32)
     if isinstance(type, AnyFloat):
         return format_of(type).decode(_as_unsigned(elements))
     raise InterpretationError(f"'{type}' is not computed with")
@@ -508,7 +533,8 @@ def dequantized(value: TypedArray, declared: Attribute) -> TypedArray:
 
     def read(slices: Slices, codes: NDArray[Any]) -> NDArray[Any]:
         stored = TypedArray(codes, value.element_type).numbers
-        return elements_of_numbers(_part(parameters, slices).read(stored), type)
+        read = _part(parameters, slices).read(stored, in_single=is_in_single())
+        return elements_of_numbers(read, type)
 
     elements = _with_slots(read, value, parameters, type)
     return TypedArray.of(elements, at_all_positions(declared, value.shape))
@@ -532,7 +558,8 @@ def quantized(
 
     def store(slices: Slices, elements: NDArray[Any]) -> NDArray[Any]:
         numbers = TypedArray(elements, value.element_type).numbers
-        stored = _part(parameters, slices).store(numbers, least, greatest, rounding)
+        part = _part(parameters, slices)
+        stored = part.store(numbers, least, greatest, rounding, in_single=is_in_single())
         return elements_of_numbers(stored, type)
 
     return TypedArray.of(_with_slots(store, value, parameters, type), declared)

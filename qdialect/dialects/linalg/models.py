@@ -33,6 +33,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, Affine
 from qdialect.algebra.movement import BroadcastInDim, Shape, Transpose
 from qdialect.dialects import run_in, scalar
 from qdialect.dialects.arith.models import term_of
+from qdialect.dialects.arrays import layer_model
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.elementwise import movements_along, recreated, shape_of_type
 from qdialect.ops.fields import (
@@ -611,7 +612,7 @@ def _shape_of_last(operands: RunTimeOperands) -> Shape:
 _pure = partial(OpModel, effects=Effects.NONE)
 _exact = partial(_pure, bits=Bits.EXACT)
 _rounded = partial(_pure, bits=Bits.ROUNDED)
-_layer = partial(_rounded, windows=_windows, run="qdialect.dialects.arrays.reductions:run_layer")
+_layer = partial(layer_model, effects=Effects.NONE, windows=_windows)
 _pair = partial(OnElements, arity=2)
 
 _run = partial(run_in, "linalg")

@@ -40,6 +40,7 @@ from qdialect.algebra.movement import (
 )
 from qdialect.algebra.parameters import Granularity
 from qdialect.dialects import run_in, scalar
+from qdialect.dialects.arrays import layer_model
 from qdialect.ir.elements import dense_elements
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.elementwise import converted, recreated, same_shape, unbroadcast
@@ -677,7 +678,7 @@ _exact = partial(_pure, bits=Bits.EXACT)
 _undefined = partial(_pure, bits=Bits.UNDEFINED)
 _undefined_on_integers = partial(_pure, bits=Bits.UNDEFINED_ON_INTEGERS)
 _rounded = partial(_pure, bits=Bits.ROUNDED)
-_layer = partial(_rounded, run="qdialect.dialects.arrays.reductions:run_layer")
+_layer = partial(layer_model, effects=Effects.NONE)
 _pair = partial(OnElements, arity=2)
 
 _run = partial(run_in, "stablehlo")

@@ -25,6 +25,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from qdialect.algebra.joins import Concat
 from qdialect.algebra.movement import Movement, Reshape, Reverse, Slice, Take, Transpose
 from qdialect.dialects import run_in, scalar
+from qdialect.dialects.arrays import layer_model
 from qdialect.dialects.tosa.syntax import ShapeType
 from qdialect.ir.elements import dense_elements
 from qdialect.ops.elementwise import (
@@ -294,12 +295,11 @@ _each = OnElements
 _pair = partial(OnElements, arity=2, broadcasts=True)
 
 _REGIONS = "it runs regions, in which ops are quantized"
-_LAYER = "qdialect.dialects.arrays.reductions:run_layer"
 
 _run = partial(run_in, "tosa")
 
-_convolution = partial(_rounded, windows=_windows, zero_points={3: 0, 4: 1}, run=_LAYER)
-_product = partial(_rounded, zero_points={2: 0, 3: 1}, run=_LAYER)
+_convolution = partial(layer_model, windows=_windows, zero_points={3: 0, 4: 1})
+_product = partial(layer_model, zero_points={2: 0, 3: 1})
 _pool = shared(0, is_homogeneous=True, mixed_axes=(1, 2))
 _mean = own(0, function="reduce", is_homogeneous=True, mixed_axes=(1, 2))
 _numbers = CastReads.NUMBERS | CastReads.CODES | CastReads.CONVERTED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +20,12 @@ from xdsl.utils.scoped_dict import ScopedDict
 from qdialect.check.interpreters import ModuleInterpreter, OpInterpretationError, TypedArray
 from qdialect.dialects.arrays.elements import find_run, function_on_arrays
 from qdialect.dialects.arrays.movements import run_shape_op
-from qdialect.dialects.arrays.values import allocated, dtype_of, work_spent_by
+from qdialect.dialects.arrays.values import (
+    allocated,
+    dtype_of,
+    in_single_precision,
+    work_spent_by,
+)
 from qdialect.dialects.quant.storage import StoredType
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
@@ -62,7 +68,7 @@ class ObservedRun(ModuleInterpreter):
     Runs a function on records, and hands over observed values.
 
     A value is freed when it is handed over and no op needs it any more. What depends on constants
-    alone is computed before the first record.
+    alone is computed before the first record. With `in_single`, f32 is computed with in float32.
     """
 
     def __init__(
@@ -72,9 +78,12 @@ class ObservedRun(ModuleInterpreter):
         context: Context,
         observed: Sequence[SSAValue],
         max_steps: int,
+        *,
+        in_single: bool = False,
     ) -> None:
         super().__init__(module, ResourceBlobs.of(context), max_steps)
         self.function = function
+        self._precision = in_single_precision if in_single else nullcontext
         self._context = context
         self._places = dict[SSAValue, list[int]]()
         for place, value in enumerate(observed):
@@ -92,7 +101,7 @@ class ObservedRun(ModuleInterpreter):
     def _computed_constants(self) -> Mapping[SSAValue, TypedArray]:
         constant, known = constant_values(self.module), dict[SSAValue, Any]()
         set_scope(self, ScopedDict(None, local_scope=known))
-        with models_of(self._context), work_spent_by(self):
+        with models_of(self._context), work_spent_by(self), self._precision():
             for op in self.function.body.blocks[0].ops:
                 is_constant = bool(op.results) and all(value in constant for value in op.results)
                 if not is_constant or any(operand not in known for operand in op.operands):
@@ -134,7 +143,7 @@ class ObservedRun(ModuleInterpreter):
         self._hand_over(self.function.body.blocks[0].args, arguments)
         if not is_again:
             self._hand_over([*self.constants], [*self.constants.values()])
-        with models_of(self._context), work_spent_by(self):
+        with models_of(self._context), work_spent_by(self), self._precision():
             self.call_op(self.function, tuple(arguments))
 
     @override
@@ -207,7 +216,7 @@ class ObservedRun(ModuleInterpreter):
                 return None
             run_shape_op(self, op, model, inputs, steps)
             return ([op.operands[0]], _moving(op, steps)) if steps else None
-        is_alike = op.regions or len({*shapes}) == 1
+        is_alike = op_model(op).on_arrays is not None or len({*shapes}) == 1
         return ([*op.operands, *read], _computing(op, function)) if function and is_alike else None
 
     def _hand_over(self, values: Sequence[SSAValue], results: Sequence[Any]) -> None:
@@ -247,6 +256,6 @@ def _computing(op: Operation, function: Callable[..., NDArray[Any]]) -> Kernel:
             array = allocated(lambda: np.asarray(function(*arrays)), nbytes, arrays)
         if array.dtype == np.bool_:
             return [TypedArray(-array.view(np.int8), type)]
-        return [TypedArray(array.view(dtype), type)]
+        return [TypedArray.of(array.view(dtype), type)]
 
     return compute

@@ -235,13 +235,12 @@ def _record(
     interruption: _Interruption,
 ) -> None:
     """Record the missing records, until a signal. Raises RunFailure and RecordError."""
-    with_iree = options.engine == "iree"
     function = prepare(
         compilation.module,
         recorded.function,
         compilation.context,
         recorded.values,
-        with_iree=with_iree,
+        engine=options.engine,
         max_steps=options.max_steps,
         tool=TOOL,
     )

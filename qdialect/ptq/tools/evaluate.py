@@ -9,6 +9,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
@@ -176,7 +177,7 @@ def _evaluate(options: Namespace) -> Evaluation | None:
                     side.function,
                     compilation.context,
                     side.returned,
-                    with_iree=options.engine == "iree",
+                    engine=options.engine,
                     max_steps=options.max_steps,
                 )
             )
@@ -238,22 +239,22 @@ class _Comparing(Task[_Compared]):
         runs: Sequence[ObservedRun],
         labels: NDArray[np.int64] | None,
     ) -> _Compared:
-        results = [dict[int, TypedArray]() for _ in runs]
-        for run, values in zip(runs, results, strict=True):
-            run.run(record, values.__setitem__)
-        pairs = [
-            (floats_of(value), floats_of(results[1][at]))
-            for at, value in sorted(results[0].items())
-        ]
-        noise_of_parts = [Noise.between(*pair) for pair in pairs[: sum(self.parts)]]
-        noises = list[Noise]()
-        for count in self.parts:
-            noises.append(Noise.total(noise_of_parts[:count]))
-            del noise_of_parts[:count]
-        results_of_both = pairs[sum(self.parts) :]
-        noises += [Noise.between(*pair) for pair in results_of_both]
-        answers = (
-            Answers.between(*pair, labels) if has_classes else None
-            for has_classes, pair in zip(self.have_classes, results_of_both, strict=True)
-        )
-        return index, tuple(noises), tuple(answers)
+        before, after = runs
+        expected, noises = dict[int, TypedArray](), dict[int, Noise]()
+        answers = dict[int, Answers]()
+        first = sum(self.parts)
+
+        def compare(at: int, value: TypedArray) -> None:
+            """Compare a value with what is expected, which is freed."""
+            pair = floats_of(expected.pop(at)), floats_of(value)
+            noises[at] = Noise.between(*pair)
+            if at >= first and self.have_classes[at - first]:
+                answers[at] = Answers.between(*pair, labels)
+
+        before.run(record, expected.__setitem__)
+        after.run(record, compare)
+        places = iter(range(first))
+        of_values = [Noise.total(noises[at] for at in islice(places, n)) for n in self.parts]
+        results = range(first, first + len(self.have_classes))
+        of_results = [noises[at] for at in results]
+        return index, (*of_values, *of_results), tuple(map(answers.get, results))

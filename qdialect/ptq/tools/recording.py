@@ -94,7 +94,7 @@ def run_parser(tool: str, description: str, epilog: str = "") -> ModuleArgumentP
         metavar="N",
         help="spread records over N processes (1)",
     )
-    parser.add_max_steps(DEFAULT_MAX_STEPS, "that qdialect's interpreter takes for each record")
+    parser.add_max_steps(DEFAULT_MAX_STEPS, "that --engine=reference takes for each record")
     return parser
 
 
@@ -147,6 +147,8 @@ class PreparedFunction:
     """The ops that IREE computes, and the names of the kernels."""
     binary: bytes | None
     """The binary of the kernels; None if there are none."""
+    engine: str
+    """What runs the function."""
     max_steps: int
     """The maximum number of ops that the interpreter runs for a record."""
 
@@ -155,8 +157,8 @@ class PreparedFunction:
         text = StringIO()
         write_module(self.context, self.run.module, text)
         name = self.run.function.sym_name.data
-        arguments = text.getvalue(), name, self.observed, self.kernels, self.binary, self.max_steps
-        return _read_function, arguments
+        how = self.observed, self.kernels, self.binary, self.engine, self.max_steps
+        return _read_function, (text.getvalue(), name, *how)
 
     def start(self) -> ObservedRun:
         """The run, with kernels that are loaded into this process. Raises MissingLibraryError."""
@@ -213,6 +215,7 @@ def _read_function(
     observed: Sequence[int],
     kernels: Mapping[int, str],
     binary: bytes | None,
+    engine: str,
     max_steps: int,
 ) -> PreparedFunction:
     """The function that another process has pickled. Raises RecordError."""
@@ -224,8 +227,20 @@ def _read_function(
     module, context = compilation.module, compilation.context
     function = find_function(module, name)
     values = [*values_in(module)]
-    run = ObservedRun(module, function, context, [values[at] for at in observed], max_steps)
-    return PreparedFunction(run, context, observed, kernels, binary, max_steps)
+    run = _run_by(engine, module, function, context, [values[at] for at in observed], max_steps)
+    return PreparedFunction(run, context, observed, kernels, binary, engine, max_steps)
+
+
+def _run_by(
+    engine: str,
+    module: ModuleOp,
+    function: FuncOp,
+    context: Context,
+    observed: Sequence[SSAValue],
+    max_steps: int,
+) -> ObservedRun:
+    is_numpy = engine == "numpy"
+    return ObservedRun(module, function, context, observed, max_steps, in_single=is_numpy)
 
 
 @contextmanager
@@ -296,23 +311,24 @@ def prepare(
     context: Context,
     observed: Sequence[SSAValue],
     *,
-    with_iree: bool,
+    engine: str,
     max_steps: int = DEFAULT_MAX_STEPS,
     tool: str | None = None,
 ) -> PreparedFunction:
     """
-    Prepare a function of a module once for all processes; IREE compiles its kernels here.
+    Prepare a function of a module once for all processes, for an engine: numpy, iree, reference.
 
-    Meanwhile, a line on a terminal says so, if the name of the tool is given.
+    IREE compiles its kernels here. Meanwhile, a line on a terminal says so, if the name of the
+    tool is given. Only steps of the reference are limited.
 
     Raises ToolError if IREE is not installed, and RunFailure if it does not compile them.
     """
     numbers = {value: number for number, value in enumerate(values_in(module))}
     places = [numbers[value] for value in observed]
-    steps = sys.maxsize if with_iree else max_steps
-    run = ObservedRun(module, function, context, observed, steps)
-    if not with_iree:
-        return PreparedFunction(run, context, places, {}, None, steps)
+    steps = max_steps if engine == "reference" else sys.maxsize
+    run = _run_by(engine, module, function, context, observed, steps)
+    if engine != "iree":
+        return PreparedFunction(run, context, places, {}, None, engine, steps)
     try:
         library("iree.runtime", "iree")
         kernels, binary = KernelOps(run).kernels(), None
@@ -328,7 +344,7 @@ def prepare(
         raise RunFailure(f"IREE's runtime {error}", module, is_before=True) from None
     ops = {op: number for number, op in enumerate(module.walk())}
     names = {ops[op]: name for op, name in kernels.names.items()}
-    return PreparedFunction(run, context, places, names, binary, steps)
+    return PreparedFunction(run, context, places, names, binary, engine, steps)
 
 
 def _loaded(binary: bytes) -> tuple[()]:

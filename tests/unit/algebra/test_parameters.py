@@ -23,7 +23,7 @@ from qdialect.algebra.joins import Concat
 from qdialect.algebra.movement import Movement, Reshape, Reverse, Slice, Transpose
 from qdialect.algebra.parameters import QuantizationParameters, Slot, StorageFormat
 from qdialect.algebra.run_map import MAX_SLOTS, TooManySlotsError
-from qdialect.support.float_format import FLOAT_FORMATS
+from qdialect.support.float_format import FLOAT_FORMATS, Rounding
 
 
 def blocks(shape: tuple[int, ...], scales: object, zero_points: object = 0):
@@ -97,6 +97,33 @@ def test_slot_of_an_element(shape: tuple[int, ...], data: st.DataObject):
     assert some.slot(index) == Slot(float(scales[index]), int(zero_points[index]))
     slots = tuple(int(some.axis_slots(axis)[at]) for axis, at in enumerate(index))
     assert some.scales[slots] == scales[index]
+
+
+@given(st.data())
+def test_single_precision_reads_and_stores_the_same(data: st.DataObject):
+    """Each step is rounded to f32 once, whether double computes it or float32."""
+    width, scale = (
+        data.draw(st.integers(1, 32)),
+        data.draw(st.floats(2.0**-149, 2.0**127, width=32)),
+    )
+    storage = StorageFormat(width, data.draw(st.booleans()))
+    low = -(1 << (width - 1)) if storage.signed else 0
+    high = low + (1 << width) - 1
+    codes = np.array(data.draw(st.lists(st.integers(low, high), min_size=1)), np.int64)
+    slots = QuantizationParameters.from_blocks(
+        codes.shape,
+        np.array([scale]),
+        np.array([data.draw(st.integers(low, high))]),
+        F32,
+        storage,
+    )
+    read = slots.read(codes, in_single=True)
+    assert read.astype("f8").tobytes() == np.asarray(slots.read(codes)).tobytes()
+    near = st.floats(width=32) | st.sampled_from(read.tolist())
+    numbers = np.array(data.draw(st.lists(near, min_size=len(codes), max_size=len(codes))), "f4")
+    for rounding in Rounding:
+        single = slots.store(numbers, low, high, rounding, in_single=True)
+        assert (single == slots.store(numbers.astype("f8"), low, high, rounding)).all()
 
 
 def test_scales_mean_their_rounded_value():

@@ -37,7 +37,11 @@ from qdialect.support.memory import memory_budget
 from qdialect.support.terminal import Progress
 from qdialect.text import write_module
 
-ENGINES = ["reference", pytest.param("iree", marks=[pytest.mark.iree, pytest.mark.without_xdsl])]
+ENGINES = [
+    "numpy",
+    "reference",
+    pytest.param("iree", marks=[pytest.mark.iree, pytest.mark.without_xdsl]),
+]
 
 MODEL = """
 func.func @main(%x: tensor<2x3xf32>, %h: tensor<4xf16>, %s: tensor<f64>) -> tensor<2x3xf32> {

@@ -27,7 +27,11 @@ needs_matplotlib = pytest.mark.skipif(
     find_spec("matplotlib") is None, reason="matplotlib is not installed"
 )
 needs_rich = pytest.mark.skipif(find_spec("rich") is None, reason="rich is not installed")
-ENGINES = ["reference", pytest.param("iree", marks=[pytest.mark.iree, pytest.mark.without_xdsl])]
+ENGINES = [
+    "numpy",
+    "reference",
+    pytest.param("iree", marks=[pytest.mark.iree, pytest.mark.without_xdsl]),
+]
 
 FLOAT = """
 func.func @main(%x: tensor<2x3xf32>, %init: tensor<2x4xf32>) -> tensor<2x4xf32> {

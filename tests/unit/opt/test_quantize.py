@@ -37,8 +37,6 @@ func.func @main(%x: !x) -> !y {{
 
 X: NDArray[Any] = np.random.default_rng(5).normal(size=(6, 4, 3)).astype("f4")
 
-REFERENCE = ("--engine=reference",)
-
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -54,7 +52,7 @@ def quantized_in(path: Path) -> int:
 
 
 def run(folder: Path, *more: str) -> int:
-    arguments = [str(folder / "model.mlir"), "--data", str(folder / "data.npz"), *REFERENCE]
+    arguments = [str(folder / "model.mlir"), "--data", str(folder / "data.npz")]
     return main([*arguments, "-o", str(folder / "q.mlir"), *more])
 
 
@@ -87,26 +85,26 @@ def test_steps_can_be_repeated(folder: Path) -> None:
 
 def test_layers_are_raised_until_it_is_good_enough(folder: Path) -> None:
     quantized = Quantized(folder / "model.mlir", folder / "data.npz", folder=folder / "steps")
-    quantized.import_model().put_in_order().calibrate(*REFERENCE).quantize().evaluate(*REFERENCE)
+    quantized.import_model().put_in_order().calibrate().quantize().evaluate()
     at_first = quantized.signal_to_noise
     assert at_first is not None
     assert 30 < at_first < 60
-    assert quantized.reach(at_first - 1, *REFERENCE).raised == []
+    assert quantized.reach(at_first - 1).raised == []
     steps = len(quantized.steps)
-    quantized.reach(60, *REFERENCE)
+    quantized.reach(60)
     assert [(item.keys, storage) for item, storage in quantized.raised] == [(("sums",), "int16")]
     assert (quantized.signal_to_noise or 0) >= 60
     assert "i16" in (folder / "steps" / "quantized.mlir").read_text()
     # A search that is run again tries nothing again, and only writes what it chose.
     taken = len(quantized.steps) - steps
-    quantized.quantize().evaluate(*REFERENCE).reach(60, *REFERENCE)
+    quantized.quantize().evaluate().reach(60)
     assert len(quantized.steps) - steps - taken == 4
     # Scores of other ranges are no scores of these.
-    quantized.calibrate(*REFERENCE, "--records=:4").quantize().evaluate(*REFERENCE)
+    quantized.calibrate("--records=:4").quantize().evaluate()
     steps = len(quantized.steps)
-    quantized.reach(60, *REFERENCE)
+    quantized.reach(60)
     assert len(quantized.steps) - steps > taken
-    quantized.quantize().evaluate(*REFERENCE).reach(400, *REFERENCE)
+    quantized.quantize().evaluate().reach(400)
     assert [storage for _, storage in quantized.raised] == ["float32"]
     assert quantized.signal_to_noise == float("inf")
     assert "raised layers" in repr(quantized)
@@ -155,7 +153,7 @@ def test_records_of_any_kind_are_the_same(folder: Path, records: object) -> None
 def test_a_module_is_the_same_as_its_file(folder: Path) -> None:
     module = parse_module(context := ToolContext(allow_unregistered=True), MODEL)
     quantized = Quantized(module, iter(X), context=context, folder=folder / "steps")
-    quantized.import_model().put_in_order().calibrate(*REFERENCE)
+    quantized.import_model().put_in_order().calibrate()
     ranges = json.loads((folder / "steps" / "profile.json").read_text())["values"]["x"]
     assert [min(ranges["minima"]), max(ranges["maxima"])] == [np.min(X), np.max(X)]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Sequence
+from functools import partial
 from io import StringIO
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing_extensions import override
 from xdsl.dialects.func import FuncOp
 
 from qdialect.check.interpreters import TypedArray, run_function
+from qdialect.ir.value_types import shape_of
 from qdialect.opt.registry import ToolContext
 from qdialect.ptq.calibration.kernels import KernelOps
 from qdialect.ptq.calibration.observed_runs import ObservedRun
@@ -27,16 +29,20 @@ from qdialect.ptq.tools.merge_profiles import main as merge
 from qdialect.support.terminal import working
 from qdialect.text import parse_module
 
-ENGINES = ["reference", pytest.param("iree", marks=[pytest.mark.iree, pytest.mark.without_xdsl])]
+ENGINES = [
+    "numpy",
+    "reference",
+    pytest.param("iree", marks=[pytest.mark.iree, pytest.mark.without_xdsl]),
+]
 
 
-def run_of(text: str, function: str = "main") -> ObservedRun:
+def run_of(text: str, function: str = "main", *, in_single: bool = False) -> ObservedRun:
     """A run of a function that observes the results of all its ops."""
     context = ToolContext(allow_unregistered=True)
     module = parse_module(context, text)
     main = next(op for op in module.ops if isinstance(op, FuncOp) and op.sym_name.data == function)
     observed = [result for op in main.body.blocks[0].ops for result in op.results]
-    return ObservedRun(module, main, context, observed, 1 << 30)
+    return ObservedRun(module, main, context, observed, 1 << 30, in_single=in_single)
 
 
 def chain(layers: int, *, are_alike: bool) -> str:
@@ -135,7 +141,8 @@ def test_what_cannot_be_passed_is_run_by_iree(tmp_path: Path) -> None:
     np.savez(tmp_path / "data.npz", arg0=np.array([[[-1, 2, 3], [4, -5, 6]]], "f4"))
     path = tmp_path / "profile.json"
     arguments = [str(tmp_path / "model.mlir"), "--data", str(tmp_path / "data.npz")]
-    assert main([*arguments, "--allow-unregistered-dialect", "-o", str(path)]) == 0
+    options = ["--allow-unregistered-dialect", "--engine=iree"]
+    assert main([*arguments, *options, "-o", str(path)]) == 0
     assert {tuple(map(float, each.whole())) for each in Profile.read(path).values.values()} >= {
         (-5, 6),
         (0, 6),
@@ -267,6 +274,56 @@ def test_functions_of_arrays_give_what_the_interpreter_gives() -> None:
             # The bits of NaN may differ, and those of zeros may not.
             same = (one.view("u4") == two.view("u4")) | (np.isnan(one) & np.isnan(two))
             assert same.all(), (seed, operand)
+
+
+SUMS = """
+func.func @main(%x: tensor<2x6x9x8xf32>, %w: tensor<4x6x3x2xf32>, %d: tensor<3x2x8xf32>,
+                %a: tensor<3x5x7xf32>, %b: tensor<3x7x4xf32>) {
+  %e = arith.constant dense<0.5> : tensor<2x4x3x6xf32>
+  %conv = linalg.conv_2d_nchw_fchw
+    {strides = dense<[3, 1]> : tensor<2xi64>, dilations = dense<[1, 2]> : tensor<2xi64>}
+    ins(%x, %w : tensor<2x6x9x8xf32>, tensor<4x6x3x2xf32>)
+    outs(%e : tensor<2x4x3x6xf32>) -> tensor<2x4x3x6xf32>
+  %f = arith.constant dense<-1.0> : tensor<2x4x8x8xf32>
+  %depthwise = linalg.depthwise_conv_2d_nhwc_hwc
+    ins(%x, %d : tensor<2x6x9x8xf32>, tensor<3x2x8xf32>)
+    outs(%f : tensor<2x4x8x8xf32>) -> tensor<2x4x8x8xf32>
+  %g = arith.constant dense<0.0> : tensor<3x5x4xf32>
+  %product = linalg.batch_matmul ins(%a, %b : tensor<3x5x7xf32>, tensor<3x7x4xf32>)
+    outs(%g : tensor<3x5x4xf32>) -> tensor<3x5x4xf32>
+  %exp = math.exp %product : tensor<3x5x4xf32>
+  %erf = math.erf %product : tensor<3x5x4xf32>
+  %tanh = math.tanh %product : tensor<3x5x4xf32>
+  %root = math.rsqrt %exp : tensor<3x5x4xf32>
+  %h = arith.constant dense<0.0> : tensor<3x4xf32>
+  %total = linalg.reduce { arith.addf } ins(%exp : tensor<3x5x4xf32>)
+    outs(%h : tensor<3x4xf32>) dimensions = [1]
+  return
+}
+"""
+
+
+def test_single_precision_is_as_near_as_it_can_be() -> None:
+    random = np.random.default_rng(0)
+    for laid_out in (np.float32, partial(np.asfortranarray, dtype="f4")):
+        runs = [run_of(SUMS, in_single=in_single) for in_single in (False, True)]
+        types = runs[0].function.function_type.inputs.data
+        record = [
+            TypedArray.of(laid_out(random.normal(size=shape_of(type))).view("u4"), type)
+            for type in types
+        ]
+        seen = [dict[int, NDArray[Any]]() for _ in runs]
+        for run, values in zip(runs, seen, strict=True):
+
+            def take(at: int, value: TypedArray, to: dict[int, NDArray[Any]] = values) -> None:
+                to[at] = value.elements.view("f4")
+
+            run.run(record, take)
+        assert len(seen[0]) == len(results_of(runs[0]))
+        for at, expected in seen[0].items():
+            # At most 36 terms; errors of exp and rsqrt grow with those of the product.
+            near = np.abs(seen[1][at] - expected).max() <= 1e-5 * np.abs(expected).max()
+            assert near, (laid_out, at)
 
 
 def results_of(run: ObservedRun) -> Sequence[Any]:
