@@ -84,11 +84,7 @@ def equalize_inputs(
         unwritable = dict[Node, Refusal]()
         while True:
             plan = plan_equalization(graph, policy, chosen.keys, unwritable)
-            changed = [
-                layer
-                for layer in plan.layers
-                if layer in plan.scales or plan.rows(layer) is not None
-            ]
+            changed = plan.changed
             report = report_on(
                 plan, resolution, {layer: name_of(layer.node.ops[0]) for layer in changed}
             )

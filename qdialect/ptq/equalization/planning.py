@@ -74,6 +74,11 @@ class EqualizationPolicy:
     only.
     """
 
+    @property
+    def mark(self) -> str:
+        """The attribute of a layer that was changed: its scales are not chosen again."""
+        return "quant.equalized_weights" if self.weights_only else "quant.equalized"
+
 
 @dataclass(eq=False)
 class Layer:
@@ -117,6 +122,8 @@ class Plan:
 
     graph: FlowGraph
     layers: Sequence[Layer]
+    mark: str
+    """The attribute of layers that are changed."""
     scales: dict[Layer, Factors] = field(default_factory=dict[Layer, Factors])
     """The scales of layers: inputs are multiplied by them, and weights divided."""
     inputs: dict[Layer, Range] = field(default_factory=dict[Layer, Range])
@@ -139,6 +146,13 @@ class Plan:
         """The factors of the rows of a layer, in the shape of its weights; None without factors."""
         factors = self.values.get(layer.result)
         return None if factors is None else layer.indices.rows_on_weights(factors)
+
+    @property
+    def changed(self) -> Sequence[Layer]:
+        """The layers whose weights change."""
+        return [
+            layer for layer in self.layers if layer in self.scales or self.rows(layer) is not None
+        ]
 
 
 class _Walk:
@@ -357,7 +371,7 @@ class _Planner:
 
     def plan(self) -> Plan:
         """Compute the scales, and propagate them."""
-        plan = Plan(self._graph, list(self._layers.values()))
+        plan = Plan(self._graph, list(self._layers.values()), self._policy.mark)
         sweeps = self._policy.sweeps if self._policy.weights_only else 1
         for _ in range(sweeps):
             before = dict(self._scales)
@@ -397,6 +411,9 @@ class _Planner:
 
     def _ranges_of(self, layer: Layer, plan: Plan) -> tuple[Range, Range]:
         """The ranges of the columns of a layer's weights, and of the inputs that they multiply."""
+        if (mark := self._policy.mark) in layer.node.ops[0].attributes:
+            reason = f"it was equalized before; without its attribute '{mark}', it is again"
+            raise Refusal(RefusalCode.KEPT, reason)
         if layer.value in self._graph.given:
             raise Refusal(RefusalCode.QUANTIZED, "its input is quantized")
         if self._policy.weights_only:

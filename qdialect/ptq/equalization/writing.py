@@ -116,6 +116,8 @@ class _Writer:
                 self._rewrite_broadcast(layer, layer.node.bias)
         for use, new in replaced:
             use.op.operands[use.number] = new
+        for layer in self._plan.changed:
+            layer.node.ops[0].attributes[self._plan.mark] = UnitAttr()
         erase_unused([op for op in old if isinstance(op, Operation)])
         for source, new in self._sources:
             if source.parent is not None:

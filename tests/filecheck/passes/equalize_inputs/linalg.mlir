@@ -9,7 +9,7 @@
 // CHECK:         %x_equalized_1 = quant.stats %x_equalized {{.*}}layerStats = dense<[-2.000000e+00, 2.000000e+00]>
 // CHECK:         %w = quant.constant dense<{{\[\[}}127, 85], [127, -64]]> : tensor<2x2x!quant.uniform<i8<-127:127>:f32:0, {0.094488188624382019,0.015748031437397003}>>
 // CHECK-NEXT:    quant.dcast %w
-// CHECK:         linalg.matmul ins(%x_equalized_1
+// CHECK:         linalg.matmul {quant.equalized} ins(%x_equalized_1
 
 // STRONG-LABEL: @product
 // STRONG:         %0 = arith.constant dense<[6.250000e-02, 3.000000e+00]> : tensor<2xf32>

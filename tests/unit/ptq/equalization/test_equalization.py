@@ -16,7 +16,7 @@ from xdsl.ir import Operation
 
 from qdialect.folding.report import Outcome
 from qdialect.ops.along_axis import is_statistics
-from qdialect.ops.interface import shape_of
+from qdialect.ops.interface import RefusalCode, shape_of
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 
@@ -96,6 +96,23 @@ def test_a_second_time_changes_nothing(seed: int) -> None:
     model.equalize()
     assert model.printed == first
     assert not [of for of in model.outcomes.records if of.outcome is Outcome.EQUALIZED]
+
+
+@given(seeds)
+def test_rows_do_not_let_the_next_run_equalize_again(seed: int) -> None:
+    """Rows of one layer change the columns that the next run would see."""
+    random = np.random.default_rng(seed)
+    net = Network(random)
+    value = net.argument((2, 3, 3, 4))
+    for channels in (3, 4, 2):
+        value = net.clamp(net.conv(value, channels, 1), 3e38)
+    model = model_of(net, [value])
+    model.equalize()
+    first, changed = model.printed, model.outcomes.records
+    model.equalize()
+    assert model.printed == first
+    kept = [record for record in model.outcomes.records if record.code is RefusalCode.KEPT]
+    assert len(kept) == sum(record.outcome is Outcome.EQUALIZED for record in changed)
 
 
 def is_read(op: Operation) -> bool:
