@@ -278,12 +278,15 @@ def _long_text(
 
 def _scale_text(scale: float, format: FloatFormat) -> str:
     """
-    A number of the format: as MLIR writes it, unless that reads as out of the range of the format.
+    A number of the format: as MLIR writes it, unless it cannot read that back.
 
-    Six digits of 2**-24 are less than it, and f16 has no smaller number.
+    It reads hexadecimal digits of a scale as those of f64. Six digits of 2**-24 are less than it,
+    and f16 has no smaller number.
     """
     text = format.to_text(scale)
-    if not format.smallest <= scale <= format.largest or text.startswith("0x"):
+    if text.startswith("0x"):
+        return _ALL.to_text(scale)
+    if not format.smallest <= scale <= format.largest:
         return text
     return text if format.smallest <= float(text) <= format.largest else _ALL.to_text(scale)
 
@@ -293,7 +296,7 @@ def _scale_texts(scales: FloatArray, format: FloatFormat) -> NDArray[np.uint8]:
     table = decimal_texts(scales, format)
     # Six digits are off by less than one part in 10**5.
     near = (scales < format.smallest * 1.00001) | (scales > format.largest / 1.00001)
-    extreme = np.flatnonzero(near)
+    extreme = np.flatnonzero(near | (table[:, 1] == ord("x")))
     if not extreme.size:
         return table
     distinct, places = np.unique(scales[extreme].view(np.int64), return_inverse=True)

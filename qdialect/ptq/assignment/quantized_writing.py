@@ -238,11 +238,21 @@ class _Writer:
                 known = self._requantized[key] = op.results[0]
             codes = known
         if codes not in self._dequantized:
-            op = DequantizeCastOp(codes, self._graph.last.get(value, value).type)
-            insert_after(op, codes)
-            op.results[0].name_hint = value.name_hint
-            self._dequantized[codes] = op.results[0]
+            self._dequantized[codes] = self._dequantize(codes, value)
         return self._dequantized[codes]
+
+    def _dequantize(self, codes: SSAValue, value: SSAValue) -> SSAValue:
+        """The cast of codes, right after them: one that is there already, or a new one."""
+        type = self._graph.last.get(value, value).type
+        users = (use.operation for use in codes.uses)
+        known = (op for op in users if isinstance(op, DequantizeCastOp) and op.result.type == type)
+        if (op := next(known, None)) is None:
+            op = DequantizeCastOp(codes, type)
+            op.result.name_hint = value.name_hint
+        else:
+            op.detach()
+        insert_after(op, codes)
+        return op.result
 
     def _declare_argument(self, argument: SSAValue) -> None:
         """Give an argument its quantized type, in place of its cast."""

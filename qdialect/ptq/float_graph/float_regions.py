@@ -230,8 +230,10 @@ class _Finder:
         functions, value = self._functions_of(ops), op.results[0]
         if functions <= LINES:
             return None
+        # The maximum of a value and itself is no clamp.
+        has_limits = all(len({*inner.operands}) == len(inner.operands) for inner in ops)
         is_chosen = "select" in functions and is_clamp(self._computations, value, entry)
-        if is_chosen or (functions <= CLAMPS and not join):
+        if is_chosen or (functions <= CLAMPS and not join and has_limits):
             return self._region(ops, [entry], CLAMP)
         name = name_of_function(self._computations, value, entry)
         rules = filter(None, map(known_rule, ops))

@@ -28,6 +28,15 @@ def test_lists(
     assert (read[1] == zero_points).all()
 
 
+def test_hexadecimal_digits_are_those_of_f64(monkeypatch: pytest.MonkeyPatch) -> None:
+    """MLIR prints 0x497AF7E0 for this f32, and reads that as a number of 64 bits."""
+    scales, zero_points = np.array([[1027966.0, 0.5]]), np.zeros((1, 2), np.int64)
+    for most in (100, 0):
+        monkeypatch.setattr("qdialect.dialects.quant.slots._MAX_SINGLE_SLOTS", most)
+        text = slot_list_text(scales, zero_points, ", ", FLOAT_FORMATS["f32"])
+        assert text == "{{0x412F5EFC00000000, 5.000000e-01}}"
+
+
 def test_spaces_and_spellings() -> None:
     read = read_slot_list("{ {00.5 : -3 , 1.e2},\n{-1.5E-3,1.0e999:2} }")
     assert read is not None

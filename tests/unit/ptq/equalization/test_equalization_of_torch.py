@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
+from copy import deepcopy
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -379,19 +380,23 @@ def compare(chain: Chain, module: Any, x: Array) -> None:
 
 def has_range_of_rounding(module: Any, x: Array) -> bool:
     """
-    Whether a layer reads a channel of equal numbers other than 0.
+    Whether a layer reads a channel whose numbers differ by little more than rounding.
 
-    Behind channels that are 0, each is the bias: kernels differ in its last bit, and its range is
-    that bit or nothing.
+    Kernels differ in the last bits of sums, in units of their terms. If the terms nearly cancel, or
+    the numbers are the bias alone, the range of the channel consists of these bits.
     """
-    value = torch.from_numpy(x)
+    value, terms = torch.from_numpy(x), torch.from_numpy(np.abs(x))
     for layer in module:
         channels = value.transpose(0, 1).flatten(1)
-        largest = channels.abs().amax(1)
         extent = channels.amax(1) - channels.amin(1)
-        if ((largest > 0) & (extent <= 1e-5 * largest)).any():
+        largest = terms.transpose(0, 1).flatten(1).amax(1)
+        if ((largest > 0) & (extent <= 5e-3 * largest)).any():
             return True
-        value = layer(value)
+        of_terms = deepcopy(layer)
+        with torch.no_grad():
+            for parameter in of_terms.parameters():
+                parameter.abs_()
+            value, terms = layer(value), of_terms(value.abs())
     return False
 
 
