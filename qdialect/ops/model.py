@@ -194,6 +194,9 @@ class OpModel:
     maps_elements: bool = False
     """Whether its body computes each element of the result from elements of the operands."""
 
+    with_read_results: Callable[[Operation], Operation | None] | None = None
+    """Makes an op that computes only the results that something reads; None if all are needed."""
+
     yields: bool = False
     """Whether it ends a region, and yields its operands."""
 

@@ -6,10 +6,11 @@ from collections.abc import Collection, Sequence
 
 from xdsl.dialects.builtin import NoneType
 from xdsl.ir import Operation
-from xdsl.rewriter import Rewriter
+from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.transforms.dead_code_elimination import is_trivially_dead
 
 from qdialect.ops.interface import elements_attribute_of, is_arithmetic, op_model
+from qdialect.ops.model import Effects
 
 
 def erase_unused(gone: Sequence[Operation]) -> None:
@@ -19,7 +20,8 @@ def erase_unused(gone: Sequence[Operation]) -> None:
         op = pending.pop()
         if op.parent is None or any(result.first_use is not None for result in op.results):
             continue
-        is_known = op_model(op).reads_elements
+        model = op_model(op)
+        is_known = model.reads_elements or (model.effects is Effects.NONE and not op.regions)
         # The default of an omitted operand.
         is_known |= not op.operands and isinstance(op.results[0].type, NoneType)
         if not (is_known or is_arithmetic(op) or is_trivially_dead(op)):
@@ -27,6 +29,22 @@ def erase_unused(gone: Sequence[Operation]) -> None:
         owners = [operand.owner for inner in op.walk() for operand in inner.operands]
         Rewriter.erase_op(op)
         pending += [owner for owner in owners if isinstance(owner, Operation)]
+
+
+def erase_unread_results(module: Operation) -> None:
+    """Let ops compute only the results that something reads, in the order from last to first."""
+    for op in list(module.walk(reverse=True)):
+        make = op_model(op).with_read_results
+        if make is None or op.parent is None or (new := make(op)) is None:
+            continue
+        read = [result for result in op.results if result.first_use is not None]
+        for old, result in zip(read, new.results, strict=True):
+            result.name_hint = old.name_hint
+            old.replace_all_uses_with(result)
+        owners = [operand.owner for operand in op.operands]
+        Rewriter.insert_op(new, InsertPoint.before(op))
+        Rewriter.erase_op(op)
+        erase_unused([owner for owner in owners if isinstance(owner, Operation)])
 
 
 def erase_with_unused(gone: Collection[Operation]) -> None:

@@ -26,6 +26,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
+from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.dialects.tensor import EmptyOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
@@ -74,6 +75,7 @@ from qdialect.ops.interface import (
 from qdialect.ops.model import Bits, Effects, OnElements, OpModel, OpModels
 from qdialect.ops.readers import positive, sliding_axes
 from qdialect.ops.reading import integers_of_op
+from qdialect.ops.unused_ops import erase_unused
 from qdialect.support.lazy_numpy import NDArray, np
 
 # Ops that move elements, or compute them in a body
@@ -609,6 +611,40 @@ def _shape_of_last(operands: RunTimeOperands) -> Shape:
     return operands.shape(-1)
 
 
+def _with_read_results(op: Operation) -> Operation | None:
+    """A generic without the outputs that nobody reads, and that its other results do not need."""
+    read = [at for at, result in enumerate(op.results) if result.first_use is not None]
+    if not isinstance(op, GenericOp) or not read or len(read) == len(op.results):
+        return None
+    region = op.body.clone()
+    end, arguments = region.block.last_op, region.block.args
+    assert end is not None
+    end.operands = [end.operands[at] for at in read]
+    erase_unused([inner for inner in region.block.ops if inner is not end])
+    count = len(op.inputs)
+    kept = [*range(count), *(count + at for at in read)]
+    for at in reversed(range(len(arguments))):
+        if at not in kept:
+            if arguments[at].first_use is not None:
+                # Or the copy would use values from outside.
+                region.block.drop_all_references()
+                return None
+            region.block.erase_arg(arguments[at])
+    new = GenericOp(
+        op.inputs,
+        [op.outputs[at] for at in read],
+        region,
+        ArrayAttr(op.indexing_maps.data[at] for at in kept),
+        op.iterator_types,
+        [op.results[at].type for at in read],
+        doc=op.doc,
+        library_call=op.library_call,
+    )
+    new.attributes |= op.attributes
+    new.location = op.location
+    return new
+
+
 _pure = partial(OpModel, effects=Effects.NONE)
 _exact = partial(_pure, bits=Bits.EXACT)
 _rounded = partial(_pure, bits=Bits.ROUNDED)
@@ -644,6 +680,7 @@ MODELS = OpModels(
             rule=_with_body,
             run=_run("generic"),
             on_arrays=_run("generic_on_arrays"),
+            with_read_results=_with_read_results,
             runs_on_codes=True,
         ),
         "map": _exact(maps_elements=True, rule=_with_body, run=_run("map_elements")),

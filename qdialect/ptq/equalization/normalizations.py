@@ -42,7 +42,7 @@ from qdialect.ops.interface import (
     shape_of,
 )
 from qdialect.ops.model import traits_of
-from qdialect.ops.unused_ops import erase_unused
+from qdialect.ops.unused_ops import erase_unread_results, erase_unused
 from qdialect.ptq.calibration.keys import KEY_ATTRIBUTE
 from qdialect.ptq.equalization.affine_reading import Affine, AffineReader
 from qdialect.ptq.equalization.computed_constants import ComputedConstants, Numbers
@@ -65,6 +65,7 @@ def fold_batch_normalization(module: ModuleOp, context: Context) -> PassReport:
     """
     with paused_collection(), models_of(context), memory_budget() as budget:
         calls = inline_calls(module)
+        erase_unread_results(module)
         merger = _Merger(module, context, budget)
         merger.run()
         merger.report.records[:0] = calls
