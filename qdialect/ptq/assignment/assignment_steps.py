@@ -448,11 +448,7 @@ def propagate_backward(flow: Flow, before: Assignment) -> Assignment:
             # The operand keeps its own parameters, and is requantized to those of the result.
             is_apart = value in values and (is_pinned or flow.is_pinned(value))
             if is_apart and is_pinned and not is_joining:
-                if type_behind(node, values[value].type) == result.type:
-                    # The operand may have more scales than the part of it that is in the result.
-                    continue
-                # Only this op reads it with these parameters, and it may read a part of it.
-                type = type_before_shape(node, result.type)
+                type = _type_before_pinned(node, values[value].type, result.type)
             type = None if type is None else type_expressing(type, use.value)
             if type is None or flow.is_given(use.value):
                 continue
@@ -472,6 +468,15 @@ def propagate_backward(flow: Flow, before: Assignment) -> Assignment:
                 # Propagation forward may change the value's parameters, and must not change these.
                 reads[use] = (link,)
     return replace(before, values=values, reads=reads)
+
+
+def _type_before_pinned(
+    node: Node, own: UniformQuantizedType, result: UniformQuantizedType
+) -> UniformQuantizedType | None:
+    """The type that an op with given parameters reads; None if it reads an operand as it is."""
+    # The operand may have more scales than the part of it that is in the result. Only this op reads
+    # it with these parameters, and it may read a part of it.
+    return None if type_behind(node, own) == result else type_before_shape(node, result)
 
 
 def _before_clamp(flow: Flow, node: Node, before: Assignment) -> Mapping[SSAValue, Assigned]:
@@ -602,7 +607,16 @@ def propagate_forward(flow: Flow, before: Assignment) -> Assignment:
         value = graph.value(use.value)
         chain = before.reads.get(use)
         read = chain[-1] if chain else values.get(value)
-        if read is None or flow.is_pinned(result):
+        if read is None:
+            continue
+        if flow.is_pinned(result):
+            given = values.get(result)
+            if given is None or chain or node.is_clamp or graph.is_constant(use.value):
+                continue
+            before_it = _type_before_pinned(node, read.type, given.type)
+            if before_it is not None and (type := type_expressing(before_it, use.value)):
+                origin = given.origin or graph.keys.get(result, "")
+                reads[use] = (Assigned(type, node.kind, given.range, origin),)
             continue
         type = type_behind(node, read.type)
         if node.padding is not None and read.type.granularity is not Granularity.PER_TENSOR:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from typing import Final
 
 from xdsl.context import Context
@@ -43,7 +44,7 @@ from qdialect.ptq.float_graph.flow_graph import (
     is_other_tensor,
     is_quantizable,
 )
-from qdialect.ptq.float_graph.flow_reading import flow_graph
+from qdialect.ptq.float_graph.flow_reading import read_nodes, value_graph
 from qdialect.ptq.schemes.noise import Spread, expected_noise
 from qdialect.ptq.schemes.presets import name_of_scheme
 from qdialect.ptq.schemes.profile import Profile
@@ -308,11 +309,11 @@ def quantize_model(
         if rewrite_pairs(module):
             # So that dequantized constants of the same model are read as floats, too.
             raise_dequantization(module, context, FoldPolicy())
-        graph = flow_graph(module, context, budget, has_reshaped_layers=True)
+        read = partial(value_graph, module, context, budget, has_reshaped_layers=True)
+        graph = read()
         # Each of them changes the module, so that the graph must be read again.
         changes = [write_constants(graph), drop_unit_factors(graph)]
-        if any(changes):
-            graph = flow_graph(module, context, budget, has_reshaped_layers=True)
+        graph = read_nodes(read() if any(changes) else graph)
         settings = read_settings(set(graph.keys.values()))
         if not settings.default.shares_pools:
             graph.separate_pools()

@@ -71,14 +71,26 @@ class Computations:
         """What an op computes; None if it is not known."""
         self.term = cache(self._read_term)
         """How a value, or an element in a body, is computed; None if it is not known."""
-
-    def number(self, value: SSAValue) -> float | None:
+        self.number = cache(self._read_number)
         """The number of a constant, NaN if its elements differ; None for other values."""
+        self.keeps_places = cache(self._keeps_places)
+        """Whether an op reads each operand at the position of the result, or everywhere."""
+
+    def _read_number(self, value: SSAValue) -> float | None:
         number = number_of(value)
         if number is None and self.graph.is_computed(value):
             number = self.graph.splat_number(value)
             return math.nan if number is None else number
         return number
+
+    def _keeps_places(self, op: Operation) -> bool:
+        if (maps := find_attribute(op, "indexing_maps")) is None:
+            return True
+        *operands, result = [map.data for map in cast("ArrayAttr[AffineMapAttr]", maps).data]
+        return result == AffineMap.identity(result.num_dims) and all(
+            operand == result or self.graph.splat_number(value) is not None
+            for operand, value in zip(operands, op.operands, strict=False)
+        )
 
     def source(self, value: SSAValue) -> SSAValue:
         """The value, or element of a body, before what only passes elements on."""
@@ -265,7 +277,7 @@ class Curve:
         if (term := self._computations.term(value)) is None:
             return None
         function, read, op = term
-        self.is_piecewise &= function in _PIECES and self._keeps_places(op)
+        self.is_piecewise &= function in _PIECES and self._computations.keeps_places(op)
         if function == "clamp":
             rule = known_rule(op)
             limits = (math.nan,) if rule is None or rule.limits is None else rule.limits
@@ -283,15 +295,6 @@ class Curve:
         if not isinstance(known, np.ufunc) or known.nin != len(operands):
             return None
         return known(*operands)
-
-    def _keeps_places(self, op: Operation) -> bool:
-        if (maps := find_attribute(op, "indexing_maps")) is None:
-            return True
-        *operands, result = [map.data for map in cast("ArrayAttr[AffineMapAttr]", maps).data]
-        return result == AffineMap.identity(result.num_dims) and all(
-            operand == result or self._computations.graph.splat_number(value) is not None
-            for operand, value in zip(operands, op.operands, strict=False)
-        )
 
 
 def is_clamp(computations: Computations, result: SSAValue, entry: SSAValue) -> bool:

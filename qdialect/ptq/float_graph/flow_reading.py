@@ -68,6 +68,13 @@ def flow_graph(
 
     If `has_reshaped_layers`, a layer may include a reshape of its sums, before its bias.
     """
+    return read_nodes(value_graph(module, context, budget, has_reshaped_layers=has_reshaped_layers))
+
+
+def value_graph(
+    module: ModuleOp, context: Context, budget: MemoryBudget, *, has_reshaped_layers: bool = False
+) -> FlowGraph:
+    """Read what is known of values, and no nodes yet."""
     folding = GraphReader(module, context, budget, has_parts=False).graph
     graph = FlowGraph(module, folding, has_reshaped_layers)
     graph.keys = keys_of(module).of_values
@@ -78,7 +85,12 @@ def flow_graph(
         _read_records(graph, op)
     for op in every:
         _note_derived(graph, op)
-    computations = Computations(graph)
+    return graph
+
+
+def read_nodes(graph: FlowGraph) -> FlowGraph:
+    """Read the nodes of a graph of values, which is returned."""
+    ops, computations = graph.ops, Computations(graph)
     regions = float_regions(ops, computations)
     taken = {op: region for region in regions for op in region.ops}
     done = set[Operation]()
