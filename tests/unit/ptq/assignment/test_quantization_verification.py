@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -87,12 +88,10 @@ def test_mixed_precision_verifies(
     named = data.draw(st.lists(st.sampled_from(sorted(keys)), unique=True)) if keys else []
     note(text)
     layers = [{"name": name, "dtype": "int16"} for name in named]
-    path = Path("mixed.json")
-    path.write_text(json.dumps({"layers": layers}))
-    try:
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "mixed.json")
+        path.write_text(json.dumps({"layers": layers}))
         module.run(QuantizeWithRangesPass(config=str(path)))
-    finally:
-        path.unlink()
     note(module.printed())
     assert errors(module, VerifyQuantizationPass(strict=True)) == []
 
