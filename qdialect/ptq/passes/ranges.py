@@ -35,7 +35,7 @@ from qdialect.ops.unused_ops import erase_with_unused
 from qdialect.ptq.calibration.attaching import attach_ranges
 from qdialect.ptq.calibration.keys import attach_keys
 from qdialect.ptq.schemes.profile import Profile
-from qdialect.ptq.schemes.ranges import PERCENTILES, Reduction, ReductionKind
+from qdialect.ptq.schemes.ranges import OF_HISTOGRAMS, Reduction, ReductionKind
 from qdialect.support.arguments import named_member
 from qdialect.support.lazy_numpy import np
 
@@ -79,13 +79,16 @@ class AttachRangesPass(ModulePass):
     """The file of the profile: JSON."""
 
     reduction: str | None = None
-    """`whole`, `percentile` or `moving-average`, in place of the reduction in the profile."""
+    """
+    `whole`, `percentile`, `moving-average`, `torch-moving-average`, or, from histograms,
+    `elements`, `mse`, `entropy` or `glow-entropy`; in place of the reduction in the profile.
+    """
 
-    low: int | float = PERCENTILES[0]
-    """The percentile of the minima."""
+    low: int | float | None = None
+    """The percentile of the minima, 1 by default; of the elements, 0.0005."""
 
-    high: int | float = PERCENTILES[1]
-    """The percentile of the maxima."""
+    high: int | float | None = None
+    """The percentile of the maxima, 99 by default; of the elements, 99.9995."""
 
     strict: bool = False
     """Whether missing records, unused records and a profile of another module are errors."""
@@ -99,15 +102,15 @@ class AttachRangesPass(ModulePass):
     def __post_init__(self) -> None:
         """Raise ValueError for an unknown reduction or an invalid percentile."""
         self._reduction()
-        percentiles = self.low, self.high
-        if percentiles != PERCENTILES and self.reduction != ReductionKind.PERCENTILE:
-            raise ValueError("low and high need reduction=percentile")
+        has_percentiles = self.reduction in (ReductionKind.PERCENTILE, ReductionKind.ELEMENTS)
+        if (self.low, self.high) != (None, None) and not has_percentiles:
+            raise ValueError("low and high need reduction=percentile or reduction=elements")
 
     def _reduction(self) -> Reduction | None:
         if self.reduction is None:
             return None
         kind = named_member("reduction", ReductionKind, self.reduction)
-        return Reduction(kind, self.low, self.high)
+        return Reduction.of(kind, self.low, self.high)
 
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:
@@ -116,6 +119,11 @@ class AttachRangesPass(ModulePass):
         # As for calibration, whose keys and fingerprint are those of the module without calls.
         records = inline_calls(op)
         reduction = self._reduction() or profile.reduction
+        if reduction.kind in OF_HISTOGRAMS and not profile.has_histograms:
+            raise PassFailedException(
+                f"reduction={reduction.kind} needs histograms: record the profile again, with "
+                "'qdialect-calibrate --histogram'"
+            )
         report, differences, doubtful = attach_ranges(
             op, ctx, profile, reduction, trust_numbers=self.trust_numbers
         )

@@ -3,7 +3,9 @@ Schemes that reproduce those of other systems bit for bit.
 
 - ONE: `compiler/luci/pass/src/QuantizationUtils.cpp` of https://github.com/Samsung/ONE;
 - Glow: `lib/Quantization/Base/Base.cpp` of https://github.com/pytorch/glow;
-- torch: `torch/ao/quantization/observer.py` of https://github.com/pytorch/pytorch.
+- torch: `torch/ao/quantization/observer.py` of https://github.com/pytorch/pytorch;
+- ONNX Runtime: `onnxruntime/python/tools/quantization/quant_utils.py` of
+  https://github.com/microsoft/onnxruntime.
 
 docs/quantization.md lists where they are wrong and these differ.
 """
@@ -161,6 +163,38 @@ def torch_per_channel_symmetric(storage: StorageFormat) -> Scheme:
     return _torch(storage, Symmetry.SYMMETRIC, per_tensor=False)
 
 
+_ONNX_VALUES = ValueArithmetic(Rounding.HALF_EVEN, ZeroPointPlace.AFTER_ROUNDING, multiplies=False)
+"""`QuantizeLinear`."""
+
+
+def _onnxruntime(storage: StorageFormat, symmetry: Symmetry) -> Scheme:
+    low, high = code_range(storage)
+    is_narrow = storage.signed and symmetry is Symmetry.SYMMETRIC
+    return Scheme(
+        storage,
+        -high if is_narrow else low,
+        high,
+        symmetry,
+        Span.MAGNITUDE,
+        ZeroPointRule.ROUNDED_DIFFERENCE,
+        Rounding.HALF_EVEN,
+        _ONNX_VALUES,
+        _ONNX_VALUES,
+        scale_of_zero=1.0,
+        symmetric_zero_point=0 if storage.signed else (low + high + 1) // 2,
+    )
+
+
+def onnxruntime_affine(storage: StorageFormat) -> Scheme:
+    """ONNX Runtime's asymmetric parameters, `compute_scale_zp` of its `quant_utils.py`."""
+    return _onnxruntime(storage, Symmetry.ASYMMETRIC)
+
+
+def onnxruntime_symmetric(storage: StorageFormat) -> Scheme:
+    """The same, symmetric: signed codes leave out the lowest one."""
+    return _onnxruntime(storage, Symmetry.SYMMETRIC)
+
+
 SCHEMES: Mapping[str, Callable[[StorageFormat], Scheme]] = MappingProxyType(
     {
         "one": luci,
@@ -172,6 +206,8 @@ SCHEMES: Mapping[str, Callable[[StorageFormat], Scheme]] = MappingProxyType(
         "torch-per-tensor-symmetric": torch_per_tensor_symmetric,
         "torch-per-channel-affine": torch_per_channel_affine,
         "torch-per-channel-symmetric": torch_per_channel_symmetric,
+        "onnxruntime-affine": onnxruntime_affine,
+        "onnxruntime-symmetric": onnxruntime_symmetric,
     }
 )
 """By name: functions from a storage format to a scheme."""
@@ -191,6 +227,7 @@ SYSTEMS: Mapping[str, System] = MappingProxyType(
         "one-s16": System(I16, "one", "one"),
         "torch-i8": System(I8, "torch-per-tensor-affine", "torch-per-channel-symmetric"),
         "glow-i8": System(I8, "glow-asymmetric", "glow-symmetric"),
+        "onnxruntime-i8": System(I8, "onnxruntime-affine", "onnxruntime-symmetric"),
     }
 )
 """By name: schemes that belong together."""

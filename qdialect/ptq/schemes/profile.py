@@ -104,6 +104,11 @@ class Profile:
         """The statistics of the value with `key`, which may be an alias; None if there are none."""
         return self.values.get(self.aliases.get(key, key))
 
+    @property
+    def has_histograms(self) -> bool:
+        """Whether each value has a histogram."""
+        return all(statistics.histogram is not None for statistics in self.values.values())
+
     def merge(self, other: Profile) -> Profile:
         """
         The union of both profiles, in any order; a value may be in only one of them.

@@ -15,6 +15,13 @@ from functools import reduce
 from typing import Any, Final
 
 from qdialect.ptq.schemes.arrays import array_range
+from qdialect.ptq.schemes.histogram_ranges import (
+    Ends,
+    entropy_ends,
+    least_error_ends,
+    percentile_ends,
+    symmetric_entropy_ends,
+)
 from qdialect.ptq.schemes.schemes import Blocks, Range
 from qdialect.support.arguments import integer, integers
 from qdialect.support.lazy_numpy import NDArray, np
@@ -27,6 +34,18 @@ SHARE: Final = 0.1
 
 PERCENTILES: Final = (1.0, 99.0)
 """The percentiles of the minima and of the maxima in ONE."""
+
+ELEMENT_PERCENTILES: Final = (0.0005, 99.9995)
+"""The percentiles of the elements in ONNX Runtime."""
+
+TORCH_SHARE: Final = 0.01
+"""The weight of the next record in a moving average of torch's MovingAverageMinMaxObserver."""
+
+BINS: Final = 1024
+"""The number of bins of equal width in which the least divergence is sought."""
+
+TORCH_BINS: Final = 2048
+"""The number of bins of equal width in torch's HistogramObserver."""
 
 
 _DROPPED: Final = 20
@@ -109,6 +128,31 @@ class FloatHistogram:
         with np.errstate(invalid="ignore"):
             ends = [bits.view(np.float32).astype("f8") for bits in (near, far)]
         return signs * ends[0], signs * np.where(np.isnan(ends[1]), np.inf, ends[1])
+
+    def intervals(self, low: float, high: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """
+        The counts of adjoining intervals, and their edges, one more, between two ends.
+
+        Infinities are left out.
+        """
+        near, far = self.edges
+        is_finite = np.isfinite(near)
+        lows, highs = np.minimum(near, far)[is_finite], np.maximum(near, far)[is_finite]
+        edges = np.unique(np.concatenate([lows, highs]))
+        counts = np.zeros(max(edges.size - 1, 0), np.int64)
+        counts[np.searchsorted(edges, lows)] = self.counts[is_finite]
+        return counts, np.clip(edges, low, high)
+
+    def even(self, low: float, high: float, bins: int) -> NDArray[np.int64]:
+        """
+        The counts of bins of equal width from `low` to `high`, int64.
+
+        Numbers are spread evenly in each bin, and the total is kept.
+        """
+        counts, edges = self.intervals(low, high)
+        sums = np.concatenate([[0], np.cumsum(counts)])
+        ends = np.linspace(low, high, bins + 1)
+        return np.diff(np.rint(np.interp(ends, edges, sums)).astype(np.int64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,6 +271,18 @@ class Statistics:
             _moving_average([self.maxima[at : at + batch].max(axis=0) for at in starts], share),
         )
 
+    def torch_moving_average(self, share: float = TORCH_SHARE) -> Range:
+        """
+        A moving average over records, as torch's MovingAverageMinMaxObserver computes it.
+
+        Each step adds `share * (range - average)`, in float32. If a difference of infinities has no
+        value, the result is the end that makes the range larger.
+        """
+        return Range(
+            _torch_moving_average(self.minima, share, np.minimum),
+            _torch_moving_average(self.maxima, share, np.maximum),
+        )
+
 
 class ReductionKind(StrEnum):
     """The ways to reduce the ranges of several records to one."""
@@ -234,6 +290,20 @@ class ReductionKind(StrEnum):
     WHOLE = "whole"
     PERCENTILE = "percentile"
     MOVING_AVERAGE = "moving-average"
+    TORCH_MOVING_AVERAGE = "torch-moving-average"
+    ELEMENTS = "elements"
+    MSE = "mse"
+    ENTROPY = "entropy"
+    GLOW_ENTROPY = "glow-entropy"
+
+
+OF_HISTOGRAMS: Final = (
+    ReductionKind.ELEMENTS,
+    ReductionKind.MSE,
+    ReductionKind.ENTROPY,
+    ReductionKind.GLOW_ENTROPY,
+)
+"""The ways that read the histogram of a value."""
 
 
 def _check_percentiles(low: float, high: float) -> None:
@@ -259,15 +329,59 @@ class Reduction:
     def __post_init__(self) -> None:
         _check_percentiles(self.low, self.high)
 
+    @classmethod
+    def of(
+        cls, kind: ReductionKind, low: float | None = None, high: float | None = None
+    ) -> Reduction:
+        """A reduction with the default percentiles of its kind in place of None."""
+        of_kind = ELEMENT_PERCENTILES if kind is ReductionKind.ELEMENTS else PERCENTILES
+        ends = zip((low, high), of_kind, strict=True)
+        return cls(kind, *(default if own is None else own for own, default in ends))
+
     def __call__(self, statistics: Statistics) -> Range:
-        """The range of all records."""
+        """The range of all records. Raises ValueError if it needs a histogram that is not there."""
         match self.kind:
+            case kind if kind in OF_HISTOGRAMS:
+                return self._within(statistics)
+            case ReductionKind.TORCH_MOVING_AVERAGE:
+                return statistics.torch_moving_average()
             case ReductionKind.PERCENTILE:
                 return statistics.percentile(self.low, self.high)
             case ReductionKind.MOVING_AVERAGE:
                 return statistics.moving_average()
             case _:
                 return statistics.whole()
+
+    def _within(self, statistics: Statistics) -> Range:
+        """The range of all records, or of each index, between the ends that a histogram gives."""
+        if (histogram := statistics.histogram) is None:
+            raise ValueError("there is no histogram")
+        whole = statistics.whole()
+        known = histogram.intervals(*map(float, (whole.minimum.min(), whole.maximum.max())))[1]
+        if not known.size or not known[0] < known[-1]:
+            return whole
+        with np.errstate(all="ignore"):
+            ends = self._ends(histogram, *known[[0, -1]].tolist())
+        if not np.isfinite(ends).all():
+            # Squares or sums of the numbers overflow.
+            return whole
+        low, high = np.clip(ends, known[0], known[-1]).astype("f4")
+        return Range(*(np.clip(end, low, high) for end in whole))
+
+    def _ends(self, histogram: FloatHistogram, low: float, high: float) -> Ends:
+        match self.kind:
+            case ReductionKind.ELEMENTS:
+                return percentile_ends(*histogram.intervals(low, high), self.low, self.high)
+            case ReductionKind.MSE:
+                counts = histogram.even(low, high, TORCH_BINS).astype("f4")
+                return least_error_ends(counts, low, high)
+            case ReductionKind.GLOW_ENTROPY:
+                counts = histogram.even(low, high, BINS).astype("f4")
+                return entropy_ends(counts, low, high, is_symmetric=False)
+            case _:
+                most = max(-low, high)
+                counts = histogram.even(-most, most, BINS)
+                return symmetric_entropy_ends(counts, np.linspace(-most, most, BINS + 1))
 
 
 WHOLE: Final = Reduction()
@@ -327,4 +441,15 @@ def _moving_average(batches: Sequence[NDArray[np.float32]], share: float) -> NDA
         for batch in batches[1:]:
             added = batch.astype("f8") * (1 - float(kept))
             average = ((average * kept).astype("f8") + added).astype("f4")
+    return np.asarray(average)
+
+
+def _torch_moving_average(
+    ends: NDArray[np.float32], share: float, farther: np.ufunc
+) -> NDArray[np.float32]:
+    average = ends[0]
+    with np.errstate(all="ignore"):
+        for end in ends[1:]:
+            moved = average + np.float32(share) * (end - average)
+            average = np.asarray(np.where(np.isnan(moved), farther(average, end), moved), "f4")
     return np.asarray(average)

@@ -44,9 +44,10 @@ from qdialect.ptq.calibration.recorded_functions import (
 from qdialect.ptq.equalization.equalizing import channel_axes
 from qdialect.ptq.float_graph.flow_graph import LOWER_TENSORS, is_other_tensor
 from qdialect.ptq.schemes.profile import Fingerprint, Profile, merge_profiles
-from qdialect.ptq.schemes.ranges import Reduction, ReductionKind
+from qdialect.ptq.schemes.ranges import OF_HISTOGRAMS, Reduction, ReductionKind
 from qdialect.ptq.tools.recording import (
     Task,
+    add_reduction,
     arguments_of,
     chosen_function,
     prepare,
@@ -140,9 +141,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     reductions.add_argument(
         "--moving-average",
-        action="store_true",
+        action="store_const",
+        dest="reduction",
+        const=ReductionKind.MOVING_AVERAGE,
+        default=ReductionKind.WHOLE,
         help="reduce the records to the moving average of batches of 16",
     )
+    add_reduction(reductions.add_argument)
     parser.add_argument(
         "--records",
         type=_range_of_records,
@@ -192,7 +197,7 @@ def _calibrate(interruption: _Interruption, options: Namespace) -> bool:
     axes: Mapping[SSAValue, int] = {}
     if options.channels:
         axes = channel_axes(module, compilation.context)
-    recorded = recorded_function(module, name, histograms=options.histogram, axes=axes)
+    recorded = recorded_function(module, name, histograms=_has_histograms(options), axes=axes)
     for values in recorded.left_out:
         keys = ", ".join(f"'{key}'" for key in values.keys)
         message = f"not recorded: {keys}, since {values.reason}"
@@ -306,7 +311,7 @@ class _Keeper:
         self._indices = _chosen(count, options.records)
         self._path: str = options.output
         self._fingerprint = fingerprint
-        self._with_histogram: bool = options.histogram
+        self._with_histogram: bool = _has_histograms(options)
         self._aliases = aliases
         self._reduction = _reduction(options)
         self._profile: Profile | None = None
@@ -430,11 +435,15 @@ def _chosen(count: int, records: slice) -> range:
     return range(count)[records]
 
 
+def _has_histograms(options: Namespace) -> bool:
+    return options.histogram or options.reduction in OF_HISTOGRAMS
+
+
 def _reduction(options: Namespace) -> Reduction:
     """The reduction that the options select. Raises ToolError for invalid percentiles."""
     try:
         if options.percentile is not None:
-            return Reduction(ReductionKind.PERCENTILE, *options.percentile)
+            return Reduction.of(ReductionKind.PERCENTILE, *options.percentile)
     except ValueError as error:
         raise ToolError(f"--percentile: {error}") from None
-    return Reduction(ReductionKind.MOVING_AVERAGE) if options.moving_average else Reduction()
+    return Reduction.of(ReductionKind(options.reduction))

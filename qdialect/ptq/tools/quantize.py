@@ -15,6 +15,8 @@ from qdialect.opt.outputs import Output, check_writable, overwrite_each_other, s
 from qdialect.opt.tool_error import ToolError
 from qdialect.ptq.quantizing import QuantizationError, Quantized
 from qdialect.ptq.schemes.presets import SCHEME_NAMES
+from qdialect.ptq.schemes.ranges import ReductionKind
+from qdialect.ptq.tools.recording import add_reduction
 from qdialect.support.terminal import write_tables
 
 TOOL: Final = "qdialect-quantize"
@@ -67,6 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         metavar="COMMAND",
         help="what prints how good a quantized module is, whose file is its last argument",
     )
+    add_reduction(parser.add_argument)
     parser.add_engine()
     parser.add_argument(
         "--labels", metavar="NAME", help="the array of the records with the right answers"
@@ -98,7 +101,9 @@ def _run(options: Namespace) -> bool:
     running = f"--max-memory={options.max_memory}", f"--engine={options.engine}"
     try:
         quantized = Quantized(options.model, options.data, folder=folder, report=_tell)
-        quantized.import_model(dict(options.shape)).put_in_order().calibrate(*running)
+        quantized.import_model(dict(options.shape)).put_in_order()
+        whole = options.reduction == ReductionKind.WHOLE
+        quantized.calibrate(*running, *([] if whole else [f"--reduction={options.reduction}"]))
         quantized.quantize(options.scheme, options.granularity)
         labels = [] if options.labels is None else ["--labels", options.labels]
         quantized.evaluate(*running, *labels)

@@ -120,6 +120,17 @@ def test_percentiles_of_another_reduction_are_refused(profile: Path):
             AttachRangesPass(profile=str(profile), reduction=reduction, low=5)
 
 
+def test_reductions_of_histograms_need_them(
+    tmp_path: Path, profile: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = tmp_path / "model.mlir"
+    path.write_text(TEXT)
+    options = f'profile="{profile}" reduction=mse'
+    assert main([str(path), "--allow-unregistered-dialect", f"--attach-ranges={options}"]) == 1
+    errors = capsys.readouterr().err
+    assert "reduction=mse needs histograms: record the profile again, with" in errors
+
+
 def test_a_low_percentile_above_the_high_one_is_refused(
     tmp_path: Path, profile: Path, capsys: pytest.CaptureFixture[str]
 ):
