@@ -89,7 +89,10 @@ class ModuleArgumentParser(ArgumentParser):
     def add_data(self) -> None:
         """Add `--data`, the records of a model."""
         self.add_argument(
-            "--data", required=True, metavar="PATH", help="an .npz file, or a folder of .npz files"
+            "--data",
+            required=True,
+            metavar="PATH",
+            help="an .npz or .npy file, or a folder of such files",
         )
 
     def add_engine(self) -> None:

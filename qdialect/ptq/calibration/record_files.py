@@ -3,8 +3,9 @@ Records (sets of arguments of a function) in numpy files.
 
 A `.npz` file has an array for each argument: under `arg0`, `arg1` and so on, or under the key of
 the argument. If the argument has the shape S, an array of shape S is one record, and one of shape
-(n, *S) holds n records. All arrays of a file hold the same number of records. The files of a folder
-are read in the order of their names, as one sequence. Elements have the dtype of the argument;
+(n, *S) holds n records. All arrays of a file hold the same number of records. A `.npy` file has the
+array of the only argument. The files of a folder are read in the order of their names, as one
+sequence. Elements have the dtype of the argument;
 nothing is converted. A file may also hold labels, which are not arguments.
 
 Files are read piece by piece: of arrays that hold several records, only the current record is in
@@ -281,7 +282,9 @@ class _OpenFile:
 class _StoredArray:
     """An array in an archive, in memory as a whole or record by record."""
 
-    def __init__(self, archive: zipfile.ZipFile, header: _Header, is_batch: bool) -> None:
+    def __init__(
+        self, archive: zipfile.ZipFile | _LoneArray, header: _Header, is_batch: bool
+    ) -> None:
         self._archive = archive
         self._header = header
         self._is_batch = is_batch
@@ -349,17 +352,38 @@ class _BoundedFile(io.FileIO):
         return super().read(size)
 
 
-def _open_archive(path: Path) -> zipfile.ZipFile:
+class _LoneArray:
+    """A `.npy` file, as an archive with the array of the first argument."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> _LoneArray:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is open."""
+
+    def infolist(self) -> list[zipfile.ZipInfo]:
+        member = zipfile.ZipInfo("arg0.npy")
+        member.file_size = self._path.stat().st_size
+        return [member]
+
+    def open(self, _: object) -> IO[bytes]:
+        return self._path.open("rb")
+
+
+def _open_archive(path: Path) -> zipfile.ZipFile | _LoneArray:
     if not stat.S_ISREG(path.stat().st_mode):
         raise ValueError("it is not a regular file")
-    return zipfile.ZipFile(_BoundedFile(path))
+    return _LoneArray(path) if path.suffix == ".npy" else zipfile.ZipFile(_BoundedFile(path))
 
 
 def _files_of(path: Path) -> list[Path]:
     try:
         if not path.is_dir():
             return [path]
-        return sorted(file for file in path.iterdir() if file.suffix == ".npz")
+        return sorted(file for file in path.iterdir() if file.suffix in (".npz", ".npy"))
     except OSError as error:
         raise RecordError(f"cannot read '{path}': {error.strerror}") from None
 

@@ -29,7 +29,7 @@ from qdialect.check.iree_runs import LoadedModule
 from qdialect.frontends import from_jax
 from qdialect.opt import opt
 from qdialect.opt.registry import ToolContext
-from qdialect.ptq.calibration.record_files import Argument, RecordFiles
+from qdialect.ptq.calibration.record_files import Argument, RecordError, RecordFiles
 from qdialect.ptq.schemes.profile import Profile
 from qdialect.ptq.schemes.ranges import FloatHistogram, Reduction, ReductionKind, Statistics
 from qdialect.ptq.tools.calibrate import main
@@ -677,6 +677,22 @@ def zeros_of(path: Path, *shape: int, order: Literal["C", "F"] = "C") -> None:
     """A small file that is large when it is decompressed."""
     np.savez_compressed(path, x=np.zeros(shape, "f4", order=order))
     assert path.stat().st_size < 1 << 20
+
+
+def test_a_lone_array_is_that_of_the_only_argument(tmp_path: Path) -> None:
+    arrays = np.arange(24, dtype="f4").reshape(4, 2, 3)
+    np.save(tmp_path / "1.npy", arrays[:3])
+    np.savez(tmp_path / "2.npz", x=arrays[3])
+    argument = Argument(("arg0", "x"), TensorType(f32, [2, 3]))
+    for path, count in ((tmp_path, 4), (tmp_path / "1.npy", 3)):
+        records = RecordFiles(path, [argument])
+        read = [records[at][0].elements.view("f4") for at in range(len(records))]
+        assert np.array_equal(read, arrays[:count])
+    with pytest.raises(RecordError, match="there is no array 'y'; there are 'arg0'"):
+        RecordFiles(tmp_path / "1.npy", [argument, Argument(("y",), TensorType(f32, [2]))])
+    (tmp_path / "1.npy").write_bytes(b"PK")
+    with pytest.raises(RecordError, match=r"cannot read '.*1\.npy': "):
+        RecordFiles(tmp_path, [argument])
 
 
 def test_records_are_read_piece_by_piece(tmp_path: Path) -> None:
