@@ -699,7 +699,8 @@ class GraphReader:
                 f"its result has shape {list(shape)}, not {list(last.shape)}",
             )
         if last.repeated_bytes and (splat := self._splat_of(last, constants, moves)) is not None:
-            last = last._replace(splat=splat)
+            # As of a splat that is read: the next run must not fold more.
+            last = last._replace(splat=splat, distinct=math.prod(last.shape))
         layers = last.layers
         if declared is None:
             # The lower layers are read through casts; the op declares the type of the top layer.
