@@ -756,7 +756,7 @@ class GraphReader:
             if (array := as_view(values).array().reshape(-1)).size:
                 arrays.append(array)
         else:
-            bits = [array.view(f"V{array.itemsize}") for array in arrays]
+            bits = [_bits_of(array, moved.layers[0].width) for array in arrays]
             first_bits = bits[0][0]
             if all([(elements == first_bits).all() for elements in bits]):
                 return Splat(arrays[0][0], moved.shape)
@@ -788,6 +788,13 @@ class GraphReader:
         except (Refusal, ValueError):
             # The padding need not be an operand: a region may yield it.
             raise Refusal(RefusalCode.PADDING, "the padding is not one constant element") from None
+
+
+def _bits_of(array: NDArray[Any], width: int) -> NDArray[Any]:
+    """The bits of elements. Integers of `width` bits may be held with a sign or without."""
+    if array.dtype.kind not in "iu" or not 0 < width < 64:
+        return array.view(f"V{array.itemsize}")
+    return array.astype(np.int64) & ((1 << width) - 1)
 
 
 def holder_of(op: Operation) -> Operation:

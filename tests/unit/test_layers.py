@@ -76,7 +76,7 @@ BUDGETS = {
     "ops": (2904, 3),
     "dialects": (15707, 10),
     "lowering": (1838, 3),
-    "folding": (6073, 5),
+    "folding": (6081, 5),
     "sinking": (949, 2),
     "passes": (1487, 3),
     "opt": (3380, 6),

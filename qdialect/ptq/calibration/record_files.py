@@ -25,7 +25,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple
+from typing import IO, Any, Final, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -358,7 +358,7 @@ class _LoneArray:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def __enter__(self) -> _LoneArray:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -70,9 +70,9 @@ records:
   the key of the argument, such as its name in the text. If the argument has the shape S, an
   array of shape S is one record, and one of shape (n, *S) holds n records. All arrays of a file
   hold the same number of records. A .npy file has the array of the only argument. The files of a
-  folder are read in the order of their names, as one sequence. Records are numbered from 0. Elements
-  have the dtype of the argument: float32 for f32; bfloat16 and smaller floats are their bits. Other
-  arrays are errors.
+  folder are read in the order of their names, as one sequence. Records are numbered from 0.
+  Elements have the dtype of the argument: float32 for f32; bfloat16 and smaller floats are their
+  bits. Other arrays are errors.
 """
 
 
