@@ -36,6 +36,7 @@ from qdialect.ptq.precision_search import (
 )
 from qdialect.support.files import number_from_json
 from qdialect.support.lazy_numpy import NDArray, np
+from qdialect.support.memory import DEFAULT_MAX_MEMORY
 from qdialect.support.terminal import Table, table_text
 from qdialect.text import parse_module, write_module
 
@@ -127,7 +128,7 @@ class Quantized:
 
     def calibrate(self, *options: str) -> Quantized:
         """Record the ranges of all values: `profile.json`. `options` are of `calibrate`."""
-        data = ["--data", self._records]
+        data = ["--data", self._records, self._limit]
         self._run("calibrate", ["calibrate", "ordered.mlir", *data, *options, "-o", "profile.json"])
         return self
 
@@ -160,10 +161,17 @@ class Quantized:
             "evaluate",
             [
                 *("evaluate", "ordered.mlir", "quantized.mlir", "--data", self._records),
-                *("--json", "evaluation.json", "--worst", "0", *options),
+                *("--json", "evaluation.json", "--worst", "0", self._limit, *options),
             ],
         )
         return self
+
+    @property
+    def _limit(self) -> str:
+        """The option for runs: twice the weights more than usual, which have two digits a byte."""
+        path = self.folder / "ordered.mlir"
+        size = path.stat().st_size if path.exists() else 0
+        return f"--max-memory={DEFAULT_MAX_MEMORY + size}"
 
     def reach(self, least: float, *options: str, accuracy: str | None = None) -> Quantized:
         """

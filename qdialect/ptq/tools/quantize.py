@@ -17,6 +17,7 @@ from qdialect.ptq.quantizing import QuantizationError, Quantized
 from qdialect.ptq.schemes.presets import SCHEME_NAMES
 from qdialect.ptq.schemes.ranges import ReductionKind
 from qdialect.ptq.tools.recording import add_reduction
+from qdialect.support.memory import DEFAULT_MAX_MEMORY
 from qdialect.support.terminal import write_tables
 
 TOOL: Final = "qdialect-quantize"
@@ -98,7 +99,9 @@ def _run(options: Namespace) -> bool:
             raise ToolError(f"the result would be written over '{path}'")
     check_writable(options.output)
     folder = Path(options.folder or f"{options.output}.steps")
-    running = f"--max-memory={options.max_memory}", f"--engine={options.engine}"
+    running = [f"--engine={options.engine}"]
+    if options.max_memory != DEFAULT_MAX_MEMORY:
+        running.append(f"--max-memory={options.max_memory}")
     try:
         quantized = Quantized(options.model, options.data, folder=folder, report=_tell)
         quantized.import_model(dict(options.shape)).put_in_order()
