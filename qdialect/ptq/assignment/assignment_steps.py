@@ -430,12 +430,10 @@ def propagate_backward(flow: Flow, before: Assignment) -> Assignment:
     values, reads = dict(before.values), dict(before.reads)
     for node in reversed(graph.nodes):
         is_joining = joins(node)
-        is_same = node.rule.keeps_places and passes_on(node)
         if node.is_clamp:
             values |= _before_clamp(flow, node, replace(before, values=values, reads=reads))
             continue
-        is_moved = node.kind is RuleKind.MOVED and node.table is None
-        if not (is_joining or is_moved or is_same):
+        if not (is_joining or _keeps_elements(node)):
             continue
         result = values.get(node.results[0]) if node.results else None
         if result is None:
@@ -468,6 +466,12 @@ def propagate_backward(flow: Flow, before: Assignment) -> Assignment:
                 # Propagation forward may change the value's parameters, and must not change these.
                 reads[use] = (link,)
     return replace(before, values=values, reads=reads)
+
+
+def _keeps_elements(node: Node) -> bool:
+    """Whether an op has the parameters of its operand: it moves elements, or passes them on."""
+    is_moved = node.kind is RuleKind.MOVED and node.table is None
+    return is_moved or (node.rule.keeps_places and passes_on(node))
 
 
 def _type_before_pinned(
@@ -611,7 +615,8 @@ def propagate_forward(flow: Flow, before: Assignment) -> Assignment:
             continue
         if flow.is_pinned(result):
             given = values.get(result)
-            if given is None or chain or node.is_clamp or graph.is_constant(use.value):
+            is_free = node.is_clamp or not _keeps_elements(node)
+            if given is None or is_free or chain or graph.is_constant(use.value):
                 continue
             before_it = _type_before_pinned(node, read.type, given.type)
             if before_it is not None and (type := type_expressing(before_it, use.value)):
