@@ -45,9 +45,9 @@ from qdialect.ptq.equalization.equalizing import channel_axes
 from qdialect.ptq.float_graph.flow_graph import LOWER_TENSORS, is_other_tensor
 from qdialect.ptq.schemes.profile import Fingerprint, Profile, merge_profiles
 from qdialect.ptq.schemes.ranges import OF_HISTOGRAMS, Reduction, ReductionKind
+from qdialect.ptq.tools import add_reduction
 from qdialect.ptq.tools.recording import (
     Task,
-    add_reduction,
     arguments_of,
     chosen_function,
     prepare,

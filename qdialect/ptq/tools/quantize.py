@@ -16,7 +16,7 @@ from qdialect.opt.tool_error import ToolError
 from qdialect.ptq.quantizing import QuantizationError, Quantized
 from qdialect.ptq.schemes.presets import SCHEME_NAMES
 from qdialect.ptq.schemes.ranges import ReductionKind
-from qdialect.ptq.tools.recording import add_reduction
+from qdialect.ptq.tools import add_reduction
 from qdialect.support.memory import DEFAULT_MAX_MEMORY
 from qdialect.support.terminal import write_tables
 

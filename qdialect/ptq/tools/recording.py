@@ -46,7 +46,6 @@ from qdialect.ptq.calibration.kernels import KernelOps, values_in
 from qdialect.ptq.calibration.keys import keys_of
 from qdialect.ptq.calibration.observed_runs import Kernel, ObservedRun
 from qdialect.ptq.calibration.record_files import Argument, RecordError, RecordFiles
-from qdialect.ptq.schemes.ranges import ReductionKind
 from qdialect.support.extras import library
 from qdialect.support.lazy_numpy import NDArray
 from qdialect.support.memory import MemoryLimitError, memory_budget
@@ -98,18 +97,6 @@ def run_parser(tool: str, description: str, epilog: str = "") -> ModuleArgumentP
     )
     parser.add_max_steps(DEFAULT_MAX_STEPS, "that --engine=reference takes for each record")
     return parser
-
-
-def add_reduction(add_argument: Callable[..., object]) -> None:
-    """Add `--reduction`, what makes one range of those of all records, by `add_argument`."""
-    kinds = [kind.value for kind in ReductionKind if kind is not ReductionKind.PERCENTILE]
-    add_argument(
-        "--reduction",
-        choices=kinds,
-        default=ReductionKind.WHOLE.value,
-        help="how the records of a value become one range; elements, mse, entropy and glow-entropy "
-        "record histograms (whole)",
-    )
 
 
 def chosen_function(module: ModuleOp, name: str | None) -> str:
