@@ -21,7 +21,8 @@ def erase_unused(gone: Sequence[Operation]) -> None:
         if op.parent is None or any(result.first_use is not None for result in op.results):
             continue
         model = op_model(op)
-        is_known = model.reads_elements or (model.effects is Effects.NONE and not op.regions)
+        is_pure = model.effects is Effects.NONE and bool(op.results) and not op.regions
+        is_known = model.reads_elements or is_pure
         # The default of an omitted operand.
         is_known |= not op.operands and isinstance(op.results[0].type, NoneType)
         if not (is_known or is_arithmetic(op) or is_trivially_dead(op)):

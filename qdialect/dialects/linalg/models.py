@@ -616,13 +616,20 @@ def _with_read_results(op: Operation) -> Operation | None:
     read = [at for at, result in enumerate(op.results) if result.first_use is not None]
     if not isinstance(op, GenericOp) or not read or len(read) == len(op.results):
         return None
+    count = len(op.inputs)
+    kept = [*range(count), *(count + at for at in read)]
+    maps = [op.indexing_maps.data[at] for at in kept]
+    loops = {
+        by.position for map in maps for by in map.data.results if isinstance(by, AffineDimExpr)
+    }
+    if len(loops) < len(op.iterator_types):
+        # The other outputs say how often a loop runs.
+        return None
     region = op.body.clone()
     end, arguments = region.block.last_op, region.block.args
     assert end is not None
     end.operands = [end.operands[at] for at in read]
     erase_unused([inner for inner in region.block.ops if inner is not end])
-    count = len(op.inputs)
-    kept = [*range(count), *(count + at for at in read)]
     for at in reversed(range(len(arguments))):
         if at not in kept:
             if arguments[at].first_use is not None:
@@ -634,7 +641,7 @@ def _with_read_results(op: Operation) -> Operation | None:
         op.inputs,
         [op.outputs[at] for at in read],
         region,
-        ArrayAttr(op.indexing_maps.data[at] for at in kept),
+        maps,
         op.iterator_types,
         [op.results[at].type for at in read],
         doc=op.doc,

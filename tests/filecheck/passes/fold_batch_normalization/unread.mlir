@@ -47,3 +47,20 @@ func.func @position(%x: tensor<3x4xf32>) -> tensor<3xi64> {
   } -> (tensor<3xf32>, tensor<3xi64>)
   return %at : tensor<3xi64>
 }
+
+// Only the output that nobody reads says how often the second loop runs.
+// CHECK-LABEL: @length
+// CHECK:         linalg.generic {{.*}} outs(%e, %p : tensor<3xf32>, tensor<3x4xf32>)
+func.func @length(%x: tensor<3xf32>) -> tensor<3xf32> {
+  %e = tensor.empty() : tensor<3xf32>
+  %p = tensor.empty() : tensor<3x4xf32>
+  %sum, %copy = linalg.generic {
+    indexing_maps = [affine_map<(i, j) -> (i)>, affine_map<(i, j) -> (i)>, affine_map<(i, j) -> (i, j)>],
+    iterator_types = ["parallel", "reduction"]}
+    ins(%x : tensor<3xf32>) outs(%e, %p : tensor<3xf32>, tensor<3x4xf32>) {
+  ^bb0(%a: f32, %total: f32, %out: f32):
+    %next = arith.addf %total, %a : f32
+    linalg.yield %next, %a : f32, f32
+  } -> (tensor<3xf32>, tensor<3x4xf32>)
+  return %sum : tensor<3xf32>
+}
