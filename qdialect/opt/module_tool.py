@@ -59,11 +59,13 @@ class ModuleArgumentParser(ArgumentParser):
         argv: Sequence[str] | None,
         *,
         reads_modules: bool = True,
+        max_memory: int | None = DEFAULT_MAX_MEMORY,
     ) -> int:
         """
         Run the tool with these arguments, or those of the process, within its limit of memory.
 
-        `run` returns whether there was no error. Returns the exit status; see `run_tool`.
+        `run` returns whether there was no error. `max_memory` is the default limit in bytes, None
+        if the tool chooses one for each step. Returns the exit status; see `run_tool`.
         """
 
         def run_within_limit(arguments: Sequence[str]) -> bool:
@@ -71,7 +73,7 @@ class ModuleArgumentParser(ArgumentParser):
             with memory_budget(options.max_memory):
                 return run(options)
 
-        self._add_max_memory()
+        self._add_max_memory(max_memory)
         if reads_modules:
             self._add_reading_arguments()
         return run_tool(self.prog, run_within_limit, argv)
@@ -116,13 +118,14 @@ class ModuleArgumentParser(ArgumentParser):
             help="the shape of an input whose lengths an ONNX file leaves open, as x=1,3,224,224",
         )
 
-    def _add_max_memory(self) -> None:
+    def _add_max_memory(self, default: int | None) -> None:
+        told = "by the size of the model" if default is None else default
         self.add_argument(
             "--max-memory",
             type=parse_max_memory,
-            default=DEFAULT_MAX_MEMORY,
+            default=default,
             metavar="BYTES",
-            help=f"{MAX_MEMORY_HELP} ({DEFAULT_MAX_MEMORY})",
+            help=f"{MAX_MEMORY_HELP} ({told})",
         )
 
     def _add_reading_arguments(self) -> None:

@@ -17,7 +17,6 @@ from qdialect.ptq.quantizing import QuantizationError, Quantized
 from qdialect.ptq.schemes.presets import SCHEME_NAMES
 from qdialect.ptq.schemes.ranges import ReductionKind
 from qdialect.ptq.tools import add_reduction
-from qdialect.support.memory import DEFAULT_MAX_MEMORY
 from qdialect.support.terminal import write_tables
 
 TOOL: Final = "qdialect-quantize"
@@ -79,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--folder", metavar="PATH", help="the files of all steps (the output, with .steps)"
     )
-    return parser.run(_run, argv, reads_modules=False)
+    return parser.run(_run, argv, reads_modules=False, max_memory=None)
 
 
 def _number(text: str) -> float:
@@ -100,7 +99,7 @@ def _run(options: Namespace) -> bool:
     check_writable(options.output)
     folder = Path(options.folder or f"{options.output}.steps")
     running = [f"--engine={options.engine}"]
-    if options.max_memory != DEFAULT_MAX_MEMORY:
+    if options.max_memory is not None:
         running.append(f"--max-memory={options.max_memory}")
     try:
         quantized = Quantized(options.model, options.data, folder=folder, report=_tell)
