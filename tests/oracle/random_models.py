@@ -111,8 +111,9 @@ def graphs(draw: st.DrawFn) -> tuple[str, dict[str, Range]]:
                 values.append(graph.add(op, [value, other], shape, draw(ranges())))
             case "constant":
                 held = np.full(shape, 0.5, np.float32)
-                # With 0 beside far numbers, it would be a mask.
-                held.flat[0] = -draw(st.integers(1, 9))
+                first = -draw(st.integers(0, 9))
+                # With one 0 beside far numbers, it would be a mask; a row of them is none.
+                held.flat[: 1 if first else shape[-1]] = first
                 name = graph.add("tosa.const", [], shape, None, f"{{values = {dense(held)}}}")
                 values.append(graph.add("tosa.add", [value, name], shape, draw(ranges())))
             case "reverse":

@@ -5,8 +5,8 @@ A `.npz` file has an array for each argument: under `arg0`, `arg1` and so on, or
 the argument. If the argument has the shape S, an array of shape S is one record, and one of shape
 (n, *S) holds n records. All arrays of a file hold the same number of records. A `.npy` file has the
 array of the only argument. The files of a folder are read in the order of their names, as one
-sequence. Elements have the dtype of the argument;
-nothing is converted. A file may also hold labels, which are not arguments.
+sequence. Elements have the dtype of the argument; nothing is converted. A file may also hold
+labels, which are not arguments.
 
 Files are read piece by piece: of arrays that hold several records, only the current record is in
 memory, unless their order is Fortran's. What is in memory counts in the budget.

@@ -230,10 +230,8 @@ class _Finder:
         functions, value = self._functions_of(ops), op.results[0]
         if functions <= LINES:
             return None
-        # The maximum of a value and itself is no clamp.
-        has_limits = all(len({*inner.operands}) == len(inner.operands) for inner in ops)
         is_chosen = "select" in functions and is_clamp(self._computations, value, entry)
-        if is_chosen or (functions <= CLAMPS and not join and has_limits):
+        if is_chosen or (functions <= CLAMPS and not join and all(map(_has_limit, ops))):
             return self._region(ops, [entry], CLAMP)
         name = name_of_function(self._computations, value, entry)
         rules = filter(None, map(known_rule, ops))
@@ -375,3 +373,8 @@ def _is_used(value: SSAValue) -> bool:
     return any(
         not is_statistics(use.operation) or _is_used(use.operation.results[0]) for use in value.uses
     )
+
+
+def _has_limit(op: Operation) -> bool:
+    """Whether the operands of an op differ: the maximum of a value and itself is no clamp."""
+    return len({*op.operands}) == len(op.operands)

@@ -74,10 +74,9 @@ def symmetric_entropy_ends(
         if not (saturated.any() and spread.any()):
             divergence = np.float32(np.inf)
         else:
-            one, other = (_without_zeros(side.astype("f4")) for side in (saturated, spread))
-            one, other = one / np.sum(one), other / np.sum(other)
-            with np.errstate(all="ignore"):
-                divergence = np.sum(_terms(one, other))
+            sides = (side.astype("f4") for side in (saturated, spread))
+            one, other = (_without_zeros(side, np.float64) for side in sides)
+            divergence = np.sum(_terms(one / np.sum(one), other / np.sum(other)))
         if reach == half or divergence < best:
             best, ends = divergence, Ends(float(edges[start]), float(edges[stop]))
     return ends
@@ -85,15 +84,23 @@ def symmetric_entropy_ends(
 
 def _terms(one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
     """The terms of the divergence: positive shares times the logarithms of their quotients."""
-    return np.where((one > 0) & (other > 0), one * np.log(one / other), np.float32(0))
+    with np.errstate(all="ignore"):
+        return np.where((one > 0) & (other > 0), one * np.log(one / other), np.float32(0))
 
 
-def _without_zeros(counts: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Counts with a small one in place of each zero, which is taken from the others."""
+def _without_zeros(
+    counts: NDArray[np.float32], number: type[np.floating[Any]]
+) -> NDArray[np.float32]:
+    """
+    Counts with a small one in place of each zero, which is taken from the others.
+
+    The share of each is a `number`. Counts stay where there is nothing to take from.
+    """
     is_zero = counts == 0
-    zeros, others = int(is_zero.sum()), int((~is_zero).sum())
-    share = _SMALL * zeros / others
-    return counts + np.where(is_zero, np.float32(_SMALL), np.float32(-share))
+    small, zeros, others = number(_SMALL), number(is_zero.sum()), number((~is_zero).sum())
+    if not others or (share := small * zeros / others) >= 1:
+        return counts
+    return counts + np.where(is_zero, np.float32(small), np.float32(-share))
 
 
 def entropy_ends(
@@ -154,27 +161,14 @@ def _divergence(counts: NDArray[np.float32], start: int, stop: int, codes: int) 
     with np.errstate(all="ignore"):
         densities = np.where(filled, groups / filled.astype("f4"), np.float32(0))
     spread = np.where(saturated != 0, np.repeat(densities, lengths), np.float32(0))
-    one, other = (_conditioned(side) for side in (saturated, spread))
+    one, other = (_without_zeros(side, np.float32) for side in (saturated, spread))
     totals = _total(one), _total(other)
-    if not all(totals):
-        return np.float32(0)
-    with np.errstate(all="ignore"):
-        return _total(_terms(one / totals[0], other / totals[1]))
+    return _total(_terms(one / totals[0], other / totals[1])) if all(totals) else np.float32(0)
 
 
 def _total(numbers: NDArray[np.float32]) -> np.float32:
     """The sum from the first to the last, rounded at each step."""
     return np.float32(np.add.accumulate(numbers)[-1])
-
-
-def _conditioned(counts: NDArray[np.float32]) -> NDArray[np.float32]:
-    """As `_without_zeros`, in float32; the same where there is nothing to take from."""
-    is_zero = counts == 0
-    zeros, others = np.float32(is_zero.sum()), np.float32((~is_zero).sum())
-    if not others:
-        return counts
-    share = np.float32(_SMALL) * zeros / others
-    return counts if share >= 1 else counts + np.where(is_zero, np.float32(_SMALL), -share)
 
 
 def least_error_ends(

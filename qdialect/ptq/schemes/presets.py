@@ -117,6 +117,11 @@ TORCH_EPS: Final = 2.0**-23
 """`torch.finfo(torch.float32).eps`, the least scale of torch's observers."""
 
 
+def _middle(storage: StorageFormat) -> int:
+    """The middle of the codes, rounded up if there is no sign."""
+    return 0 if storage.signed else 1 << (storage.width - 1)
+
+
 def _torch(storage: StorageFormat, symmetry: Symmetry, *, per_tensor: bool) -> Scheme:
     if storage.width > 16:
         raise ValueError("torch supports storage of at most 16 bits")
@@ -134,7 +139,7 @@ def _torch(storage: StorageFormat, symmetry: Symmetry, *, per_tensor: bool) -> S
         values,
         precision="f4",
         scale_floor=TORCH_EPS,
-        symmetric_zero_point=0 if storage.signed else (low + high + 1) // 2,
+        symmetric_zero_point=_middle(storage),
     )
 
 
@@ -181,7 +186,7 @@ def _onnxruntime(storage: StorageFormat, symmetry: Symmetry) -> Scheme:
         _ONNX_VALUES,
         _ONNX_VALUES,
         scale_of_zero=1.0,
-        symmetric_zero_point=0 if storage.signed else (low + high + 1) // 2,
+        symmetric_zero_point=_middle(storage),
     )
 
 

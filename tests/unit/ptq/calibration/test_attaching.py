@@ -120,25 +120,21 @@ def test_percentiles_of_another_reduction_are_refused(profile: Path):
             AttachRangesPass(profile=str(profile), reduction=reduction, low=5)
 
 
-def test_reductions_of_histograms_need_them(
-    tmp_path: Path, profile: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ("percentile low=90 high=5", "low must not exceed high, as 90 exceeds 5"),
+        ("mse", "reduction=mse needs histograms: record the profile again, with"),
+    ],
+)
+def test_reductions_that_are_not_possible_are_refused(
+    tmp_path: Path, profile: Path, capsys: pytest.CaptureFixture[str], options: str, error: str
 ):
     path = tmp_path / "model.mlir"
     path.write_text(TEXT)
-    options = f'profile="{profile}" reduction=mse'
-    assert main([str(path), "--allow-unregistered-dialect", f"--attach-ranges={options}"]) == 1
-    errors = capsys.readouterr().err
-    assert "reduction=mse needs histograms: record the profile again, with" in errors
-
-
-def test_a_low_percentile_above_the_high_one_is_refused(
-    tmp_path: Path, profile: Path, capsys: pytest.CaptureFixture[str]
-):
-    path = tmp_path / "model.mlir"
-    path.write_text(TEXT)
-    options = f'profile="{profile}" reduction=percentile low=90 high=5'
-    assert main([str(path), "--allow-unregistered-dialect", f"--attach-ranges={options}"]) == 1
-    assert "low must not exceed high, as 90 exceeds 5" in capsys.readouterr().err
+    flag = f'--attach-ranges=profile="{profile}" reduction={options}'
+    assert main([str(path), "--allow-unregistered-dialect", flag]) == 1
+    assert error in capsys.readouterr().err
 
 
 def test_a_report_names_what_has_a_range_and_nothing_vanishes(tmp_path: Path, profile: Path):
