@@ -446,7 +446,8 @@ def propagate_backward(flow: Flow, before: Assignment) -> Assignment:
             # The operand keeps its own parameters, and is requantized to those of the result.
             is_apart = value in values and (is_pinned or flow.is_pinned(value))
             if is_apart and is_pinned and not is_joining:
-                type = _type_before_pinned(node, values[value].type, result.type)
+                # It is known after propagation forward what the operand has.
+                continue
             type = None if type is None else type_expressing(type, use.value)
             if type is None or flow.is_given(use.value):
                 continue
@@ -472,15 +473,6 @@ def _keeps_elements(node: Node) -> bool:
     """Whether an op has the parameters of its operand: it moves elements, or passes them on."""
     is_moved = node.kind is RuleKind.MOVED and node.table is None
     return is_moved or (node.rule.keeps_places and passes_on(node))
-
-
-def _type_before_pinned(
-    node: Node, own: UniformQuantizedType, result: UniformQuantizedType
-) -> UniformQuantizedType | None:
-    """The type that an op with given parameters reads; None if it reads an operand as it is."""
-    # The operand may have more scales than the part of it that is in the result. Only this op reads
-    # it with these parameters, and it may read a part of it.
-    return None if type_behind(node, own) == result else type_before_shape(node, result)
 
 
 def _before_clamp(flow: Flow, node: Node, before: Assignment) -> Mapping[SSAValue, Assigned]:
@@ -618,8 +610,12 @@ def propagate_forward(flow: Flow, before: Assignment) -> Assignment:
             is_free = node.is_clamp or not _keeps_elements(node)
             if given is None or is_free or chain or graph.is_constant(use.value):
                 continue
-            before_it = _type_before_pinned(node, read.type, given.type)
-            if before_it is not None and (type := type_expressing(before_it, use.value)):
+            if type_behind(node, read.type) == given.type:
+                # The operand may have more scales than the part of it that is in the result.
+                continue
+            # Only this op reads it with these parameters, and it may read a part of it.
+            type = type_before_shape(node, given.type)
+            if type is not None and (type := type_expressing(type, use.value)) is not None:
                 origin = given.origin or graph.keys.get(result, "")
                 reads[use] = (Assigned(type, node.kind, given.range, origin),)
             continue
