@@ -89,6 +89,10 @@ def _is_utf8(literal: Span[str]) -> bool:
     return True
 
 
+class TokenError(ParseError):
+    """No token starts here. No form of an op has such text."""
+
+
 class PlainLexer(LinearLexer):
     """xDSL's lexer in linear time, with MLIR's errors and tokens that hold their text."""
 
@@ -110,7 +114,7 @@ class PlainLexer(LinearLexer):
 
     def _refuse(self, start: int) -> NoReturn:
         message, position = token_error(self.input.content, start)
-        raise ParseError(Span(position, position, self.input), message) from None
+        raise TokenError(Span(position, position, self.input), message) from None
 
 
 class FastLexer(PlainLexer):

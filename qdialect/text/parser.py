@@ -293,13 +293,11 @@ class LocatingParser(AttributeParser):
         return op
 
     def _may_be_another_form(self, error: ParseError, name: str) -> bool:
-        """Whether an error is one of syntax, in a custom form that xDSL may read only partly."""
+        """Whether tokens are in another order than in a custom form that xDSL may know in part."""
         return (
             type(error) is ParseError
             and error is not self._in_attribute
             and (error.msg.lower().startswith("expected") or error.msg.endswith(" expected"))
-            # No form has half a string.
-            and not error.msg.endswith("in string literal")
             and not name.startswith(('"', f"{OWN_DIALECT}."))
             and name != ModuleOp.name
             and not syntax_of_op(name).has_function(name)

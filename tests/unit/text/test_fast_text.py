@@ -91,6 +91,16 @@ TRAPS = {
         "test.op"() : () -> ()
         loc("a":1:2)
     """,
+    "no token behind a type": """
+        func.func @f(%c: i1, %a: tensor<2xbf16>) -> tensor<2xbf16> {
+          %r = scf.if %c -> (tensor<2xbf16>) {
+            scf.yield %a : tensor<2xbf16>
+          } else {
+            scf.yield %a : tensor<2xbf16>.
+          }
+          return %r : tensor<2xbf16>
+        }
+    """,
     "rest in the next line": """
         "test.op"() ({
           "test.op"() {a
