@@ -102,6 +102,11 @@ class BlobStorage(OpAsmDialectInterface):
         self._blobs.pop(key, None)
         forget_resource(self, key)
 
+    def keep_only(self, keys: Iterable[str]) -> None:
+        """Forget all other keys."""
+        for key in self._blobs.keys() - {*keys}:
+            self.forget(key)
+
     @override
     def parse_resource(self, key: str, val: str) -> None:
         """Store a blob given as text. Raises ValueError if it is not hexadecimal."""
@@ -265,6 +270,21 @@ def _elements_in(
 def _has_unused_bits(type: AnyDenseElement) -> bool:
     part = type.element_type if isinstance(type, ComplexType) else type
     return not isinstance(part, IndexType) and part.bitwidth % 8 != 0
+
+
+def forget_unread(module: ModuleOp, blobs: ResourceBlobs) -> None:
+    """Free the blobs that no attribute of an op in a module refers to, such as folded ones."""
+    if isinstance(blobs.interface, BlobStorage):
+        attributes = (
+            attribute
+            for op in module.walk()
+            for attribute in (*op.properties.values(), *op.attributes.values())
+        )
+        blobs.interface.keep_only(
+            attribute.resource_handle.data
+            for attribute in attributes
+            if isinstance(attribute, DenseResourceAttr)
+        )
 
 
 def take_in_resources(

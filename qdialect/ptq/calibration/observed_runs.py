@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 from typing_extensions import override
 from xdsl.context import Context
 from xdsl.dialects.builtin import AnyFloat, ModuleOp
-from xdsl.dialects.func import FuncOp
-from xdsl.interpreter import OpImplResult, PythonValues, TerminatorValue
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.interpreter import OpImplResult, PythonValues, Successor, TerminatorValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import InterpretationError
 from xdsl.utils.scoped_dict import ScopedDict
 
 from qdialect.check.interpreters import ModuleInterpreter, OpInterpretationError, TypedArray
+from qdialect.check.interpreters.interpreter import last_uses_of_values
 from qdialect.dialects.arrays.elements import find_run, function_on_arrays
 from qdialect.dialects.arrays.movements import run_shape_op
 from qdialect.dialects.arrays.values import (
@@ -30,7 +31,7 @@ from qdialect.dialects.quant.storage import StoredType
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
 from qdialect.ir.xdsl_private import set_scope
-from qdialect.ops.interface import model_of, models_of, name_of, op_model
+from qdialect.ops.interface import is_cast, model_of, models_of, name_of, op_model
 from qdialect.ops.model import Bits, bits_of
 from qdialect.ptq.calibration.keys import captured_by, constant_values
 from qdialect.support.lazy_numpy import NDArray, np
@@ -41,6 +42,10 @@ Take = Callable[[int, TypedArray], None]
 
 Kernel = Callable[[Sequence[TypedArray]], Sequence[TypedArray]]
 """Computes the results of an op from its operands, and from what its regions read."""
+
+
+_MIN_LARGE: Final = 1 << 18
+"""From which number of elements on a dequantized weight is not kept."""
 
 
 def is_exact(op: Operation) -> bool:
@@ -63,12 +68,21 @@ def _is_exact_itself(op: Operation) -> bool:
     return model.reads_elements or model.yields or model.is_undefined
 
 
+def _is_larger_than_read(op: Operation) -> bool:
+    """Whether an op dequantizes a large tensor: the floats are made again for each record."""
+    if not is_cast(op) or not isinstance(element_type_or_self(op.operands[0].type), StoredType):
+        return False
+    shape = shape_of(op.results[0].type) or ()
+    return not is_static(shape) or math.prod(shape) >= _MIN_LARGE
+
+
 class ObservedRun(ModuleInterpreter):
     """
     Runs a function on records, and hands over observed values.
 
     A value is freed when it is handed over and no op needs it any more. What depends on constants
-    alone is computed before the first record. With `in_single`, f32 is computed with in float32.
+    alone is computed before the first record, but for large weights that are dequantized. With
+    `in_single`, f32 is computed with in float32.
     """
 
     def __init__(
@@ -96,7 +110,14 @@ class ObservedRun(ModuleInterpreter):
         """The values that are the same in each record."""
         known = {*self.constants}
         block = function.body.blocks[0]
-        self._ops = [op for op in block.ops if not op.results or not known.issuperset(op.results)]
+        end = block.last_op if isinstance(block.last_op, ReturnOp) else None
+        self._ops = [
+            op
+            for op in block.ops
+            if op is not end and not (op.results and known.issuperset(op.results))
+        ]
+        # Observed values are handed over, and not returned.
+        self._last_uses = {block: last_uses_of_values(block, end)}
 
     def _computed_constants(self) -> Mapping[SSAValue, TypedArray]:
         constant, known = constant_values(self.module), dict[SSAValue, Any]()
@@ -105,6 +126,8 @@ class ObservedRun(ModuleInterpreter):
             for op in self.function.body.blocks[0].ops:
                 is_constant = bool(op.results) and all(value in constant for value in op.results)
                 if not is_constant or any(operand not in known for operand in op.operands):
+                    continue
+                if _is_larger_than_read(op):
                     continue
                 try:
                     result = super().run_one_op(op, self.get_values(op.operands))
@@ -139,37 +162,58 @@ class ObservedRun(ModuleInterpreter):
 
         Raises OpInterpretationError for an op that cannot be run, and what `take` raises.
         """
+        for _ in self.steps(arguments, take, is_again=is_again):
+            pass
+
+    def steps(
+        self, arguments: Sequence[TypedArray], take: Take, *, is_again: bool = False
+    ) -> Iterator[None]:
+        """The same, with a pause behind each op: two functions can be run side by side."""
+        block = self.function.body.blocks[0]
         self._take, self._steps_left = take, self._max_steps
-        self._hand_over(self.function.body.blocks[0].args, arguments)
+        self._hand_over(block.args, arguments)
         if not is_again:
             self._hand_over([*self.constants], [*self.constants.values()])
-        with models_of(self._context), work_spent_by(self), self._precision():
-            self.call_op(self.function, tuple(arguments))
-
-    @override
-    def _run_block(self, block: Block, values: dict[SSAValue, Any]) -> TerminatorValue | None:
-        """Run the ops of a block; of the first one, in as little time as possible for each op."""
-        if block is not self.function.body.blocks.first:
-            return super()._run_block(block, values)
-        values |= self.constants
-        last_uses = self.last_uses_in(block)
+        values = dict[SSAValue, Any](self.constants)
+        values.update(zip(block.args, arguments, strict=True))
+        last_uses, ended = self.last_uses_in(block), None
         for op in self._ops:
-            if op in self._kernels:
-                inputs, kernel = self._kernels[op]
-                try:
-                    results = kernel([values[value] for value in inputs])
-                except (InterpretationError, MemoryLimitError):
-                    # This says where.
-                    results = super().run_one_op(op, self.get_values(op.operands)).values
-                self._hand_over(op.results, results)
-            else:
-                result = self.run_one_op(op, self.get_values(op.operands))
-                if result.terminator_value is not None:
-                    return result.terminator_value
-                results = result.values
-            values.update(zip(op.results, results, strict=False))
+            with self._running(values):
+                ended = self._step(op, values)
             for value in last_uses.get(op, ()):
                 values.pop(value, None)
+            yield
+        with self._running(values):
+            while isinstance(ended, Successor):
+                values.update(zip(ended.block.args, ended.args, strict=True))
+                ended = self._run_block(ended.block, values)
+
+    @contextmanager
+    def _running(self, values: dict[SSAValue, Any]) -> Generator[None]:
+        """Run ops of the function meanwhile, with these values."""
+        set_scope(self, ScopedDict(None, local_scope=values))
+        try:
+            with models_of(self._context), work_spent_by(self), self._precision():
+                yield
+        finally:
+            set_scope(self, ScopedDict())
+
+    def _step(self, op: Operation, values: dict[SSAValue, Any]) -> TerminatorValue | None:
+        """Run an op of the first block, in as little time as possible."""
+        if op in self._kernels:
+            inputs, kernel = self._kernels[op]
+            try:
+                results = kernel([values[value] for value in inputs])
+            except (InterpretationError, MemoryLimitError):
+                # This says where.
+                results = super().run_one_op(op, self.get_values(op.operands)).values
+            self._hand_over(op.results, results)
+        else:
+            result = self.run_one_op(op, self.get_values(op.operands))
+            if result.terminator_value is not None:
+                return result.terminator_value
+            results = result.values
+        values.update(zip(op.results, results, strict=False))
         return None
 
     @override

@@ -21,6 +21,8 @@ from qdialect.ptq.schemes.ranges import FloatHistogram
 from qdialect.support.files import FileError, JsonError, JsonValue, read_text
 from qdialect.support.lazy_numpy import NDArray, np
 
+_ELEMENTS_AT_ONCE: Final = 1 << 18
+
 
 @dataclass(frozen=True)
 class Noise:
@@ -50,7 +52,14 @@ class Noise:
     def between(cls, expected: NDArray[Any], computed: NDArray[Any]) -> Noise:
         """Compare two tensors of floats. Raises ValueError if they differ in shape."""
         _check_shapes(expected, computed)
-        one, other = (numbers.astype("f8").reshape(-1) for numbers in (expected, computed))
+        rows = expected.reshape(-1), computed.reshape(-1)
+        starts = range(0, max(expected.size, 1), _ELEMENTS_AT_ONCE)
+        pieces = (slice(start, start + _ELEMENTS_AT_ONCE) for start in starts)
+        return cls.total(cls._of_piece(*(row[piece] for row in rows)) for piece in pieces)
+
+    @classmethod
+    def _of_piece(cls, expected: NDArray[Any], computed: NDArray[Any]) -> Noise:
+        one, other = (numbers.astype("f8") for numbers in (expected, computed))
         with np.errstate(all="ignore"):
             signal, noise = _squares(one), _squares(one - other)
         if math.isfinite(signal) and math.isfinite(noise):

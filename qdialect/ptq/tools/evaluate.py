@@ -18,6 +18,7 @@ from xdsl.utils.exceptions import InterpretationError
 from qdialect.check.compared_modules import RunFailure
 from qdialect.check.interpreters import TypedArray, find_function
 from qdialect.folding.inlining import inline_calls
+from qdialect.ir.resources import ResourceBlobs, forget_unread
 from qdialect.opt.compilation import Compilation
 from qdialect.opt.diagnostics import DiagnosticPrinter
 from qdialect.opt.module_tool import read_module, whole_number
@@ -146,6 +147,8 @@ def _evaluate(options: Namespace) -> Evaluation | None:
         )
     except ValueError as error:
         raise ToolError(str(error)) from None
+    for compilation in compilations:
+        forget_unread(compilation.module, ResourceBlobs.of(compilation.context))
     sides = compared.before, compared.after
     reported = set[str]()
     for compilation, side in zip(compilations, sides, strict=True):
@@ -243,16 +246,22 @@ class _Comparing(Task[_Compared]):
         expected, noises = dict[int, TypedArray](), dict[int, Noise]()
         answers = dict[int, Answers]()
         first = sum(self.parts)
+        # Only as far as needed: few values are held at a time.
+        steps = before.steps(record, expected.__setitem__)
 
         def compare(at: int, value: TypedArray) -> None:
             """Compare a value with what is expected, which is freed."""
+            while at not in expected:
+                next(steps)
             pair = floats_of(expected.pop(at)), floats_of(value)
             noises[at] = Noise.between(*pair)
             if at >= first and self.have_classes[at - first]:
                 answers[at] = Answers.between(*pair, labels)
 
-        before.run(record, expected.__setitem__)
-        after.run(record, compare)
+        for _ in after.steps(record, compare):
+            pass
+        for _ in steps:
+            pass
         places = iter(range(first))
         of_values = [Noise.total(noises[at] for at in islice(places, n)) for n in self.parts]
         results = range(first, first + len(self.have_classes))

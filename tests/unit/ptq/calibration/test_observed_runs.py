@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import sys
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ from qdialect.ptq.calibration.observed_runs import ObservedRun
 from qdialect.ptq.schemes.profile import Profile
 from qdialect.ptq.schemes.ranges import Statistics, merged
 from qdialect.ptq.tools.calibrate import main
+from qdialect.ptq.tools.evaluate import main as evaluate
 from qdialect.ptq.tools.merge_profiles import main as merge
 from qdialect.support.terminal import working
 from qdialect.text import parse_module
@@ -394,6 +396,10 @@ def test_values_are_freed_as_they_are_reduced(tmp_path: Path, engine: str) -> No
     limits = [f"--engine={engine}", f"--max-memory={4 << 20}", "-o", str(path)]
     assert main([*arguments, *limits]) == 0
     assert len(Profile.read(path).values) == 65
+    # Two modules are run side by side.
+    both = [arguments[0], *arguments, f"--engine={engine}", f"--max-memory={8 << 20}"]
+    assert evaluate([*both, "--json", str(path)]) == 0
+    assert len(json.loads(path.read_text())["values"]) == 65
 
 
 @pytest.mark.parametrize("flags", [[], ["--histogram"], ["--moving-average"]], ids=str)
