@@ -268,7 +268,9 @@ class FastParser(OpenParser):
     def consume_token(self, expected_kind: MLIRTokenKind | None = None) -> MLIRToken:
         state = self.state
         token = state.current_token
-        assert expected_kind is None or token.kind is expected_kind
+        if expected_kind is not None and token.kind is not expected_kind:
+            # This raises xDSL's error.
+            return super().consume_token(expected_kind)
         state.current_token = state.lexer.lex()
         return token
 

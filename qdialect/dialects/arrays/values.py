@@ -576,10 +576,12 @@ def _with_slots(
 
 
 def _part(parameters: QuantizationParameters, slices: Slices) -> QuantizationParameters:
-    """The parameters of the elements in `slices`."""
-    if all(part == slice(length) for part, length in zip(slices, parameters.shape, strict=True)):
-        return parameters
-    return parameters[slices]
+    """Those of the elements in `slices`; an axis with one run has the same in each part."""
+    is_same = (
+        len(ends) == 1 or part == slice(length)
+        for ends, part, length in zip(parameters.ends, slices, parameters.shape, strict=True)
+    )
+    return parameters if all(is_same) else parameters[slices]
 
 
 def format_of(type: AnyFloat) -> FloatFormat:

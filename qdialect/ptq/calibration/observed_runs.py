@@ -44,6 +44,9 @@ Kernel = Callable[[Sequence[TypedArray]], Sequence[TypedArray]]
 """Computes the results of an op from its operands, and from what its regions read."""
 
 
+_OPS_AT_ONCE: Final = 8
+"""The number of ops that are run between two pauses."""
+
 _MIN_LARGE: Final = 1 << 18
 """From which number of elements on a dequantized weight is not kept."""
 
@@ -168,7 +171,7 @@ class ObservedRun(ModuleInterpreter):
     def steps(
         self, arguments: Sequence[TypedArray], take: Take, *, is_again: bool = False
     ) -> Iterator[None]:
-        """The same, with a pause behind each op: two functions can be run side by side."""
+        """The same, with pauses behind a few ops each: two functions can be run side by side."""
         block = self.function.body.blocks[0]
         self._take, self._steps_left = take, self._max_steps
         self._hand_over(block.args, arguments)
@@ -177,11 +180,12 @@ class ObservedRun(ModuleInterpreter):
         values = dict[SSAValue, Any](self.constants)
         values.update(zip(block.args, arguments, strict=True))
         last_uses, ended = self.last_uses_in(block), None
-        for op in self._ops:
+        for start in range(0, len(self._ops), _OPS_AT_ONCE):
             with self._running(values):
-                ended = self._step(op, values)
-            for value in last_uses.get(op, ()):
-                values.pop(value, None)
+                for op in self._ops[start : start + _OPS_AT_ONCE]:
+                    ended = self._step(op, values)
+                    for value in last_uses.get(op, ()):
+                        values.pop(value, None)
             yield
         with self._running(values):
             while isinstance(ended, Successor):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from qdialect.ptq.schemes.ranges import FloatHistogram
@@ -82,7 +82,7 @@ class Noise:
     @staticmethod
     def total(parts: Iterable[Noise]) -> Noise:
         """All parts together, such as records."""
-        return Noise(*map(_sum, zip(*map(astuple, parts), strict=True)))
+        return Noise(*map(_sum, zip(*(vars(part).values() for part in parts), strict=True)))
 
     @property
     def decibels(self) -> float | None:
@@ -162,7 +162,7 @@ class Answers:
     @staticmethod
     def total(parts: Iterable[Answers]) -> Answers:
         """All parts together, such as records."""
-        return Answers(*map(_sum, zip(*map(astuple, parts), strict=True)))
+        return Answers(*map(_sum, zip(*(vars(part).values() for part in parts), strict=True)))
 
 
 _NO_ANSWER: Final = -1
@@ -183,7 +183,8 @@ def _check_shapes(expected: NDArray[Any], computed: NDArray[Any]) -> None:
 
 def _squares(numbers: NDArray[Any]) -> float:
     """The sum of squares; zero only if all numbers are zero."""
-    total = float(np.dot(numbers, numbers))
+    # In one thread, so that it always has the same order.
+    total = float(np.einsum("i,i->", numbers, numbers))
     return math.ulp(0.0) if not total and numbers.any() else total
 
 

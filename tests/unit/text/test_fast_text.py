@@ -101,6 +101,9 @@ TRAPS = {
           return %r : tensor<2xbf16>
         }
     """,
+    "complex number of three numbers": """
+        %a = "arith.constant"() <{value = dense<(1, 2, 3)> : tensor<2xi8>}> : () -> tensor<2xi8>
+    """,
     "rest in the next line": """
         "test.op"() ({
           "test.op"() {a

@@ -397,7 +397,7 @@ def test_values_are_freed_as_they_are_reduced(tmp_path: Path, engine: str) -> No
     assert main([*arguments, *limits]) == 0
     assert len(Profile.read(path).values) == 65
     # Two modules are run side by side.
-    both = [arguments[0], *arguments, f"--engine={engine}", f"--max-memory={8 << 20}"]
+    both = [arguments[0], *arguments, f"--engine={engine}", f"--max-memory={16 << 20}"]
     assert evaluate([*both, "--json", str(path)]) == 0
     assert len(json.loads(path.read_text())["values"]) == 65
 
