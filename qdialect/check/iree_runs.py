@@ -71,14 +71,24 @@ _FLOATS: Final[dict[type[Attribute], str]] = {
 """The dtypes of numpy and `ml_dtypes` for the float types that IREE accepts."""
 
 
+AS_DEFINED: Final = LowerQuantOpsPass(rounding=Rounding.NEAREST_EVEN.value, keep_round_trips=True)
+"""Casts as arithmetic, as they are defined, and as the interpreter runs them."""
+
+
 def compile_module(
-    side: Side, *, is_before: bool = True, cpu: str = "generic"
+    side: Side,
+    *,
+    is_before: bool = True,
+    cpu: str = "generic",
+    lowering: LowerQuantOpsPass = AS_DEFINED,
+    flags: Sequence[str] = (),
 ) -> tuple[ModuleOp, bytes]:
     """
     A module, lowered to dialects that IREE reads, and the binary that IREE compiles it to.
 
     It is for any CPU, as those of one may fuse products and sums; `host` is that of this machine.
-    Raises RunFailure if IREE does not compile it, and MissingLibraryError.
+    `flags` are more flags of iree-compile. Raises RunFailure if IREE does not compile it, and
+    MissingLibraryError.
     """
     module = side.module.clone()
     compiler: Any = library("iree.compiler", "iree")
@@ -91,8 +101,7 @@ def compile_module(
         drop_ranges(module)
         for step in (
             LowerQuantShapesPass(),
-            # The rounding by which casts are defined, and which the interpreter uses.
-            LowerQuantOpsPass(rounding=Rounding.NEAREST_EVEN.value, keep_round_trips=True),
+            lowering,
             StripFuncQuantTypesPass(),
         ):
             step.apply(side.context, module)
@@ -121,6 +130,7 @@ def compile_module(
             f"--iree-llvmcpu-embedded-linker-path={find_tool('iree-lld')}",
             f"--iree-llvmcpu-target-cpu={cpu}",
             *_FLAGS,
+            *flags,
         ]
         compiled = run_child(command, text.getvalue().encode())
     except (OSError, ValueError) as error:

@@ -1,5 +1,5 @@
 """
-The dequantization of IREE's iree_linalg_ext dialect.
+The quantization and dequantization of IREE's iree_linalg_ext dialect.
 
 https://iree.dev/reference/mlir-dialects. Its indexing maps give the axis of each operand.
 """
@@ -39,6 +39,10 @@ from qdialect.ops.interface import Refusal, RefusalCode, attribute_of, find_attr
 from qdialect.ops.model import OpModel, OpModels
 
 DEQUANTIZE_AFFINE = "iree_linalg_ext.dequantize_affine"
+QUANTIZE_AFFINE = "iree_linalg_ext.quantize_affine"
+
+UNSIGNED_FLAGS = {DEQUANTIZE_AFFINE: "input_unsigned", QUANTIZE_AFFINE: "storage_unsigned"}
+"""The attribute of each op that says that the stored integers are unsigned."""
 
 
 def indexing_maps(rank: int, axes: Sequence[Sequence[int]]) -> Attribute:
@@ -79,7 +83,7 @@ def _dequantize(op: Operation, operands: Operands) -> Elementwise:
             axes.append(tuple(results.index(loop) for loop in along))
         else:
             terms.append(_scalar(value))
-    is_unsigned = find_attribute(op, "input_unsigned") is not None
+    is_unsigned = find_attribute(op, UNSIGNED_FLAGS[DEQUANTIZE_AFFINE]) is not None
     result = element_type_or_self(op.results[0].type)
     term = _term(terms, result, is_unsigned=is_unsigned)
     return Elementwise(tuple(tensors), tuple(axes), term)

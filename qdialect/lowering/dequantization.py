@@ -1,10 +1,11 @@
 """
-Lowering `quant.dcast` of storage integers to arithmetic in the dialect of a consumer.
+Lowering casts between storage integers and floats to ops in the dialect of a consumer.
 
 Integers are converted, zero points subtracted unless all are 0, and scales multiplied, each
 from a small constant that is broadcast in the way of the dialect. An axis with blocks of
 several positions is split into an axis of blocks and one within them; a reshape before and
 after the arithmetic does so. Products of floats and factors along axes are written likewise.
+One form also has an op that quantizes.
 """
 
 from __future__ import annotations
@@ -39,8 +40,13 @@ from qdialect.algebra.movement import DYNAMIC, Shape
 from qdialect.algebra.views import Splat, Values, as_view
 from qdialect.dialects import onnx
 from qdialect.dialects.arith.syntax import SIToFPOp, UIToFPOp
-from qdialect.dialects.iree_linalg_ext import DEQUANTIZE_AFFINE, indexing_maps
-from qdialect.dialects.quant.casts import DequantizeCastOp, StorageCastOp
+from qdialect.dialects.iree_linalg_ext import (
+    DEQUANTIZE_AFFINE,
+    QUANTIZE_AFFINE,
+    UNSIGNED_FLAGS,
+    indexing_maps,
+)
+from qdialect.dialects.quant.casts import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.elements import DenseElementsAttr, dense_elements, element_dtype, integer_range
 from qdialect.ir.value_types import element_type_or_self, has_encoding, with_element_type
@@ -65,6 +71,11 @@ class Form(StrEnum):
     ARITH = "arith"
     ONNX = "onnx"
 
+    @property
+    def quantizes(self) -> bool:
+        """Whether the form has an op that quantizes."""
+        return self is Form.LINALG_EXT
+
 
 class DequantizationLowering:
     """Lowers dequantizations to one form."""
@@ -77,34 +88,42 @@ class DequantizationLowering:
         self._constants = constants
         self._budget = budget
 
-    def lower(self, op: DequantizeCastOp) -> SSAValue:
+    def lower(self, op: DequantizeCastOp | QuantizeCastOp) -> SSAValue:
         """
         Insert the ops that compute `op` before it, and return their result.
 
-        Raises Refusal if the form cannot express `op`; nothing is inserted then.
+        Quantized values that no `quant.scast` makes get one. Raises Refusal if the form cannot
+        express `op`; nothing is inserted then.
         """
-        source = _Dequantized.read(op)
+        source = _Cast.read(op)
         builder = ContextBuilder(InsertPoint.before(op), op.location, self._context)
         writer = _WRITERS[self._form](builder)
         writer.check(source)
-        stored = source.stored
+        if isinstance(op, QuantizeCastOp):
+            stored = writer.on_grid(op.input, source, writer.quantized)
+            return builder.insert(StorageCastOp(stored, op.result.type)).result
+        stored = source.value
+        if not source.is_stored:
+            storage = IntegerType(source.type.storage_type.bitwidth)
+            cast_op = StorageCastOp(stored, with_element_type(stored.type, storage))
+            stored = builder.insert(cast_op).result
         if not source.type.is_signed and not writer.reads_signless:
-            stored = self._unsigned(writer, source)
-        return writer.dequantized(stored, source)
+            stored = self._unsigned(writer, source, stored)
+        return writer.on_grid(stored, source, writer.computed)
 
-    def _unsigned(self, writer: _Writer, source: _Dequantized) -> SSAValue:
+    def _unsigned(self, writer: _Writer, source: _Cast, stored: SSAValue) -> SSAValue:
         """The stored integers with an unsigned type."""
         type = IntegerType(source.type.storage_type.bitwidth, Signedness.UNSIGNED)
-        op = source.stored.owner
+        op = stored.owner
         values = self._constants.read(op) if isinstance(op, Operation) else None
         if values is None:
-            return writer.bitcast(source.stored, TensorType(type, source.shape))
+            return writer.bitcast(stored, TensorType(type, source.shape))
         try:
             self._budget.reserve(math.prod(source.shape) * element_dtype(type).itemsize)
         except MemoryLimitError as error:
             raise Refusal(RefusalCode.MEMORY, str(error)) from None
         new = writer.constant(self._elements(cast(Operation, op), values, type))
-        new.name_hint = source.stored.name_hint
+        new.name_hint = stored.name_hint
         return new
 
     def _elements(self, op: Operation, values: Values, type: IntegerType) -> Attribute:
@@ -121,10 +140,13 @@ class DequantizationLowering:
         return dense_elements(unsigned, type)
 
 
-class _Dequantized(NamedTuple):
-    """The parts of a `quant.dcast` of stored integers."""
+class _Cast(NamedTuple):
+    """The parts of a cast between stored integers and floats."""
 
-    stored: SSAValue
+    value: SSAValue
+    """The operand; for a `quant.dcast` of a `quant.scast`, the integers that it reads."""
+    is_stored: bool
+    """Whether it holds stored integers."""
     type: UniformQuantizedType
     shape: Shape
     grid: Shape
@@ -138,25 +160,23 @@ class _Dequantized(NamedTuple):
     """Zero points, like scales, have the rank of `grid`; each axis has that length or 1."""
 
     @classmethod
-    def read(cls, op: DequantizeCastOp) -> _Dequantized:
-        """
-        The parts of `op`. Raises Refusal if its operand is not a `quant.scast` of a static
-        tensor.
-        """
-        first = op.input.owner
-        if not isinstance(first, StorageCastOp):
-            raise Refusal(RefusalCode.CASTS, "its operand is not the result of a 'quant.scast'")
-        result = op.result.type
-        if not isinstance(result, TensorType):
+    def read(cls, op: DequantizeCastOp | QuantizeCastOp) -> _Cast:
+        """The parts of `op`. Raises Refusal if its tensor is not static."""
+        quantizes = isinstance(op, QuantizeCastOp)
+        real, quantized = (op.input, op.result) if quantizes else (op.result, op.input)
+        if not isinstance(real.type, TensorType):
             raise Refusal(RefusalCode.DYNAMIC_SHAPE, "it is not a ranked tensor")
-        tensor = cast("TensorType[Attribute]", result)
+        tensor = cast("TensorType[Attribute]", real.type)
         shape = tensor.get_shape()
         if DYNAMIC in shape:
             raise Refusal(RefusalCode.DYNAMIC_SHAPE, "a length is only known at run time")
-        type = cast("TensorType[Attribute]", op.input.type).element_type
+        type = element_type_or_self(quantized.type)
         if not isinstance(type, UniformQuantizedType):
             raise Refusal(RefusalCode.ILLEGAL_TYPE, f"'{type}' has no scale")
-        if any([has_encoding(type) for type in (first.input.type, op.input.type, tensor)]):
+        first = op.input.owner
+        is_stored = not quantizes and isinstance(first, StorageCastOp)
+        value = first.input if is_stored and isinstance(first, StorageCastOp) else op.input
+        if any([has_encoding(type) for type in (value.type, op.input.type, op.result.type)]):
             raise Refusal(RefusalCode.ILLEGAL_TYPE, "its type has an encoding")
         parameters = type.parameters_on(shape).coarsen()
         grid: list[int] = []
@@ -166,7 +186,8 @@ class _Dequantized(NamedTuple):
             grid += [count, length // count] if is_cut else [length]
             slots += [count, 1] if is_cut else [count]
         return cls(
-            first.input,
+            value,
+            is_stored,
             type,
             shape,
             tuple(grid),
@@ -231,13 +252,13 @@ class _Writer(ABC):
     def __init__(self, builder: ContextBuilder) -> None:
         self.builder = builder
 
-    def check(self, source: _Dequantized) -> None:
-        """Raise Refusal if the form cannot express this dequantization."""
+    def check(self, source: _Cast) -> None:
+        """Raise Refusal if the form cannot express this cast."""
         expressed, stored = source.expressed, source.type.storage_type
         if expressed.name not in self.floats:
             raise Refusal(
                 RefusalCode.ILLEGAL_TYPE,
-                f"{self.dialect} does not support results of type '{expressed}'",
+                f"{self.dialect} does not support floats of type '{expressed}'",
             )
         if self.widths is not None and stored.bitwidth not in self.widths:
             raise Refusal(
@@ -246,7 +267,7 @@ class _Writer(ABC):
             )
         if 0 in source.shape:
             raise Refusal(RefusalCode.ARITHMETIC, "its result has no elements")
-        owner = source.stored.owner
+        owner = source.value.owner if source.is_stored else None
         is_constant = isinstance(owner, Operation) and elements_attribute_of(owner) is not None
         is_readable = self.reads_signless or self.has_bitcast or is_constant
         if not source.type.is_signed and not is_readable:
@@ -256,12 +277,13 @@ class _Writer(ABC):
                 f"{self.dialect} has no op that reads '{stored}' as unsigned",
             )
 
-    def dequantized(self, stored: SSAValue, source: _Dequantized) -> SSAValue:
-        """Insert the arithmetic, on the grid if that is not the shape."""
+    def on_grid(
+        self, value: SSAValue, source: _Cast, compute: Callable[[SSAValue, _Cast], SSAValue]
+    ) -> SSAValue:
+        """Insert ops, on the grid if that is not the shape."""
         if source.grid == source.shape:
-            return self.computed(stored, source)
-        real = self.computed(self.reshape(stored, source.grid), source)
-        return self.reshape(real, source.shape)
+            return compute(value, source)
+        return self.reshape(compute(self.reshape(value, source.grid), source), source.shape)
 
     @abstractmethod
     def constant(self, elements: Attribute) -> SSAValue:
@@ -272,8 +294,12 @@ class _Writer(ABC):
         """Insert a reshape between the original shape and the grid."""
 
     @abstractmethod
-    def computed(self, stored: SSAValue, source: _Dequantized) -> SSAValue:
+    def computed(self, stored: SSAValue, source: _Cast) -> SSAValue:
         """Insert the arithmetic on the grid."""
+
+    def quantized(self, value: SSAValue, source: _Cast) -> SSAValue:
+        """Insert the op that quantizes on the grid."""
+        raise NotImplementedError
 
     def bitcast(self, value: SSAValue, type: Attribute) -> SSAValue:
         """Reinterpret a value that is not a constant as unsigned integers."""
@@ -305,7 +331,7 @@ class _OfDialect(_Writer):
         return self._ops.bitcast(value, type)
 
     @override
-    def computed(self, stored: SSAValue, source: _Dequantized) -> SSAValue:
+    def computed(self, stored: SSAValue, source: _Cast) -> SSAValue:
         ops = self._ops
         value = ops.convert(stored, TensorType(source.expressed, source.grid))
         for numbers, is_subtracted in source.factors:
@@ -333,14 +359,14 @@ class _OfMLIR(_Writer):
             return self.builder.expand(value, groups, shape)
         return self.builder.collapse(value, groups)
 
-    def smalls(self, source: _Dequantized) -> list[SSAValue]:
+    def smalls(self, source: _Cast) -> list[SSAValue]:
         """Constants of the factors, with the axes along which slots vary."""
         floats = [source.floats(numbers, source.lengths) for numbers, _ in source.factors]
         return list(map(self.constant, floats))
 
 
 def _combined(
-    builder: StorageBuilder, value: SSAValue, others: Iterable[SSAValue], source: _Dequantized
+    builder: StorageBuilder, value: SSAValue, others: Iterable[SSAValue], source: _Cast
 ) -> SSAValue:
     """Integers as floats, and the factors subtracted or multiplied."""
     convert = SIToFPOp if source.type.is_signed else UIToFPOp
@@ -356,7 +382,7 @@ class _Linalg(_OfMLIR):
     dialect = "linalg"
 
     @override
-    def computed(self, stored: SSAValue, source: _Dequantized) -> SSAValue:
+    def computed(self, stored: SSAValue, source: _Cast) -> SSAValue:
         return self.builder.along_axes(
             self.builder.empty(source.grid, source.expressed),
             [stored, *self.smalls(source)],
@@ -370,7 +396,7 @@ class _LinalgExt(_OfMLIR):
     widths = tuple(range(2, 33))
 
     @override
-    def check(self, source: _Dequantized) -> None:
+    def check(self, source: _Cast) -> None:
         super().check(source)
         # Its op subtracts integers, `quant.dcast` floats.
         width = source.type.storage_type.bitwidth
@@ -381,35 +407,45 @@ class _LinalgExt(_OfMLIR):
             )
 
     @override
-    def computed(self, stored: SSAValue, source: _Dequantized) -> SSAValue:
+    def computed(self, stored: SSAValue, source: _Cast) -> SSAValue:
+        storage = source.type.storage_format
+        bounds = integer_range(storage.width, storage.signed)
+        return self._affine(DEQUANTIZE_AFFINE, stored, source, source.expressed, bounds)
+
+    @override
+    def quantized(self, value: SSAValue, source: _Cast) -> SSAValue:
+        integer = IntegerType(source.type.storage_type.bitwidth)
+        bounds = source.type.storage_type_min, source.type.storage_type_max
+        return self._affine(QUANTIZE_AFFINE, value, source, integer, bounds)
+
+    def _affine(
+        self, name: str, value: SSAValue, source: _Cast, result: Attribute, bounds: tuple[int, int]
+    ) -> SSAValue:
         smalls = [self.constant(source.floats(source.scales, source.lengths))]
         if source.zero_points.any():
             zero_points = source.zero_points.reshape(source.lengths)
             smalls.append(self.constant(dense_elements(zero_points, i64)))
-        storage = source.type.storage_format
-        low, high = integer_range(storage.width, storage.signed)
         axes = [range(len(source.grid)), *([source.axes] * len(smalls))]
         properties: dict[str, Attribute] = {
             "indexing_maps": indexing_maps(len(source.grid), axes),
-            "quant_max": IntegerAttr(high, i64),
-            "quant_min": IntegerAttr(low, i64),
+            "quant_max": IntegerAttr(bounds[1], i64),
+            "quant_min": IntegerAttr(bounds[0], i64),
         }
-        if not storage.signed:
-            properties["input_unsigned"] = UnitAttr()
-        init = self.builder.empty(source.grid, source.expressed)
-        operands = [stored, *smalls, init]
-        return self.builder.make(DEQUANTIZE_AFFINE, operands, init.type, properties)
+        if not source.type.is_signed:
+            properties[UNSIGNED_FLAGS[name]] = UnitAttr()
+        init = self.builder.empty(source.grid, result)
+        return self.builder.make(name, [value, *smalls, init], init.type, properties)
 
 
 class _Arith(_OfMLIR):
     dialect = "arith"
 
     @override
-    def computed(self, stored: SSAValue, source: _Dequantized) -> SSAValue:
+    def computed(self, stored: SSAValue, source: _Cast) -> SSAValue:
         wholes = (self._whole(numbers, source) for numbers, _ in source.factors)
         return _combined(self.builder, stored, wholes, source)
 
-    def _whole(self, numbers: NDArray[Any], source: _Dequantized) -> SSAValue:
+    def _whole(self, numbers: NDArray[Any], source: _Cast) -> SSAValue:
         """
         Numbers for all elements: a splat constant, or a `linalg.broadcast` of a small constant.
         """
@@ -436,7 +472,7 @@ class _Onnx(_Writer):
     widths = (4, 8, 16, 32)
 
     @override
-    def check(self, source: _Dequantized) -> None:
+    def check(self, source: _Cast) -> None:
         super().check(source)
         if len(_cut_axes(source)) > 1 and not _has_one_axis(source):
             raise Refusal(
@@ -459,11 +495,13 @@ class _Onnx(_Writer):
         raise NotImplementedError
 
     @override
-    def dequantized(self, stored: SSAValue, source: _Dequantized) -> SSAValue:
-        return self.computed(stored, source)
+    def on_grid(
+        self, value: SSAValue, source: _Cast, compute: Callable[[SSAValue, _Cast], SSAValue]
+    ) -> SSAValue:
+        return compute(value, source)
 
     @override
-    def computed(self, stored: SSAValue, source: _Dequantized) -> SSAValue:
+    def computed(self, stored: SSAValue, source: _Cast) -> SSAValue:
         axis, size = source.axes[0] if source.axes else 1, None
         shape: Sequence[int] = source.lengths
         if not _has_one_axis(source):
@@ -476,12 +514,12 @@ class _Onnx(_Writer):
         return onnx.dequantize_linear(self.builder.make, stored, scales, zero_points, axis, size)
 
 
-def _has_one_axis(source: _Dequantized) -> bool:
+def _has_one_axis(source: _Cast) -> bool:
     """Whether there is a slot for each position of one axis, or one for all."""
     return len(source.axes) <= 1 and source.grid == source.shape
 
 
-def _cut_axes(source: _Dequantized) -> list[int]:
+def _cut_axes(source: _Cast) -> list[int]:
     """The axes along which there are fewer slots than positions."""
     pairs = enumerate(zip(source.counts, source.shape, strict=True))
     return [axis for axis, (count, length) in pairs if count < length]

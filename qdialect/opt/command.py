@@ -22,6 +22,7 @@ TASKS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
             "profile": "merge profiles of parts of the records",
             "opt": "run passes on a module: quantize it, fold, lower; it is qdialect-opt",
             "evaluate": "compare a quantized module with its float module on records",
+            "export": "write a module for an engine, which runs quantized layers in integers",
         },
         "Check a module": {
             "check": "prove or test that two modules compute the same",

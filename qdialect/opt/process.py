@@ -30,6 +30,7 @@ MODULES = {
     "calibrate": "qdialect.ptq.tools.calibrate",
     "evaluate": "qdialect.ptq.tools.evaluate",
     "profile": "qdialect.ptq.tools.merge_profiles",
+    "export": "qdialect.export.export_tool",
     "": "qdialect.opt.command",
 }
 """The modules of the subcommands of `qdialect`; the last one is the command without any."""

@@ -9,7 +9,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from qdialect.dialects.quant.casts import DequantizeCastOp
+from qdialect.dialects.quant.casts import DequantizeCastOp, QuantizeCastOp
 from qdialect.folding import send_report
 from qdialect.folding.policy import FoldPolicy
 from qdialect.folding.raising import raise_dequantization
@@ -25,25 +25,31 @@ from qdialect.support.memory import memory_budget, paused_collection
 
 
 def lower_dequantization(module: ModuleOp, context: Context, form: Form) -> PassReport:
-    """Lower each `dcast` of a `scast` to `form`, and report those that cannot be lowered."""
-    report, replaced = PassReport(verb="lowered"), Replacements()
+    """
+    Lower each `dcast` to `form`, and report those that cannot be lowered.
+
+    If the form has an op for them, each `qcast` is lowered, too.
+    """
+    report = PassReport(verb="lowered")
     with paused_collection(), models_of(context), memory_budget() as budget:
         constants = Constants(ResourceBlobs.of(context))
         lowering = DequantizationLowering(form, context, constants, budget)
-        casts = [op for op in module.walk() if isinstance(op, DequantizeCastOp)]
-        gone = list[DequantizeCastOp]()
-        for op in casts:
-            try:
-                result = lowering.lower(op)
-            except Refusal as error:
-                report.refuse(op, error)
-                continue
-            result.name_hint = op.result.name_hint
-            replaced.add(op.result, result)
-            gone.append(op)
-            report.tell(Outcome.LOWERED, op, f"it is lowered to {form.value}", result)
-        replaced.apply()
-        erase_with_unused(gone)
+        # First those that store integers, so that dequantizations read them.
+        for kind in (QuantizeCastOp, DequantizeCastOp)[not form.quantizes :]:
+            casts, replaced = [op for op in module.walk() if isinstance(op, kind)], Replacements()
+            gone = list[DequantizeCastOp | QuantizeCastOp]()
+            for op in casts:
+                try:
+                    result = lowering.lower(op)
+                except Refusal as error:
+                    report.refuse(op, error)
+                    continue
+                result.name_hint = op.result.name_hint
+                replaced.add(op.result, result)
+                gone.append(op)
+                report.tell(Outcome.LOWERED, op, f"it is lowered to {form.value}", result)
+            replaced.apply()
+            erase_with_unused(gone)
     return report
 
 
@@ -78,11 +84,12 @@ class RaiseDequantizationPass(ModulePass):
 @dataclass(frozen=True)
 class LowerDequantizationPass(ModulePass):
     """
-    Lower `quant.dcast` of `quant.scast` to the dialect of a consumer.
+    Lower `quant.dcast` to the dialect of a consumer, and for linalg-ext `quant.qcast`.
 
     Integers are converted, zero points subtracted and scales multiplied, in the expressed type,
-    as `quant.dcast` defines it. A cast that the form cannot express is kept, and reported with
-    the reason.
+    as `quant.dcast` defines it. IREE's op for `quant.qcast` adds the zero point after it has
+    rounded, which differs by 1 at exact ties if the zero point is odd. A cast that the form cannot
+    express is kept, and reported with the reason.
 
     Example: `qdialect-opt --lower-dequantization=to=linalg examples/qdq_attention.mlir`.
     """

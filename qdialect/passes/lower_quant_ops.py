@@ -22,12 +22,14 @@ from qdialect.lowering.cast_arithmetic import (
     lower_cast,
     unknown_arithmetic,
 )
+from qdialect.lowering.dequantization import Form
 from qdialect.lowering.dialect_conversion import (
     converted_ops,
     fold_casts,
     functions_in,
     reserve_for,
 )
+from qdialect.passes.dequantization import lower_dequantization
 from qdialect.support.arguments import named_member
 from qdialect.support.float_format import Rounding
 from qdialect.support.memory import memory_budget
@@ -88,17 +90,27 @@ class LowerQuantOpsPass(ModulePass):
     keep_round_trips: bool = False
     """Whether a cast that undoes another one is lowered, too."""
 
+    to: str | None = field(default=None, metadata={"values": (Form.LINALG_EXT,)})
+    """
+    A form for casts that it can express. The others are rounded to nearest-even, and round trips
+    are kept.
+    """
+
     def __post_init__(self) -> None:
         """Raise ValueError for an invalid value of an option."""
         named_member("rounding", Rounding, self.rounding)
+        if self.to is not None and not named_member("to", Form, self.to).quantizes:
+            raise ValueError(f"to must be {Form.LINALG_EXT.value}, but is '{self.to}'")
 
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Raises OpErrors."""
+        rounding, keeps = Rounding(self.rounding), self.keep_round_trips
+        if self.to is not None:
+            lower_dequantization(op, ctx, Form(self.to))
+            rounding, keeps = Rounding.NEAREST_EVEN, True
         ops = [inner for function in functions_in(op) for inner in converted_ops(function)]
         casts = [inner for inner in ops if isinstance(inner, ArithmeticCast)]
         with memory_budget():
-            count = lower_casts(
-                casts, Rounding(self.rounding), keep_round_trips=self.keep_round_trips
-            )
+            count = lower_casts(casts, rounding, keep_round_trips=keeps)
         warn_of_roundings(ctx, op, count)

@@ -173,6 +173,16 @@ class Quantized:
         size = path.stat().st_size if path.exists() else 0
         return f"--max-memory={DEFAULT_MAX_MEMORY + size}"
 
+    def export(self, to: str, *options: str) -> Path:
+        """
+        Write the quantized module for an engine: `quantized.vmfb` for IREE. Returns the file.
+
+        `to` is the ending of the file; `options` are of `export`.
+        """
+        name = f"quantized.{to}"
+        self._run("export", ["export", "quantized.mlir", "-o", name, *options])
+        return self.folder / name
+
     def reach(self, least: float, *options: str, accuracy: str | None = None) -> Quantized:
         """
         Raise the layers that lose most, until the score is at least `least`: see

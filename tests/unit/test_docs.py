@@ -27,6 +27,7 @@ from tool_server import shared_server
 
 from qdialect.check.check_tool import main as check_main
 from qdialect.check.run_tool import main as run_main
+from qdialect.export.export_tool import main as export_main
 from qdialect.opt.opt import main
 from qdialect.ptq.tools.calibrate import main as calibrate_main
 from qdialect.ptq.tools.evaluate import main as evaluate_main
@@ -41,7 +42,7 @@ SPAN = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 
-TOOLS = (run_main, check_main, calibrate_main, evaluate_main, quantize_main)
+TOOLS = (run_main, check_main, calibrate_main, evaluate_main, quantize_main, export_main)
 """The tools whose options pages may name."""
 
 CHECKED_COMMANDS = {"make", "pip", "pytest", "python", "source", "uv"}

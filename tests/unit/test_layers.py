@@ -43,6 +43,7 @@ FLOORS = (
     "ptq.passes",
     "ptq.tools",
     "frontends",
+    "export",
     "__main__",
 )
 """From the lowest to the highest."""
@@ -57,6 +58,7 @@ BY_NAME = {
     ("opt", "check"): "the commands",
     ("opt", "ptq"): "the commands",
     ("opt", "frontends"): "the command that imports",
+    ("opt", "export"): "the command that exports",
     ("text", "dialects"): "the custom forms of a dialect, found by its name",
 }
 """The parts that name modules of parts above them, which are imported when they are used."""
@@ -74,15 +76,16 @@ BUDGETS = {
     "ir": (1821, 2),
     "text": (5798, 5),
     "ops": (2905, 3),
-    "dialects": (15716, 10),
-    "lowering": (1838, 3),
+    "dialects": (15720, 10),
+    "lowering": (1876, 3),
     "folding": (6081, 5),
     "sinking": (949, 2),
-    "passes": (1487, 3),
-    "opt": (3383, 6),
-    "check": (6914, 7),
-    "ptq": (19566, 7),
+    "passes": (1506, 3),
+    "opt": (3385, 6),
+    "check": (6924, 7),
+    "ptq": (19583, 7),
     "frontends": (764, 3),
+    "export": (102, 3),
 }
 """
 Of each folder: the number of its lines, and of the files in its longest chain of imports. They only

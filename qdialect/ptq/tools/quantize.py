@@ -45,11 +45,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_data()
     parser.add_argument("-o", dest="output", required=True, metavar="FILE", help="the result")
     parser.add_argument(
+        "--to",
+        choices=("mlir", "vmfb"),
+        default="mlir",
+        help="write a module, or compile it for IREE, where layers run in integers (mlir)",
+    )
+    parser.add_argument(
         "--scheme",
         choices=SCHEME_NAMES,
-        default="one-u8",
         metavar="NAME",
-        help="how parameters are chosen (one-u8)",
+        help="how parameters are chosen (one-u8; for IREE, whose kernels are of signed integers, "
+        "torch-i8)",
     )
     parser.add_argument(
         "--granularity",
@@ -106,20 +112,21 @@ def _run(options: Namespace) -> bool:
         quantized.import_model(dict(options.shape)).put_in_order()
         whole = options.reduction == ReductionKind.WHOLE
         quantized.calibrate(*running, *([] if whole else [f"--reduction={options.reduction}"]))
-        quantized.quantize(options.scheme, options.granularity)
+        default = "torch-i8" if options.to == "vmfb" else "one-u8"
+        quantized.quantize(options.scheme or default, options.granularity)
         labels = [] if options.labels is None else ["--labels", options.labels]
         quantized.evaluate(*running, *labels)
         if options.at_least is not None:
             quantized.reach(options.at_least, *running, *labels, accuracy=options.accuracy)
+        result = folder / "quantized.mlir"
+        if options.to != "mlir":
+            result = quantized.export(options.to)
     except QuantizationError as error:
         raise ToolError(str(error)) from None
     except OSError as error:
         raise ToolError(f"cannot write to '{folder}': {error.strerror}") from None
-    with (
-        Output(options.output) as output,
-        open(folder / "quantized.mlir", encoding="utf-8") as file,
-    ):
-        shutil.copyfileobj(file, output.stream)
+    with Output(options.output) as output, open(result, "rb") as file:
+        shutil.copyfileobj(file, output.stream.buffer)
         output.is_good = True
     with standard_output() as stream:
         write_tables(stream, quantized.tables())

@@ -12,3 +12,9 @@ func.func @forms() -> (tensor<3x2xf32>, tensor<3x4xf32>) {
   %b = quant.dcast %1 : tensor<3x4x!quant.uniform<u8:f32:{1:2}, {{0.5, 0.25}}>> to tensor<3x4xf32>
   return %c, %b : tensor<3x2xf32>, tensor<3x4xf32>
 }
+
+// CHECK: iree_linalg_ext.quantize_affine <indexing_maps = {{.*}}, quant_min = 1, quant_max = 255, storage_unsigned> ins({{.*}} : tensor<3x2xf32>, tensor<2xf32>, tensor<2xi64>) outs({{.*}} : tensor<3x2xi8>)
+func.func @quantized(%x: tensor<3x2xf32>) -> tensor<3x2x!quant.uniform<u8<1:255>:f32:1, {0.5:3,0.25:200}>> {
+  %q = quant.qcast %x : tensor<3x2xf32> to tensor<3x2x!quant.uniform<u8<1:255>:f32:1, {0.5:3,0.25:200}>>
+  return %q : tensor<3x2x!quant.uniform<u8<1:255>:f32:1, {0.5:3,0.25:200}>>
+}

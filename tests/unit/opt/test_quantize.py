@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,8 @@ import pytest
 from numpy.typing import NDArray
 
 import qdialect
+from qdialect.check.interpreters import TypedArray, find_function
+from qdialect.check.iree_runs import LoadedModule
 from qdialect.dialects.quant import ConstantOp
 from qdialect.frontends.import_tool import main as import_main
 from qdialect.opt.registry import ToolContext
@@ -70,6 +73,26 @@ def test_the_command(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert [
         line.partition(": ")[2] for line in printed.err.splitlines() if ": qdialect " in line
     ] == commands
+
+
+@pytest.mark.iree
+def test_a_model_that_iree_runs(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The result is the binary, which is as near to the float model as was evaluated."""
+    assert run(folder, "--to=vmfb") == 0
+    printed = capfd.readouterr().out
+    context = ToolContext()
+    type = find_function(parse_module(context, MODEL), "main")
+    loaded = LoadedModule((folder / "q.mlir").read_bytes())
+    signal = noise = 0.0
+    for x in X:
+        given = TypedArray.of(x.view("u4"), type.function_type.inputs.data[0])
+        (result,) = loaded.run(type, [given])
+        expected = x.astype("f8") @ WEIGHTS
+        signal += (expected**2).sum()
+        noise += ((expected - result.elements.view("f4")) ** 2).sum()
+    (told,) = re.findall(r"result 0 \('sums'\) +([0-9.]+)", printed)
+    assert abs(10 * np.log10(signal / noise) - float(told)) < 0.3
+    assert "qdialect export quantized.mlir" in (folder / "q.mlir.steps" / "steps.sh").read_text()
 
 
 @pytest.mark.skipif(shutil.which("sh") is None, reason="there is no shell")

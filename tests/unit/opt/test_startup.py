@@ -121,6 +121,7 @@ ON_ARRAYS = (
     "qdialect.check.iree_",
     "qdialect.ptq.tools.record",
     "qdialect.check.run_tool",
+    "qdialect.export.export_tool",
 )
 
 

@@ -578,15 +578,18 @@ def test_what_a_form_cannot_say_is_left(
     assert (module.printed() == before) is (code is not None)
 
 
-def test_what_no_storage_cast_makes_is_left():
-    quantized = "2x!quant.uniform<i8:f32, 0.5>"
+@pytest.mark.parametrize("to", Form)
+def test_what_no_storage_cast_makes_gets_one(to: Form):
+    quantized = "2x!quant.uniform<i8:f32, 5.000000e-01>"
     module = Module(f"""
     func.func @f(%x: tensor<{quantized}>) -> tensor<2xf32> {{
       {DCAST.format("%x", quantized, "2xf32")}
     }}
     """)
-    (record,) = module.run(LowerDequantizationPass(to="tosa")).records
-    assert record.code is RefusalCode.CASTS
+    (record,) = module.run(LowerDequantizationPass(to=to)).records
+    assert record.code is None
+    assert "quant.dcast" not in module.printed()
+    assert f"quant.scast %x : tensor<{quantized}> to tensor<2xi8>" in module.printed()
 
 
 def test_there_is_no_form_of_another_name():

@@ -1,0 +1,190 @@
+"""
+Quantized layers in IREE: as floats, as casts in float arithmetic, and in integers.
+
+    pip install ".[iree]"
+    python benchmarks/integer_execution.py [MODULE RECORDS.npz ...]
+
+Each layer is quantized by this package (signed activations, symmetric weights), and compiled for
+this CPU. Prints the processor time of a
+run (the median of several, by turns), the size of the binary, and how far results are from those of
+the float layer. Other modules can be given, with records of their arguments.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qdialect import Quantized
+from qdialect.check.compared_modules import Side
+from qdialect.check.interpreters import TypedArray, find_function
+from qdialect.check.iree_runs import AS_DEFINED, LoadedModule, compile_module
+from qdialect.export.export_tool import FAST_MATRICES
+from qdialect.lowering.dequantization import Form
+from qdialect.opt.registry import ToolContext
+from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
+from qdialect.text import parse_module
+
+INTEGERS: Final = LowerQuantOpsPass(to=Form.LINALG_EXT.value)
+
+WAYS: Final[Mapping[str, tuple[str, LowerQuantOpsPass]]] = {
+    "floats": ("ordered", AS_DEFINED),
+    "casts as arithmetic": ("quantized", AS_DEFINED),
+    "integers": ("quantized", INTEGERS),
+}
+"""The module, and how its casts are lowered."""
+
+
+class Layers(NamedTuple):
+    """A module, and records of its arguments."""
+
+    name: str
+    text: str
+    records: Mapping[str, NDArray[Any]]
+
+
+def filled(type: str, number: int) -> str:
+    return f"""
+  %e{number} = tensor.empty() : {type}
+  %s{number} = linalg.fill ins(%zero : f32) outs(%e{number} : {type}) -> {type}"""
+
+
+def products(rng: np.random.Generator, rows: int, *widths: int) -> Layers:
+    """Matrix products, each followed by a bias, and all but the last one by a relu."""
+    lines, value = ["%zero = arith.constant 0.0 : f32"], "%x"
+    for at, (old, new) in enumerate(pairwise(widths)):
+        x, w, y = (f"tensor<{a}x{b}xf32>" for a, b in ((rows, old), (old, new), (rows, new)))
+        weight = (rng.normal(size=(old, new)) / np.sqrt(old)).astype("f4")
+        bias = rng.normal(size=new).astype("f4")
+        lines.append(f"""
+  %w{at} = arith.constant dense<"0x{weight.tobytes().hex()}"> : {w}
+  %b{at} = arith.constant dense<"0x{bias.tobytes().hex()}"> : tensor<{new}xf32>
+  {filled(y, at)}
+  %p{at} = linalg.matmul ins({value}, %w{at} : {x}, {w}) outs(%s{at} : {y}) -> {y}
+  %c{at} = linalg.broadcast ins(%b{at} : tensor<{new}xf32>) outs(%e{at} : {y}) dimensions = [0]
+  %a{at} = arith.addf %p{at}, %c{at} : {y}
+  %z{at} = arith.constant dense<0.0> : {y}
+  %r{at} = arith.maximumf %a{at}, %z{at} : {y}""")
+        value = f"%r{at}"
+    last = f"tensor<{rows}x{widths[-1]}xf32>"
+    body = "\n".join(lines)
+    text = f"""func.func @main(%x: tensor<{rows}x{widths[0]}xf32>) -> {last} {{
+{body}
+  return %a{len(widths) - 2} : {last}
+}}"""
+    records = rng.normal(size=(4, rows, widths[0])).astype("f4")
+    return Layers("x".join(map(str, (rows, *widths))), text, {"x": records})
+
+
+def convolution(rng: np.random.Generator, size: int, channels: int) -> Layers:
+    """A convolution of 3x3."""
+    x, w = f"tensor<1x{size}x{size}x{channels}xf32>", f"tensor<3x3x{channels}x{channels}xf32>"
+    y = f"tensor<1x{size - 2}x{size - 2}x{channels}xf32>"
+    weight = rng.normal(size=(3, 3, channels, channels)).astype("f4")
+    text = f"""func.func @main(%x: {x}) -> {y} {{
+  %zero = arith.constant 0.0 : f32
+  %w = arith.constant dense<"0x{weight.tobytes().hex()}"> : {w}
+  {filled(y, 0)}
+  %y = linalg.conv_2d_nhwc_hwcf ins(%x, %w : {x}, {w}) outs(%s0 : {y}) -> {y}
+  return %y : {y}
+}}"""
+    records = rng.normal(size=(4, 1, size, size, channels)).astype("f4")
+    return Layers(f"conv {size}x{size}x{channels}, 3x3", text, {"x": records})
+
+
+class Compiled:
+    """A module in IREE, and its records."""
+
+    def __init__(self, path: Path, lowering: LowerQuantOpsPass, records: Path, name: str) -> None:
+        context = ToolContext(allow_unregistered=True)
+        module = parse_module(context, path.read_bytes(), str(path))
+        side = Side(module, context)
+        _, binary = compile_module(side, cpu="host", lowering=lowering, flags=FAST_MATRICES)
+        self.size = len(binary)
+        self._function = find_function(module, name)
+        self._loaded = LoadedModule(binary)
+        arrays = [np.load(records)[key] for key in np.load(records).files]
+        types = self._function.function_type.inputs.data
+        self.records = [
+            [
+                TypedArray.of(np.ascontiguousarray(array).view(f"u{array.itemsize}"), type)
+                for array, type in zip(record, types, strict=True)
+            ]
+            for record in zip(*arrays, strict=True)
+        ]
+
+    def results(self) -> NDArray[np.float64]:
+        results = (self._loaded.run(self._function, record)[0] for record in self.records)
+        return np.stack([result.elements.view("f4").astype("f8") for result in results])
+
+    def milliseconds(self) -> float:
+        start = time.process_time()
+        self._loaded.run(self._function, self.records[0])
+        return 1000 * (time.process_time() - start)
+
+
+def measured(layers: Layers, function: str, runs: int) -> Iterator[tuple[str, ...]]:
+    with TemporaryDirectory() as folder:
+        path, records = Path(folder) / "model.mlir", Path(folder) / "records.npz"
+        path.write_text(layers.text)
+        np.savez(records, allow_pickle=False, **layers.records)
+        quantized = Quantized(path, str(records), folder=folder)
+        quantized.import_model().put_in_order().calibrate().quantize("torch-i8")
+        compiled = {
+            way: Compiled(Path(folder) / f"{name}.mlir", lowering, records, function)
+            for way, (name, lowering) in WAYS.items()
+        }
+        times: dict[str, list[float]] = {way: [] for way in WAYS}
+        for _ in range(runs):
+            for way, each in compiled.items():
+                times[way].append(each.milliseconds())
+        expected = compiled["floats"].results()
+        whole = statistics.median(times["floats"])
+        for way, each in compiled.items():
+            noise = ((each.results() - expected) ** 2).sum()
+            decibels = 10 * np.log10((expected**2).sum() / noise) if noise else np.inf
+            spent = statistics.median(times[way])
+            yield (
+                *(layers.name, way, f"{spent:.2f}", f"{whole / spent:.2f}"),
+                *(f"{each.size / 2**20:.2f}", f"{decibels:.1f}"),
+            )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").strip().partition("\n")[0])
+    parser.add_argument("given", nargs="*", help="modules, each with an .npz file of records")
+    parser.add_argument("--function", default="main", help="the function of given modules")
+    parser.add_argument("--runs", type=int, default=15)
+    options = parser.parse_args()
+    rng = np.random.default_rng(0)
+    pairs = zip(options.given[::2], options.given[1::2], strict=True)
+    chosen = [
+        Layers(Path(module).stem, Path(module).read_text(), dict(np.load(records)))
+        for module, records in pairs
+    ] or [
+        products(rng, 512, 512, 512),
+        products(rng, 128, 3072, 768),
+        products(rng, 128, 768, 3072, 768),
+        convolution(rng, 58, 64),
+    ]
+    names = "layers", "as", "CPU ms", "times as fast", "binary (MiB)", "signal to noise (dB)"
+    sys.stdout.write(f"| {' | '.join(names)} |\n|{'---|' * len(names)}\n")
+    for layers in chosen:
+        for row in measured(layers, options.function, options.runs):
+            sys.stdout.write(f"| {' | '.join(row)} |\n")
+            sys.stdout.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

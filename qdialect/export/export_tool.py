@@ -1,0 +1,97 @@
+"""`qdialect export`: write a module in the format of an engine, to be run there."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from qdialect.check.compared_modules import RunFailure, Side
+from qdialect.check.iree_runs import compile_module
+from qdialect.lowering.dequantization import Form
+from qdialect.opt.compilation import Compilation
+from qdialect.opt.diagnostics import DiagnosticPrinter
+from qdialect.opt.module_tool import ModuleArgumentParser, read_module
+from qdialect.opt.outputs import STANDARD_OUTPUT, Output, overwrite_each_other
+from qdialect.opt.tool_error import ToolError
+from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
+
+TOOL: Final = "qdialect-export"
+"""The name that the tool's own errors begin with."""
+
+FAST_MATRICES: Final = (
+    "--iree-opt-data-tiling",
+    "--iree-llvmcpu-enable-ukernels=all",
+    "--iree-opt-level=O3",
+)
+"""With these, IREE's products of integer matrices are faster than those of floats."""
+
+
+def _iree(compilation: Compilation, options: Namespace) -> bytes:
+    side = Side(compilation.module, compilation.context)
+    _, binary = compile_module(
+        side,
+        cpu=options.cpu,
+        lowering=LowerQuantOpsPass(to=Form.LINALG_EXT.value),
+        flags=FAST_MATRICES,
+    )
+    return binary
+
+
+_WRITERS: Final[Mapping[str, Callable[[Compilation, Namespace], bytes]]] = MappingProxyType(
+    {".vmfb": _iree}
+)
+"""What makes a file, by the end of its name. Each raises RunFailure."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """
+    Run the tool with these arguments, or those of the process.
+
+    Returns the exit status: 0, or 1 after an error, which is on standard error.
+    """
+    parser = ModuleArgumentParser(
+        TOOL,
+        description="Compile a module for IREE: layers of quantized operands run in integers.",
+    )
+    parser.add_argument("module", help="the module; - for standard input")
+    parser.add_argument(
+        "-o",
+        dest="output",
+        required=True,
+        metavar="FILE",
+        help=f"the result, whose name ends in {', '.join(_WRITERS)}",
+    )
+    parser.add_argument(
+        "--cpu",
+        default="host",
+        metavar="NAME",
+        help="the CPU to compile for, as LLVM names it: host, generic, znver4, ... (host)",
+    )
+    return parser.run(_run, argv)
+
+
+def _run(options: Namespace) -> bool:
+    ending = os.path.splitext(options.output)[1]
+    if ending not in _WRITERS:
+        raise ToolError(f"'{options.output}' must end in {', '.join(_WRITERS)}")
+    path: str = options.module
+    if path not in STANDARD_OUTPUT and overwrite_each_other(options.output, path):
+        raise ToolError(f"the result would be written over '{path}'")
+    printer = DiagnosticPrinter(sys.stderr)
+    compilation = read_module(path, printer, options)
+    if compilation is None:
+        return False
+    # Only written if there is a result.
+    with Output(options.output) as output:
+        try:
+            result = _WRITERS[ending](compilation, options)
+        except RunFailure as failure:
+            printer.error(failure.reason, compilation.source.name)
+            return False
+        output.stream.buffer.write(result)
+        output.is_good = True
+    return True
