@@ -4,8 +4,7 @@ Quantized layers in IREE: as floats, as casts in float arithmetic, and in intege
     pip install ".[iree]"
     python benchmarks/integer_execution.py [MODULE RECORDS.npz ...]
 
-Each layer is quantized by this package (signed activations, symmetric weights), and compiled for
-this CPU. Prints the processor time of a
+Each layer is quantized by this package, and compiled for this CPU. Prints the processor time of a
 run (the median of several, by turns), the size of the binary, and how far results are from those of
 the float layer. Other modules can be given, with records of their arguments.
 """
@@ -29,7 +28,7 @@ from qdialect import Quantized
 from qdialect.check.compared_modules import Side
 from qdialect.check.interpreters import TypedArray, find_function
 from qdialect.check.iree_runs import AS_DEFINED, LoadedModule, compile_module
-from qdialect.export.export_tool import FAST_MATRICES
+from qdialect.export.export_tool import FAST_MATRICES, make_signed
 from qdialect.lowering.dequantization import Form
 from qdialect.opt.registry import ToolContext
 from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
@@ -108,6 +107,8 @@ class Compiled:
     def __init__(self, path: Path, lowering: LowerQuantOpsPass, records: Path, name: str) -> None:
         context = ToolContext(allow_unregistered=True)
         module = parse_module(context, path.read_bytes(), str(path))
+        if lowering is INTEGERS:
+            make_signed(module, context)
         side = Side(module, context)
         _, binary = compile_module(side, cpu="host", lowering=lowering, flags=FAST_MATRICES)
         self.size = len(binary)
@@ -139,7 +140,7 @@ def measured(layers: Layers, function: str, runs: int) -> Iterator[tuple[str, ..
         path.write_text(layers.text)
         np.savez(records, allow_pickle=False, **layers.records)
         quantized = Quantized(path, str(records), folder=folder)
-        quantized.import_model().put_in_order().calibrate().quantize("torch-i8")
+        quantized.import_model().put_in_order().calibrate().quantize()
         compiled = {
             way: Compiled(Path(folder) / f"{name}.mlir", lowering, records, function)
             for way, (name, lowering) in WAYS.items()

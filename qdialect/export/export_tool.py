@@ -6,11 +6,19 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Final
 
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+
 from qdialect.check.compared_modules import RunFailure, Side
 from qdialect.check.iree_runs import compile_module
+from qdialect.dialects.quant.storage import StoredType
+from qdialect.ir.errors import OpErrors
+from qdialect.ir.value_types import element_type_or_self
 from qdialect.lowering.dequantization import Form
 from qdialect.opt.compilation import Compilation
 from qdialect.opt.diagnostics import DiagnosticPrinter
@@ -18,6 +26,7 @@ from qdialect.opt.module_tool import ModuleArgumentParser, read_module
 from qdialect.opt.outputs import STANDARD_OUTPUT, Output, overwrite_each_other
 from qdialect.opt.tool_error import ToolError
 from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
+from qdialect.ptq.passes.storage import ShiftStoragePass
 
 TOOL: Final = "qdialect-export"
 """The name that the tool's own errors begin with."""
@@ -25,13 +34,13 @@ TOOL: Final = "qdialect-export"
 FAST_MATRICES: Final = (
     "--iree-opt-data-tiling",
     "--iree-llvmcpu-enable-ukernels=all",
-    "--iree-opt-level=O3",
 )
 """With these, IREE's products of integer matrices are faster than those of floats."""
 
 
 def _iree(compilation: Compilation, options: Namespace) -> bytes:
     side = Side(compilation.module, compilation.context)
+    make_signed(*side)
     _, binary = compile_module(
         side,
         cpu=options.cpu,
@@ -39,6 +48,21 @@ def _iree(compilation: Compilation, options: Namespace) -> bytes:
         flags=FAST_MATRICES,
     )
     return binary
+
+
+def make_signed(module: ModuleOp, context: Context) -> None:
+    """
+    Store values of `u8` as `i8`, for which IREE has fast kernels. No value changes.
+
+    Types of functions are kept, and then all others; so they are if an op reads stored integers.
+    """
+    for op in module.walk():
+        if isinstance(op, FuncOp):
+            ends = (*op.function_type.inputs, *op.function_type.outputs)
+            if any(isinstance(element_type_or_self(type), StoredType) for type in ends):
+                return
+    with suppress(OpErrors):
+        ShiftStoragePass(from_="u8", to="i8").apply(context, module)
 
 
 _WRITERS: Final[Mapping[str, Callable[[Compilation, Namespace], bytes]]] = MappingProxyType(

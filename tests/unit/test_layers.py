@@ -83,9 +83,9 @@ BUDGETS = {
     "passes": (1506, 3),
     "opt": (3385, 6),
     "check": (6924, 7),
-    "ptq": (19583, 7),
+    "ptq": (19582, 7),
     "frontends": (764, 3),
-    "export": (102, 3),
+    "export": (126, 3),
 }
 """
 Of each folder: the number of its lines, and of the files in its longest chain of imports. They only

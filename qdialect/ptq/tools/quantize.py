@@ -53,9 +53,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--scheme",
         choices=SCHEME_NAMES,
+        default="one-u8",
         metavar="NAME",
-        help="how parameters are chosen (one-u8; for IREE, whose kernels are of signed integers, "
-        "torch-i8)",
+        help="how parameters are chosen (one-u8)",
     )
     parser.add_argument(
         "--granularity",
@@ -112,8 +112,7 @@ def _run(options: Namespace) -> bool:
         quantized.import_model(dict(options.shape)).put_in_order()
         whole = options.reduction == ReductionKind.WHOLE
         quantized.calibrate(*running, *([] if whole else [f"--reduction={options.reduction}"]))
-        default = "torch-i8" if options.to == "vmfb" else "one-u8"
-        quantized.quantize(options.scheme or default, options.granularity)
+        quantized.quantize(options.scheme, options.granularity)
         labels = [] if options.labels is None else ["--labels", options.labels]
         quantized.evaluate(*running, *labels)
         if options.at_least is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from io import StringIO
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -14,10 +15,10 @@ from numpy.typing import NDArray
 from qdialect.check.compared_modules import Side
 from qdialect.check.interpreters import TypedArray, find_function
 from qdialect.check.iree_runs import LoadedModule, compile_module
-from qdialect.export.export_tool import main
+from qdialect.export.export_tool import main, make_signed
 from qdialect.opt.registry import ToolContext
 from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
-from qdialect.text import parse_module
+from qdialect.text import parse_module, write_module
 
 pytestmark = [pytest.mark.iree, pytest.mark.without_xdsl]
 
@@ -189,6 +190,26 @@ def test_each_layer_runs_in_integers(name: str, tmp_path: Path) -> None:
 
 def module_type(module: Any, index: int) -> Any:
     return find_function(module, "main").function_type.inputs.data[index]
+
+
+def test_unsigned_integers_become_signed_within_functions() -> None:
+    """Two weights of the same values, and a function whose type says how its argument is stored."""
+    context = ToolContext()
+    quantized = "tensor<2x!quant.uniform<u8:f32, 0.5:130>>"
+    constant = f"%0 = quant.constant dense<[0, 255]> : {quantized}"
+    floats = f"%1 = quant.dcast %0 : {quantized} to tensor<2xf32>\nreturn %1 : tensor<2xf32>"
+    module = parse_module(context, f"func.func @f() -> tensor<2xf32> {{\n{constant}\n{floats}\n}}")
+    make_signed(module, context)
+    text = StringIO()
+    write_module(context, module, text)
+    assert "quant.constant dense<[-128, 127]>" in text.getvalue()
+    assert "!quant.uniform<i8:f32, 5.000000e-01:2>" in text.getvalue()
+    module = parse_module(
+        context, f"func.func @f(%0: {quantized}) -> tensor<2xf32> {{\n{floats}\n}}"
+    )
+    before = str(module)
+    make_signed(module, context)
+    assert str(module) == before
 
 
 def test_what_cannot_be_exported_is_an_error(
