@@ -35,8 +35,16 @@ from qdialect.ops.fields import (
     SmallOperand,
     Term,
 )
-from qdialect.ops.interface import Refusal, RefusalCode, attribute_of, find_attribute, set_attribute
-from qdialect.ops.model import OpModel, OpModels
+from qdialect.ops.interface import (
+    Refusal,
+    RefusalCode,
+    attribute_of,
+    find_attribute,
+    integer_of,
+    set_attribute,
+)
+from qdialect.ops.model import Effects, OpModel, OpModels
+from qdialect.support.lazy_numpy import NDArray, np
 
 DEQUANTIZE_AFFINE = "iree_linalg_ext.dequantize_affine"
 QUANTIZE_AFFINE = "iree_linalg_ext.quantize_affine"
@@ -138,7 +146,45 @@ def _term(terms: Sequence[Term], result: Attribute, *, is_unsigned: bool) -> Ter
     return Apply(arithmetic, (term,), result)
 
 
+def _quantize(interpreter: Any, op: Operation, operands: Sequence[Any]) -> Sequence[Any]:
+    """
+    Quotients are rounded to even, and zero points added behind, as in IREE's decomposition.
+
+    NaN has the least code. Raises InterpretationError and Refusal.
+    """
+    # What needs numpy is imported when an op is run.
+    from qdialect.dialects.arrays.values import TypedArray, computed, format_of
+
+    value, *smalls, _ = operands
+    maps = cast("ArrayAttr[Attribute]", attribute_of(op, "indexing_maps")).data
+    stored, *loops, results = [_loops_of(map) for map in maps]
+    if stored != results:
+        raise Refusal(RefusalCode.ARITHMETIC, "its result is in another order than its operand")
+    low, high = (integer_of(op, name) for name in ("quant_min", "quant_max"))
+    expressed = format_of(value.element_type)
+
+    def spread(small: Any, along: Sequence[int]) -> Any:
+        """A small operand with the axes of the value."""
+        order = sorted(range(len(along)), key=lambda at: results.index(along[at]))
+        lengths = dict(zip(along, small.elements.shape, strict=True))
+        shape = [lengths.get(loop, 1) for loop in results]
+        return TypedArray(small.elements.transpose(order).reshape(shape), small.element_type)
+
+    def codes(value: TypedArray, scale: TypedArray, *zero_points: TypedArray) -> NDArray[Any]:
+        with np.errstate(all="ignore"):
+            numbers = np.rint(expressed.round(value.numbers / scale.numbers))
+        for zero_point in zero_points:
+            numbers = numbers + zero_point.numbers
+        return np.where(np.isnan(numbers), low, np.clip(numbers, low, high)).astype(np.int64)
+
+    spreads = [spread(small, along) for small, along in zip(smalls, loops, strict=False)]
+    return [computed(codes, [value, *spreads], op.results[0].type)]
+
+
 MODELS = OpModels(
     "iree_linalg_ext",
-    {"dequantize_affine": OpModel(term=ElementwiseModel(_dequantize, _write))},
+    {
+        "dequantize_affine": OpModel(term=ElementwiseModel(_dequantize, _write)),
+        "quantize_affine": OpModel(effects=Effects.NONE, run=_quantize),
+    },
 )

@@ -76,7 +76,7 @@ BUDGETS = {
     "ir": (1821, 2),
     "text": (5798, 5),
     "ops": (2905, 3),
-    "dialects": (15720, 10),
+    "dialects": (15766, 10),
     "lowering": (1876, 3),
     "folding": (6081, 5),
     "sinking": (949, 2),

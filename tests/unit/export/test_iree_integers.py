@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from qdialect.check.compared_modules import Side
-from qdialect.check.interpreters import TypedArray, find_function
+from qdialect.check.interpreters import TypedArray, find_function, run_function
 from qdialect.check.iree_runs import LoadedModule, compile_module
 from qdialect.export.export_tool import main, make_signed
 from qdialect.opt.registry import ToolContext
@@ -190,6 +190,29 @@ def test_each_layer_runs_in_integers(name: str, tmp_path: Path) -> None:
 
 def module_type(module: Any, index: int) -> Any:
     return find_function(module, "main").function_type.inputs.data[index]
+
+
+@pytest.mark.parametrize("type", ["i8:f32, 0.25:3", "u8<1:255>:f32:1, {0.25:3,1.0,0.1:200,3.0:1}"])
+def test_casts_are_run_as_iree_runs_them(type: str) -> None:
+    """The quotients are ties, special numbers, and random ones; zero points are added behind."""
+    quantized = f"tensor<64x4x!quant.uniform<{type}>>"
+    context = ToolContext(allow_unregistered=True)
+    text = f"""func.func @main(%x: tensor<64x4xf32>) -> {quantized} {{
+  %q = quant.qcast %x : tensor<64x4xf32> to {quantized}
+  return %q : {quantized}
+}}"""
+    lowering = LowerQuantOpsPass(to="linalg-ext")
+    lowered, binary = compile_module(Side(parse_module(context, text), context), lowering=lowering)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(64, 4)).astype("f4") * 40
+    x[:16] = rng.integers(-99, 100, (16, 4)) / 2 * [0.25, 1, 0.1, 3]
+    x[16] = [np.nan, np.inf, -np.inf, -0.0]
+    main = find_function(lowered, "main")
+    given = TypedArray.of(x.view("u4"), main.function_type.inputs.data[0])
+    (expected,) = LoadedModule(binary).run(main, [given])
+    (result,) = run_function(lowered, "main", [given], context)
+    assert (result.elements == expected.elements).all()
+    assert len(np.unique(result.elements)) > 40
 
 
 def test_unsigned_integers_become_signed_within_functions() -> None:
