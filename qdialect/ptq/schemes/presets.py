@@ -4,6 +4,8 @@ Schemes that reproduce those of other systems bit for bit.
 - ONE: `compiler/luci/pass/src/QuantizationUtils.cpp` of https://github.com/Samsung/ONE;
 - Glow: `lib/Quantization/Base/Base.cpp` of https://github.com/pytorch/glow;
 - torch: `torch/ao/quantization/observer.py` of https://github.com/pytorch/pytorch;
+- TFLite: `algorithms/uniform_quantize/uniform_quantize_tensor.py` of
+  https://github.com/google-ai-edge/ai-edge-quantizer;
 - ONNX Runtime: `onnxruntime/python/tools/quantization/quant_utils.py` of
   https://github.com/microsoft/onnxruntime.
 
@@ -200,6 +202,43 @@ def onnxruntime_symmetric(storage: StorageFormat) -> Scheme:
     return _onnxruntime(storage, Symmetry.SYMMETRIC)
 
 
+_TFLITE_VALUES = ValueArithmetic(
+    Rounding.HALF_EVEN, ZeroPointPlace.BEFORE_ROUNDING, multiplies=False
+)
+
+
+def _tflite(storage: StorageFormat, symmetry: Symmetry) -> Scheme:
+    low, high = code_range(storage)
+    low = -high if symmetry is Symmetry.SYMMETRIC else low
+    # The least length of a range, or the least magnitude, is 1e-9.
+    steps = high if symmetry is Symmetry.SYMMETRIC else high - low
+    return Scheme(
+        storage,
+        low,
+        high,
+        symmetry,
+        Span.MAGNITUDE,
+        ZeroPointRule.ROUNDED_DIFFERENCE,
+        Rounding.HALF_EVEN,
+        _TFLITE_VALUES,
+        _TFLITE_VALUES,
+        precision="f4",
+        scale_floor=float(np.float32(1e-9) / np.float32(steps)),
+    )
+
+
+def tflite_affine(storage: StorageFormat) -> Scheme:
+    """TFLite's asymmetric parameters, `tensor_zp_scale_from_min_max` of AI Edge Quantizer."""
+    return _tflite(storage, Symmetry.ASYMMETRIC)
+
+
+def tflite_symmetric(storage: StorageFormat) -> Scheme:
+    """The same, symmetric, of signed storage: the lowest code is left out. Raises ValueError."""
+    if not storage.signed:
+        raise ValueError("TFLite's symmetric codes are signed")
+    return _tflite(storage, Symmetry.SYMMETRIC)
+
+
 SCHEMES: Mapping[str, Callable[[StorageFormat], Scheme]] = MappingProxyType(
     {
         "one": luci,
@@ -213,6 +252,8 @@ SCHEMES: Mapping[str, Callable[[StorageFormat], Scheme]] = MappingProxyType(
         "torch-per-channel-symmetric": torch_per_channel_symmetric,
         "onnxruntime-affine": onnxruntime_affine,
         "onnxruntime-symmetric": onnxruntime_symmetric,
+        "tflite-affine": tflite_affine,
+        "tflite-symmetric": tflite_symmetric,
     }
 )
 """By name: functions from a storage format to a scheme."""
@@ -233,6 +274,7 @@ SYSTEMS: Mapping[str, System] = MappingProxyType(
         "torch-i8": System(I8, "torch-per-tensor-affine", "torch-per-channel-symmetric"),
         "glow-i8": System(I8, "glow-asymmetric", "glow-symmetric"),
         "onnxruntime-i8": System(I8, "onnxruntime-affine", "onnxruntime-symmetric"),
+        "tflite-i8": System(I8, "tflite-affine", "tflite-symmetric"),
     }
 )
 """By name: schemes that belong together."""
