@@ -27,19 +27,16 @@ from numpy.typing import NDArray
 from qdialect import Quantized
 from qdialect.check.compared_modules import Side
 from qdialect.check.interpreters import TypedArray, find_function
-from qdialect.check.iree_runs import AS_DEFINED, LoadedModule, compile_module
+from qdialect.check.iree_runs import AS_DEFINED, IN_INTEGERS, LoadedModule, compile_module
 from qdialect.export.export_tool import FAST_MATRICES, make_signed
-from qdialect.lowering.dequantization import Form
 from qdialect.opt.registry import ToolContext
 from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
 from qdialect.text import parse_module
 
-INTEGERS: Final = LowerQuantOpsPass(to=Form.LINALG_EXT.value)
-
 WAYS: Final[Mapping[str, tuple[str, LowerQuantOpsPass]]] = {
     "floats": ("ordered", AS_DEFINED),
     "casts as arithmetic": ("quantized", AS_DEFINED),
-    "integers": ("quantized", INTEGERS),
+    "integers": ("quantized", IN_INTEGERS),
 }
 """The module, and how its casts are lowered."""
 
@@ -107,7 +104,7 @@ class Compiled:
     def __init__(self, path: Path, lowering: LowerQuantOpsPass, records: Path, name: str) -> None:
         context = ToolContext(allow_unregistered=True)
         module = parse_module(context, path.read_bytes(), str(path))
-        if lowering is INTEGERS:
+        if lowering is IN_INTEGERS:
             make_signed(module, context)
         side = Side(module, context)
         _, binary = compile_module(side, cpu="host", lowering=lowering, flags=FAST_MATRICES)

@@ -40,6 +40,7 @@ from qdialect.ir.errors import OpErrors, describe
 from qdialect.ir.names import visibility_of
 from qdialect.ir.resources import ResourceBlobs, take_in_resources
 from qdialect.ir.value_types import element_type_or_self, with_element_type
+from qdialect.lowering.dequantization import Form
 from qdialect.ops.along_axis import drop_ranges
 from qdialect.ops.unused_ops import erase_with_unused
 from qdialect.opt.child_processes import run_child
@@ -73,6 +74,9 @@ _FLOATS: Final[dict[type[Attribute], str]] = {
 
 AS_DEFINED: Final = LowerQuantOpsPass(rounding=Rounding.NEAREST_EVEN.value, keep_round_trips=True)
 """Casts as arithmetic, as they are defined, and as the interpreter runs them."""
+
+IN_INTEGERS: Final = LowerQuantOpsPass(to=Form.LINALG_EXT.value)
+"""Casts as ops that IREE moves into layers, which it computes in integers then."""
 
 
 def compile_module(

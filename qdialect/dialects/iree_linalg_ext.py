@@ -77,24 +77,33 @@ def _write(op: Operation, small: Sequence[SmallOperand], type: Attribute) -> lis
 
 def _dequantize(op: Operation, operands: Operands) -> Elementwise:
     *inputs, _ = op.operands
-    maps = cast("ArrayAttr[Attribute]", attribute_of(op, "indexing_maps")).data
-    *loops, results = [_loops_of(map) for map in maps]
-    if sorted(results) != list(range(len(results))) or not 2 <= len(inputs) <= 3:
-        raise Refusal(RefusalCode.ARITHMETIC, "its result is not written in a permutation of axes")
     tensors: list[SSAValue] = []
     axes: list[tuple[int, ...]] = []
     terms: list[Term] = []
-    for value, along in zip(inputs, loops, strict=True):
+    for value, along in zip(inputs, _axes_of_inputs(op), strict=True):
         if is_tensor(value.type):
             terms.append(Input(len(tensors), element_type_or_self(value.type)))
             tensors.append(value)
-            axes.append(tuple(results.index(loop) for loop in along))
+            axes.append(along)
         else:
             terms.append(_scalar(value))
     is_unsigned = find_attribute(op, UNSIGNED_FLAGS[DEQUANTIZE_AFFINE]) is not None
     result = element_type_or_self(op.results[0].type)
     term = _term(terms, result, is_unsigned=is_unsigned)
     return Elementwise(tuple(tensors), tuple(axes), term)
+
+
+def _axes_of_inputs(op: Operation) -> list[tuple[int, ...]]:
+    """
+    The axes of the result along which each operand is read, but for the initial value.
+
+    Raises Refusal.
+    """
+    maps = cast("ArrayAttr[Attribute]", attribute_of(op, "indexing_maps")).data
+    *loops, results = [_loops_of(map) for map in maps]
+    if sorted(results) != list(range(len(results))) or not 2 <= len(loops) <= 3:
+        raise Refusal(RefusalCode.ARITHMETIC, "its result is not written in a permutation of axes")
+    return [tuple(results.index(loop) for loop in along) for along in loops]
 
 
 def _loops_of(map: Attribute) -> list[int]:
@@ -155,20 +164,15 @@ def _quantize(interpreter: Any, op: Operation, operands: Sequence[Any]) -> Seque
     # What needs numpy is imported when an op is run.
     from qdialect.dialects.arrays.values import TypedArray, computed, format_of
 
-    value, *smalls, _ = operands
-    maps = cast("ArrayAttr[Attribute]", attribute_of(op, "indexing_maps")).data
-    stored, *loops, results = [_loops_of(map) for map in maps]
-    if stored != results:
-        raise Refusal(RefusalCode.ARITHMETIC, "its result is in another order than its operand")
     low, high = (integer_of(op, name) for name in ("quant_min", "quant_max"))
-    expressed = format_of(value.element_type)
+    expressed, rank = format_of(operands[0].element_type), len(shape_of_type(op.results[0].type))
 
-    def spread(small: Any, along: Sequence[int]) -> Any:
-        """A small operand with the axes of the value."""
-        order = sorted(range(len(along)), key=lambda at: results.index(along[at]))
-        lengths = dict(zip(along, small.elements.shape, strict=True))
-        shape = [lengths.get(loop, 1) for loop in results]
-        return TypedArray(small.elements.transpose(order).reshape(shape), small.element_type)
+    def spread(value: TypedArray, along: Sequence[int]) -> TypedArray:
+        """An operand with the axes of the result."""
+        order = sorted(range(len(along)), key=along.__getitem__)
+        lengths = dict(zip(along, value.elements.shape, strict=True))
+        shape = [lengths.get(axis, 1) for axis in range(rank)]
+        return TypedArray(value.elements.transpose(order).reshape(shape), value.element_type)
 
     def codes(value: TypedArray, scale: TypedArray, *zero_points: TypedArray) -> NDArray[Any]:
         with np.errstate(all="ignore"):
@@ -177,8 +181,9 @@ def _quantize(interpreter: Any, op: Operation, operands: Sequence[Any]) -> Seque
             numbers = numbers + zero_point.numbers
         return np.where(np.isnan(numbers), low, np.clip(numbers, low, high)).astype(np.int64)
 
-    spreads = [spread(small, along) for small, along in zip(smalls, loops, strict=False)]
-    return [computed(codes, [value, *spreads], op.results[0].type)]
+    # Without the initial value.
+    inputs = map(spread, operands[:-1], _axes_of_inputs(op))
+    return [computed(codes, [*inputs], op.results[0].type)]
 
 
 MODELS = OpModels(

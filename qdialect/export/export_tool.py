@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from types import MappingProxyType
 from typing import Final
 
 from xdsl.context import Context
@@ -15,39 +14,24 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from qdialect.check.compared_modules import RunFailure, Side
-from qdialect.check.iree_runs import compile_module
+from qdialect.check.iree_runs import IN_INTEGERS, compile_module
 from qdialect.dialects.quant.storage import StoredType
 from qdialect.ir.errors import OpErrors
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.lowering.dequantization import Form
-from qdialect.opt.compilation import Compilation
 from qdialect.opt.diagnostics import DiagnosticPrinter
 from qdialect.opt.module_tool import ModuleArgumentParser, read_module
 from qdialect.opt.outputs import STANDARD_OUTPUT, Output, overwrite_each_other
 from qdialect.opt.tool_error import ToolError
-from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
 from qdialect.ptq.passes.storage import ShiftStoragePass
 
 TOOL: Final = "qdialect-export"
 """The name that the tool's own errors begin with."""
 
-FAST_MATRICES: Final = (
-    "--iree-opt-data-tiling",
-    "--iree-llvmcpu-enable-ukernels=all",
-)
+ENDING: Final = ".vmfb"
+"""The end of the name of a file that IREE runs."""
+
+FAST_MATRICES: Final = "--iree-opt-data-tiling", "--iree-llvmcpu-enable-ukernels=all"
 """With these, IREE's products of integer matrices are faster than those of floats."""
-
-
-def _iree(compilation: Compilation, options: Namespace) -> bytes:
-    side = Side(compilation.module, compilation.context)
-    make_signed(*side)
-    _, binary = compile_module(
-        side,
-        cpu=options.cpu,
-        lowering=LowerQuantOpsPass(to=Form.LINALG_EXT.value),
-        flags=FAST_MATRICES,
-    )
-    return binary
 
 
 def make_signed(module: ModuleOp, context: Context) -> None:
@@ -63,12 +47,6 @@ def make_signed(module: ModuleOp, context: Context) -> None:
                 return
     with suppress(OpErrors):
         ShiftStoragePass(from_="u8", to="i8").apply(context, module)
-
-
-_WRITERS: Final[Mapping[str, Callable[[Compilation, Namespace], bytes]]] = MappingProxyType(
-    {".vmfb": _iree}
-)
-"""What makes a file, by the end of its name. Each raises RunFailure."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -87,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         dest="output",
         required=True,
         metavar="FILE",
-        help=f"the result, whose name ends in {', '.join(_WRITERS)}",
+        help=f"the result, whose name ends in {ENDING}",
     )
     parser.add_argument(
         "--cpu",
@@ -99,9 +77,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(options: Namespace) -> bool:
-    ending = os.path.splitext(options.output)[1]
-    if ending not in _WRITERS:
-        raise ToolError(f"'{options.output}' must end in {', '.join(_WRITERS)}")
+    if os.path.splitext(options.output)[1] != ENDING:
+        raise ToolError(f"'{options.output}' must end in {ENDING}")
     path: str = options.module
     if path not in STANDARD_OUTPUT and overwrite_each_other(options.output, path):
         raise ToolError(f"the result would be written over '{path}'")
@@ -109,13 +86,17 @@ def _run(options: Namespace) -> bool:
     compilation = read_module(path, printer, options)
     if compilation is None:
         return False
-    # Only written if there is a result.
+    # Errors of the output are reported before the work.
     with Output(options.output) as output:
+        side = Side(compilation.module, compilation.context)
+        make_signed(*side)
         try:
-            result = _WRITERS[ending](compilation, options)
+            _, binary = compile_module(
+                side, cpu=options.cpu, lowering=IN_INTEGERS, flags=FAST_MATRICES
+            )
         except RunFailure as failure:
             printer.error(failure.reason, compilation.source.name)
             return False
-        output.stream.buffer.write(result)
+        output.stream.buffer.write(binary)
         output.is_good = True
     return True

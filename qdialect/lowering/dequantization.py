@@ -102,10 +102,10 @@ class DequantizationLowering:
         if isinstance(op, QuantizeCastOp):
             stored = writer.on_grid(op.input, source, writer.quantized)
             return builder.insert(StorageCastOp(stored, op.result.type)).result
-        stored = source.value
-        if not source.is_stored:
+        stored = source.stored
+        if stored is None:
             storage = IntegerType(source.type.storage_type.bitwidth)
-            cast_op = StorageCastOp(stored, with_element_type(stored.type, storage))
+            cast_op = StorageCastOp(op.input, with_element_type(op.input.type, storage))
             stored = builder.insert(cast_op).result
         if not source.type.is_signed and not writer.reads_signless:
             stored = self._unsigned(writer, source, stored)
@@ -143,10 +143,8 @@ class DequantizationLowering:
 class _Cast(NamedTuple):
     """The parts of a cast between stored integers and floats."""
 
-    value: SSAValue
-    """The operand; for a `quant.dcast` of a `quant.scast`, the integers that it reads."""
-    is_stored: bool
-    """Whether it holds stored integers."""
+    stored: SSAValue | None
+    """The integers that a `quant.scast` makes the operand of; None if there is none."""
     type: UniformQuantizedType
     shape: Shape
     grid: Shape
@@ -162,8 +160,9 @@ class _Cast(NamedTuple):
     @classmethod
     def read(cls, op: DequantizeCastOp | QuantizeCastOp) -> _Cast:
         """The parts of `op`. Raises Refusal if its tensor is not static."""
-        quantizes = isinstance(op, QuantizeCastOp)
-        real, quantized = (op.input, op.result) if quantizes else (op.result, op.input)
+        real, quantized = op.result, op.input
+        if isinstance(op, QuantizeCastOp):
+            real, quantized = quantized, real
         if not isinstance(real.type, TensorType):
             raise Refusal(RefusalCode.DYNAMIC_SHAPE, "it is not a ranked tensor")
         tensor = cast("TensorType[Attribute]", real.type)
@@ -174,9 +173,9 @@ class _Cast(NamedTuple):
         if not isinstance(type, UniformQuantizedType):
             raise Refusal(RefusalCode.ILLEGAL_TYPE, f"'{type}' has no scale")
         first = op.input.owner
-        is_stored = not quantizes and isinstance(first, StorageCastOp)
-        value = first.input if is_stored and isinstance(first, StorageCastOp) else op.input
-        if any([has_encoding(type) for type in (value.type, op.input.type, op.result.type)]):
+        stored = first.input if isinstance(first, StorageCastOp) else None
+        ends = [end for end in (stored, op.input, op.result) if end is not None]
+        if any([has_encoding(end.type) for end in ends]):
             raise Refusal(RefusalCode.ILLEGAL_TYPE, "its type has an encoding")
         parameters = type.parameters_on(shape).coarsen()
         grid: list[int] = []
@@ -186,8 +185,7 @@ class _Cast(NamedTuple):
             grid += [count, length // count] if is_cut else [length]
             slots += [count, 1] if is_cut else [count]
         return cls(
-            value,
-            is_stored,
+            stored,
             type,
             shape,
             tuple(grid),
@@ -267,7 +265,7 @@ class _Writer(ABC):
             )
         if 0 in source.shape:
             raise Refusal(RefusalCode.ARITHMETIC, "its result has no elements")
-        owner = source.value.owner if source.is_stored else None
+        owner = None if source.stored is None else source.stored.owner
         is_constant = isinstance(owner, Operation) and elements_attribute_of(owner) is not None
         is_readable = self.reads_signless or self.has_bitcast or is_constant
         if not source.type.is_signed and not is_readable:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import index
 from typing import Any, Final, cast
@@ -127,7 +127,7 @@ class ModuleInterpreter(InterpreterHooks, Interpreter):
         self._resources = resources
         self._symbols = symbols_of(module)
         self._max_steps = self._steps_left = max_steps
-        self._last_uses: dict[Block, LastUses] = {}
+        self._last_uses: dict[Block, _LastUses] = {}
         self._functions: dict[str, tuple[InterpreterFunctions, Any]] = {}
         for functions in (
             FuncFunctions(),
@@ -178,11 +178,27 @@ class ModuleInterpreter(InterpreterHooks, Interpreter):
         finally:
             set_scope(self, outer)
 
-    def last_uses_in(self, block: Block) -> LastUses:
-        """The values that a run of a block drops after each op."""
+    def users_of(self, value: SSAValue) -> Iterable[Operation]:
+        """The ops that read a value in a run."""
+        return (use.operation for use in value.uses)
+
+    def last_uses_in(self, block: Block) -> _LastUses:
+        """
+        The values that a run of a block drops after each op: each after its last use.
+
+        Only values that the block defines, and that no other block of its region uses.
+        """
         last_uses = self._last_uses.get(block)
-        if last_uses is None:
-            last_uses = self._last_uses[block] = last_uses_of_values(block)
+        if last_uses is not None:
+            return last_uses
+        last_uses = self._last_uses[block] = {}
+        order = {op: number for number, op in enumerate(block.ops)}
+        for definer, values in ((None, block.args), *((op, op.results) for op in order)):
+            for value in values:
+                users = [*map(block.find_ancestor_op_in_block, self.users_of(value))]
+                if None not in users:
+                    last = max(filter(None, users), key=order.__getitem__, default=definer)
+                    last_uses.setdefault(last, []).append(value)
         return last_uses
 
     def _run_block(self, block: Block, values: dict[SSAValue, Any]) -> TerminatorValue | None:
@@ -318,29 +334,8 @@ def is_rounded(op: Operation) -> bool:
     return bits_of(op, name_of(op)) is Bits.ROUNDED
 
 
-LastUses = dict[Operation | None, list[SSAValue]]
+_LastUses = dict[Operation | None, list[SSAValue]]
 """The values to drop after an op, or at the beginning of a block (key None)."""
-
-
-def last_uses_of_values(block: Block, ignored: Operation | None = None) -> LastUses:
-    """
-    For the values that a block defines and no other block of its region uses, their last uses.
-
-    Uses by the op `ignored` do not count.
-    """
-    order = {op: number for number, op in enumerate(block.ops)}
-    last_uses: LastUses = {}
-    for definer, values in ((None, block.args), *((op, op.results) for op in order)):
-        for value in values:
-            users = [
-                block.find_ancestor_op_in_block(use.operation)
-                for use in value.uses
-                if use.operation is not ignored
-            ]
-            if None not in users:
-                last = max(filter(None, users), key=order.__getitem__, default=definer)
-                last_uses.setdefault(last, []).append(value)
-    return last_uses
 
 
 def find_function(module: ModuleOp, name: str) -> FuncOp:

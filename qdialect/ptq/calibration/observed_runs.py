@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from typing import Any, Final
@@ -18,7 +18,6 @@ from xdsl.utils.exceptions import InterpretationError
 from xdsl.utils.scoped_dict import ScopedDict
 
 from qdialect.check.interpreters import ModuleInterpreter, OpInterpretationError, TypedArray
-from qdialect.check.interpreters.interpreter import last_uses_of_values
 from qdialect.dialects.arrays.elements import find_run, function_on_arrays
 from qdialect.dialects.arrays.movements import run_shape_op
 from qdialect.dialects.arrays.values import (
@@ -71,7 +70,7 @@ def _is_exact_itself(op: Operation) -> bool:
     return model.reads_elements or model.yields or model.is_undefined
 
 
-def _is_larger_than_read(op: Operation) -> bool:
+def _is_large_dequantization(op: Operation) -> bool:
     """Whether an op dequantizes a large tensor: the floats are made again for each record."""
     if not is_cast(op) or not isinstance(element_type_or_self(op.operands[0].type), StoredType):
         return False
@@ -107,20 +106,21 @@ class ObservedRun(ModuleInterpreter):
             self._places.setdefault(value, []).append(place)
         self._kernels = dict[Operation, tuple[Sequence[SSAValue], Kernel]]()
         self._take: Take | None = None
+        self._readers = dict[SSAValue, list[Operation]]()
+        """The ops whose kernels read a value."""
         self._slow = set[Operation]()
         """The ops that only the interpreter computes."""
+        block = function.body.blocks[0]
+        # Observed values are handed over, and not returned.
+        self._end = block.last_op if isinstance(block.last_op, ReturnOp) else None
         self.constants = self._computed_constants()
         """The values that are the same in each record."""
         known = {*self.constants}
-        block = function.body.blocks[0]
-        end = block.last_op if isinstance(block.last_op, ReturnOp) else None
         self._ops = [
             op
             for op in block.ops
-            if op is not end and not (op.results and known.issuperset(op.results))
+            if op is not self._end and not (op.results and known.issuperset(op.results))
         ]
-        # Observed values are handed over, and not returned.
-        self._last_uses = {block: last_uses_of_values(block, end)}
 
     def _computed_constants(self) -> Mapping[SSAValue, TypedArray]:
         constant, known = constant_values(self.module), dict[SSAValue, Any]()
@@ -130,7 +130,7 @@ class ObservedRun(ModuleInterpreter):
                 is_constant = bool(op.results) and all(value in constant for value in op.results)
                 if not is_constant or any(operand not in known for operand in op.operands):
                     continue
-                if _is_larger_than_read(op):
+                if _is_large_dequantization(op):
                     continue
                 try:
                     result = super().run_one_op(op, self.get_values(op.operands))
@@ -146,18 +146,20 @@ class ObservedRun(ModuleInterpreter):
         return [at for value in self.constants for at in self._places.get(value, ())]
 
     def use_kernel(self, op: Operation, inputs: Sequence[SSAValue], kernel: Kernel) -> None:
-        """Let a kernel compute an op from these values, which are kept until then."""
+        """
+        Let a kernel compute an op from these values, which are kept until then.
+
+        It may compute ops before this one again, and so read what they read.
+        """
         self._kernels[op] = inputs, kernel
-        block = op.parent
-        assert block is not None
-        last_uses = self.last_uses_in(block)
-        # The kernel may compute ops before this one again, and so read what they read.
-        for value in {*inputs} - {*op.operands, *captured_by(op)}:
-            for values in last_uses.values():
-                if value in values:
-                    values.remove(value)
-                    last_uses.setdefault(op, []).append(value)
-                    break
+        for value in inputs:
+            self._readers.setdefault(value, []).append(op)
+        self._last_uses.clear()
+
+    @override
+    def users_of(self, value: SSAValue) -> Iterable[Operation]:
+        users = (op for op in super().users_of(value) if op is not self._end)
+        return (*users, *self._readers.get(value, ()))
 
     def run(self, arguments: Sequence[TypedArray], take: Take, *, is_again: bool = False) -> None:
         """
@@ -177,6 +179,7 @@ class ObservedRun(ModuleInterpreter):
         self._hand_over(block.args, arguments)
         if not is_again:
             self._hand_over([*self.constants], [*self.constants.values()])
+        yield
         values = dict[SSAValue, Any](self.constants)
         values.update(zip(block.args, arguments, strict=True))
         last_uses, ended = self.last_uses_in(block), None

@@ -22,6 +22,7 @@ from qdialect.support.files import FileError, JsonError, JsonValue, read_text
 from qdialect.support.lazy_numpy import NDArray, np
 
 _ELEMENTS_AT_ONCE: Final = 1 << 18
+"""The number of elements that are compared in float64 at once."""
 
 
 @dataclass(frozen=True)

@@ -124,25 +124,42 @@ def _middle(storage: StorageFormat) -> int:
     return 0 if storage.signed else 1 << (storage.width - 1)
 
 
-def _torch(storage: StorageFormat, symmetry: Symmetry, *, per_tensor: bool) -> Scheme:
-    if storage.width > 16:
-        raise ValueError("torch supports storage of at most 16 bits")
+def _by_magnitude(
+    storage: StorageFormat,
+    symmetry: Symmetry,
+    rule: ZeroPointRule,
+    values: ValueArithmetic,
+    *,
+    is_narrow: bool,
+) -> Scheme:
+    """
+    Symmetric scales by the larger magnitude, and ties to even everywhere.
+
+    `is_narrow` leaves out the lowest code of symmetric signed storage.
+    """
     low, high = code_range(storage)
-    values = replace(_TORCH_VALUES, fused=per_tensor)
+    is_cut = is_narrow and storage.signed and symmetry is Symmetry.SYMMETRIC
     return Scheme(
         storage,
-        low,
+        -high if is_cut else low,
         high,
         symmetry,
         Span.MAGNITUDE,
-        ZeroPointRule.ROUNDED_QUOTIENT,
+        rule,
         Rounding.HALF_EVEN,
         values,
         values,
-        precision="f4",
-        scale_floor=TORCH_EPS,
         symmetric_zero_point=_middle(storage),
     )
+
+
+def _torch(storage: StorageFormat, symmetry: Symmetry, *, per_tensor: bool) -> Scheme:
+    if storage.width > 16:
+        raise ValueError("torch supports storage of at most 16 bits")
+    values = replace(_TORCH_VALUES, fused=per_tensor)
+    rule = ZeroPointRule.ROUNDED_QUOTIENT
+    scheme = _by_magnitude(storage, symmetry, rule, values, is_narrow=False)
+    return replace(scheme, precision="f4", scale_floor=TORCH_EPS)
 
 
 def torch_per_tensor_affine(storage: StorageFormat) -> Scheme:
@@ -175,21 +192,9 @@ _ONNX_VALUES = ValueArithmetic(Rounding.HALF_EVEN, ZeroPointPlace.AFTER_ROUNDING
 
 
 def _onnxruntime(storage: StorageFormat, symmetry: Symmetry) -> Scheme:
-    low, high = code_range(storage)
-    is_narrow = storage.signed and symmetry is Symmetry.SYMMETRIC
-    return Scheme(
-        storage,
-        -high if is_narrow else low,
-        high,
-        symmetry,
-        Span.MAGNITUDE,
-        ZeroPointRule.ROUNDED_DIFFERENCE,
-        Rounding.HALF_EVEN,
-        _ONNX_VALUES,
-        _ONNX_VALUES,
-        scale_of_zero=1.0,
-        symmetric_zero_point=_middle(storage),
-    )
+    rule = ZeroPointRule.ROUNDED_DIFFERENCE
+    scheme = _by_magnitude(storage, symmetry, rule, _ONNX_VALUES, is_narrow=True)
+    return replace(scheme, scale_of_zero=1.0)
 
 
 def onnxruntime_affine(storage: StorageFormat) -> Scheme:
@@ -208,23 +213,12 @@ _TFLITE_VALUES = ValueArithmetic(
 
 
 def _tflite(storage: StorageFormat, symmetry: Symmetry) -> Scheme:
-    low, high = code_range(storage)
-    low = -high if symmetry is Symmetry.SYMMETRIC else low
+    rule = ZeroPointRule.ROUNDED_DIFFERENCE
+    scheme = _by_magnitude(storage, symmetry, rule, _TFLITE_VALUES, is_narrow=True)
     # The least length of a range, or the least magnitude, is 1e-9.
-    steps = high if symmetry is Symmetry.SYMMETRIC else high - low
-    return Scheme(
-        storage,
-        low,
-        high,
-        symmetry,
-        Span.MAGNITUDE,
-        ZeroPointRule.ROUNDED_DIFFERENCE,
-        Rounding.HALF_EVEN,
-        _TFLITE_VALUES,
-        _TFLITE_VALUES,
-        precision="f4",
-        scale_floor=float(np.float32(1e-9) / np.float32(steps)),
-    )
+    steps = scheme.maximum - (0 if symmetry is Symmetry.SYMMETRIC else scheme.minimum)
+    floor = float(np.float32(1e-9) / np.float32(steps))
+    return replace(scheme, precision="f4", scale_floor=floor)
 
 
 def tflite_affine(storage: StorageFormat) -> Scheme:

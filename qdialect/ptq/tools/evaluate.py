@@ -258,8 +258,7 @@ class _Comparing(Task[_Compared]):
             if at >= first and self.have_classes[at - first]:
                 answers[at] = Answers.between(*pair, labels)
 
-        for _ in after.steps(record, compare):
-            pass
+        after.run(record, compare)
         for _ in steps:
             pass
         places = iter(range(first))

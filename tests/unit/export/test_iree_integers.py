@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from qdialect.check.compared_modules import Side
 from qdialect.check.interpreters import TypedArray, find_function, run_function
-from qdialect.check.iree_runs import LoadedModule, compile_module
+from qdialect.check.iree_runs import IN_INTEGERS, LoadedModule, compile_module
 from qdialect.export.export_tool import main, make_signed
 from qdialect.opt.registry import ToolContext
-from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
 from qdialect.text import parse_module, write_module
 
 pytestmark = [pytest.mark.iree, pytest.mark.without_xdsl]
@@ -158,9 +157,8 @@ def test_each_layer_runs_in_integers(name: str, tmp_path: Path) -> None:
     context = ToolContext()
     module = parse_module(context, text)
     side = Side(module, context)
-    lowering = LowerQuantOpsPass(to="linalg-ext")
     flags = ["--compile-to=global-optimization"]
-    _, printed = compile_module(side, lowering=lowering, flags=flags)
+    _, printed = compile_module(side, lowering=IN_INTEGERS, flags=flags)
     bodies = re.findall(
         r"iterator_types = \[[^\]]*reduction.*?linalg\.yield", printed.decode(), re.S
     )
@@ -201,8 +199,8 @@ def test_casts_are_run_as_iree_runs_them(type: str) -> None:
   %q = quant.qcast %x : tensor<64x4xf32> to {quantized}
   return %q : {quantized}
 }}"""
-    lowering = LowerQuantOpsPass(to="linalg-ext")
-    lowered, binary = compile_module(Side(parse_module(context, text), context), lowering=lowering)
+    side = Side(parse_module(context, text), context)
+    lowered, binary = compile_module(side, lowering=IN_INTEGERS)
     rng = np.random.default_rng(0)
     x = rng.normal(size=(64, 4)).astype("f4") * 40
     x[:16] = rng.integers(-99, 100, (16, 4)) / 2 * [0.25, 1, 0.1, 3]

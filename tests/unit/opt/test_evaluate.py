@@ -299,6 +299,29 @@ def test_quantized_arguments_and_results(tmp_path: Path, engine: str) -> None:
     assert found.json["results"][0]["agreeing"] == 1
 
 
+IDENTITY = """
+func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+  return %x : tensor<3xf32>
+}
+"""
+ROUNDED = """
+!x = !quant.uniform<i8:f32, 1.0>
+func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+  %0 = quant.qcast %x : tensor<3xf32> to tensor<3x!x>
+  %1 = quant.dcast %0 : tensor<3x!x> to tensor<3xf32>
+  return %1 : tensor<3xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_module_without_ops(tmp_path: Path, engine: str) -> None:
+    path = save(tmp_path / "data.npz", {"x": np.array([1, 2.5, -4], "f4")})
+    found = Evaluated(tmp_path, IDENTITY, ROUNDED, path, f"--engine={engine}")
+    expected = 10 * math.log10((1 + 2.5**2 + 16) / 0.5**2)
+    assert found.decibels == {"x": pytest.approx(expected, abs=1e-4)}
+
+
 TWICE = """
 !a = !quant.uniform<i8:f32, 1.0>
 !b = !quant.uniform<i16:f32, 0.25>
