@@ -28,7 +28,7 @@ from qdialect import Quantized
 from qdialect.check.compared_modules import Side
 from qdialect.check.interpreters import TypedArray, find_function
 from qdialect.check.iree_runs import AS_DEFINED, IN_INTEGERS, LoadedModule, compile_module
-from qdialect.export.export_tool import FAST_MATRICES, make_signed
+from qdialect.export.export_tool import FAST_MATRICES, store_bytes_as
 from qdialect.opt.registry import ToolContext
 from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
 from qdialect.text import parse_module
@@ -105,7 +105,7 @@ class Compiled:
         context = ToolContext(allow_unregistered=True)
         module = parse_module(context, path.read_bytes(), str(path))
         if lowering is IN_INTEGERS:
-            make_signed(module, context)
+            store_bytes_as("i8", module, context)
         side = Side(module, context)
         _, binary = compile_module(side, cpu="host", lowering=lowering, flags=FAST_MATRICES)
         self.size = len(binary)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Final
 
 from xdsl.context import Context
@@ -16,8 +17,10 @@ from xdsl.dialects.func import FuncOp
 from qdialect.check.compared_modules import RunFailure, Side
 from qdialect.check.iree_runs import IN_INTEGERS, compile_module
 from qdialect.dialects.quant.storage import StoredType
+from qdialect.folding.inlining import inline_calls
 from qdialect.ir.errors import OpErrors
 from qdialect.ir.value_types import element_type_or_self
+from qdialect.opt.compilation import Compilation
 from qdialect.opt.diagnostics import DiagnosticPrinter
 from qdialect.opt.module_tool import ModuleArgumentParser, read_module
 from qdialect.opt.outputs import STANDARD_OUTPUT, Output, overwrite_each_other
@@ -27,18 +30,16 @@ from qdialect.ptq.passes.storage import ShiftStoragePass
 TOOL: Final = "qdialect-export"
 """The name that the tool's own errors begin with."""
 
-ENDING: Final = ".vmfb"
-"""The end of the name of a file that IREE runs."""
-
 FAST_MATRICES: Final = "--iree-opt-data-tiling", "--iree-llvmcpu-enable-ukernels=all"
 """With these, IREE's products of integer matrices are faster than those of floats."""
 
 
-def make_signed(module: ModuleOp, context: Context) -> None:
+def store_bytes_as(to: str, module: ModuleOp, context: Context) -> None:
     """
-    Store values of `u8` as `i8`, for which IREE has fast kernels. No value changes.
+    Store values of 8 bits as `i8` or as `u8`, for which an engine has fast kernels.
 
-    Types of functions are kept, and then all others; so they are if an op reads stored integers.
+    No value changes. Types of functions are kept, and then all others; so they are if an op reads
+    stored integers.
     """
     for op in module.walk():
         if isinstance(op, FuncOp):
@@ -46,7 +47,44 @@ def make_signed(module: ModuleOp, context: Context) -> None:
             if any(isinstance(element_type_or_self(type), StoredType) for type in ends):
                 return
     with suppress(OpErrors):
-        ShiftStoragePass(from_="u8", to="i8").apply(context, module)
+        ShiftStoragePass(from_="i8" if to == "u8" else "u8", to=to).apply(context, module)
+
+
+def _iree(compilation: Compilation, options: Namespace) -> bytes:
+    """The module, compiled. Raises RunFailure."""
+    side = Side(compilation.module, compilation.context)
+    # IREE has no fast kernel for unsigned integers.
+    store_bytes_as("i8", *side)
+    return compile_module(side, cpu=options.cpu, lowering=IN_INTEGERS, flags=FAST_MATRICES)[1]
+
+
+def _onnx(compilation: Compilation, options: Namespace) -> bytes:
+    """The module as a model, and what is too large for it in a file beside. Raises OpErrors."""
+    # Only this format needs them.
+    from qdialect.export.onnx_models import write_onnx
+
+    module, context = compilation.module, compilation.context
+    inline_calls(module)
+    if options.activations != "keep":
+        store_bytes_as(options.activations, module, context)
+    functions = [op for op in module.ops if isinstance(op, FuncOp)]
+    if len(functions) != 1:
+        raise OpErrors.of(module, f"has {len(functions)} functions, and a model has one")
+    graph = write_onnx(module, functions[0], context)
+    beside = f"{options.output}.data"
+    model, parts = graph.model(functions[0].sym_name.data, os.path.basename(beside))
+    if parts:
+        with Output(beside) as output:
+            for part in parts:
+                output.stream.buffer.write(part)
+            output.is_good = True
+    return model
+
+
+_WRITERS: Final[Mapping[str, Callable[[Compilation, Namespace], bytes]]] = MappingProxyType(
+    {".vmfb": _iree, ".onnx": _onnx}
+)
+"""What makes a file, by the end of its name."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -55,9 +93,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Returns the exit status: 0, or 1 after an error, which is on standard error.
     """
+    endings = " or ".join(_WRITERS)
     parser = ModuleArgumentParser(
         TOOL,
-        description="Compile a module for IREE: layers of quantized operands run in integers.",
+        description="Write a module for an engine, which runs layers of quantized operands in "
+        "integers: for IREE compiled (.vmfb), or for ONNX Runtime and others (.onnx).",
     )
     parser.add_argument("module", help="the module; - for standard input")
     parser.add_argument(
@@ -65,7 +105,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         dest="output",
         required=True,
         metavar="FILE",
-        help=f"the result, whose name ends in {ENDING}",
+        help=f"the result, whose name ends in {endings}",
     )
     parser.add_argument(
         "--cpu",
@@ -73,12 +113,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         metavar="NAME",
         help="the CPU to compile for, as LLVM names it: host, generic, znver4, ... (host)",
     )
+    parser.add_argument(
+        "--activations",
+        choices=("u8", "i8", "keep"),
+        default="u8",
+        help="how an .onnx file stores values of 8 bits that are not constant, which keep their "
+        "meaning; ONNX Runtime has fast kernels for u8 on CPUs (u8)",
+    )
     return parser.run(_run, argv)
 
 
 def _run(options: Namespace) -> bool:
-    if os.path.splitext(options.output)[1] != ENDING:
-        raise ToolError(f"'{options.output}' must end in {ENDING}")
+    write = _WRITERS.get(os.path.splitext(options.output)[1])
+    if write is None:
+        raise ToolError(f"'{options.output}' must end in {' or '.join(_WRITERS)}")
     path: str = options.module
     if path not in STANDARD_OUTPUT and overwrite_each_other(options.output, path):
         raise ToolError(f"the result would be written over '{path}'")
@@ -88,15 +136,14 @@ def _run(options: Namespace) -> bool:
         return False
     # Errors of the output are reported before the work.
     with Output(options.output) as output:
-        side = Side(compilation.module, compilation.context)
-        make_signed(*side)
         try:
-            _, binary = compile_module(
-                side, cpu=options.cpu, lowering=IN_INTEGERS, flags=FAST_MATRICES
-            )
+            output.stream.buffer.write(write(compilation, options))
         except RunFailure as failure:
             printer.error(failure.reason, compilation.source.name)
             return False
-        output.stream.buffer.write(binary)
+        except OpErrors as errors:
+            for op, message in errors.errors:
+                printer.error(message, compilation.locate(op))
+            return False
         output.is_good = True
     return True

@@ -155,3 +155,18 @@ class Replacements:
         users = dict.fromkeys(use.operation for value in self._by for use in value.uses)
         for user in users:
             user.operands = [self.final(operand) for operand in user.operands]
+
+
+def captured_by(op: Operation) -> Iterator[SSAValue]:
+    """The values from outside of an op that the ops of its regions read."""
+    inside = set[SSAValue]()
+    for region in op.regions:
+        for inner in region.walk():
+            for block in (block for region in inner.regions for block in region.blocks):
+                inside.update(block.args)
+            inside.update(inner.results)
+        for block in region.blocks:
+            inside.update(block.args)
+    for region in op.regions:
+        for inner in region.walk():
+            yield from (operand for operand in inner.operands if operand not in inside)

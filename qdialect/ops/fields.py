@@ -499,6 +499,78 @@ ReadNormalization = Callable[[Any], Normalization]
 """Reads an op by its name. Raises Refusal."""
 
 
+@dataclass(frozen=True)
+class PoolWindow:
+    """A window along one axis, whose elements are combined."""
+
+    size: int = 1
+    stride: int = 1
+    dilation: int = 1
+    base_dilation: int = 1
+    """The distance of adjacent elements, after initial elements are inserted between them."""
+
+    low: int = 0
+    high: int = 0
+    """The number of initial elements before and after the operand."""
+
+
+class Reduction(NamedTuple):
+    """A combination of elements of the first operand, along axes or in windows."""
+
+    function: str
+    """The function of two elements: `numpy:add`."""
+
+    windows: Mapping[int, PoolWindow]
+    """The windows, by axis; along other axes, nothing is combined."""
+
+    initial: int | None = None
+    """The number of the operand with the initial element."""
+
+    drops_axes: bool = False
+    """Whether the result lacks the axes of the windows, which are all of their elements."""
+
+    is_mean: bool = False
+    """Whether it is divided by the number of elements in a window, without padding."""
+
+
+ReadReduction = Callable[[Any], Reduction]
+"""Reads an op by its name. Raises Refusal."""
+
+
+class Comparison(NamedTuple):
+    """A comparison of two elements."""
+
+    function: str
+    """The function of numpy: `less_equal`."""
+
+    is_negated: bool = False
+    """Whether the result is false where the function is true."""
+
+    is_unsigned: bool = False
+    """Whether signless integers are compared as unsigned."""
+
+
+ReadComparison = Callable[[Any], Comparison]
+"""Reads an op by its name. Raises Refusal."""
+
+
+class Loops(NamedTuple):
+    """The loops of an op whose body computes one element of the results."""
+
+    operands: Sequence[Sequence[int | None]]
+    """For each axis of each operand the loop along it; None for an axis of length 1."""
+
+    reducing: Sequence[int]
+    """The loops that reduce; the other ones are axes of the results."""
+
+    positions: Mapping[SSAValue, int]
+    """The values of the body that are the position in a loop."""
+
+
+ReadLoops = Callable[[Any], Loops]
+"""Reads an op by its name. Raises Refusal."""
+
+
 class WindowNumbers(NamedTuple):
     """The correspondence of the axes of an operand, of indices, and of many windows."""
 

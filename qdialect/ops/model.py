@@ -194,6 +194,18 @@ class OpModel:
     maps_elements: bool = False
     """Whether its body computes each element of the result from elements of the operands."""
 
+    loops: fields.ReadLoops | None = None
+    """Reads how the loops of its body read operands, and write results."""
+
+    reduction: fields.ReadReduction | None = None
+    """Reads how it combines elements along axes, or in windows."""
+
+    comparison: fields.ReadComparison | None = None
+    """Reads how it compares two elements."""
+
+    extracts: bool = False
+    """Whether it returns the element of its first operand at the position that others are."""
+
     with_read_results: Callable[[Operation], Operation | None] | None = None
     """Makes an op that computes only the results that something reads; None if all are needed."""
 

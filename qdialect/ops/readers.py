@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import AnyFloat
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import AnyFloat, i1
+from xdsl.ir import Operation, Region, SSAValue
 
 from qdialect.algebra.movement import (
     DYNAMIC,
@@ -36,9 +36,11 @@ from qdialect.ops.interface import (
     RefusalCode,
     find_attribute,
     integers_of,
+    name_of,
     shape_of,
     static_shape_of,
 )
+from qdialect.ops.model import OnElements, OnNumbers, model_named
 from qdialect.support.lazy_numpy import NDArray
 
 if TYPE_CHECKING:
@@ -138,6 +140,33 @@ def tiled(shape: Shape, multiples: Sequence[int]) -> list[Movement]:
     grown = tuple(length for pair in zip(multiples, shape, strict=True) for length in pair)
     dims = tuple(range(len(pairs)))
     return [Reshape(pairs), BroadcastInDim(dims, grown), Reshape(result)]
+
+
+# Functions of elements
+
+
+def named_function(op: Operation) -> str | None:
+    """The path of the function of elements that computes `op`; None if it has none."""
+    match model_named(name_of(op)).run:
+        case OnNumbers(function):
+            return function
+        case OnElements(arity=count) as run if len(op.operands) >= count:
+            type = element_type_or_self(op.operands[count - 1].type)
+            if isinstance(type, AnyFloat):
+                return run.floats or None
+            return (run.truths if type == i1 else run.integers) or None
+        case _:
+            return None
+
+
+def combining_function(region: Region) -> str:
+    """The path of the function of the single op that combines two elements. Raises Refusal."""
+    ops = [*region.block.ops]
+    if len(ops) == 2 and {*ops[0].operands} == {*region.block.args}:
+        function = named_function(ops[0])
+        if function is not None and [*ops[1].operands] == [*ops[0].results]:
+            return function
+    raise Refusal(RefusalCode.UNKNOWN_OP, "its body is not one function of two elements")
 
 
 # Positions, and the numbers that each must be below

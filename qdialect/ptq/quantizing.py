@@ -175,9 +175,10 @@ class Quantized:
 
     def export(self, to: str, *options: str) -> Path:
         """
-        Write the quantized module for an engine: `quantized.vmfb` for IREE. Returns the file.
+        Write the quantized module for an engine. Returns the file.
 
-        `to` is the ending of the file; `options` are of `export`.
+        `to` is its ending: `vmfb` for IREE, `onnx` for ONNX Runtime and others. `options` are of
+        `qdialect export`.
         """
         name = f"quantized.{to}"
         self._run("export", ["export", "quantized.mlir", "-o", name, *options])

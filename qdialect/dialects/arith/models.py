@@ -24,6 +24,7 @@ from qdialect.ops.elementwise import same_shape, unbroadcast
 from qdialect.ops.fields import (
     Apply,
     Arithmetic,
+    Comparison,
     Elementwise,
     Integers,
     Operands,
@@ -40,7 +41,7 @@ from qdialect.support.lazy_numpy import NDArray, np
 
 
 def _compare(op: Operation, values: Sequence[Integers]) -> NDArray[Any]:
-    function, is_unsigned = comparison_of(op)
+    function, _, is_unsigned = comparison_of(op)
     # Sign extension keeps the order of unsigned integers.
     one, other = (
         numbers.view(np.uint64) if is_unsigned else _signed(op, [numbers]) for numbers in values
@@ -48,15 +49,38 @@ def _compare(op: Operation, values: Sequence[Integers]) -> NDArray[Any]:
     return getattr(np, function)(one, other)
 
 
-def comparison_of(op: Operation) -> tuple[str, bool]:
-    """The function of numpy of a `cmpi`, and whether it compares as unsigned."""
+def comparison_of(op: Operation) -> Comparison:
+    """How a `cmpi` compares."""
     predicate = integer_of(op, "predicate")
-    return _PREDICATES[predicate], predicate >= _FIRST_UNSIGNED
+    return Comparison(_PREDICATES[predicate], is_unsigned=predicate >= _FIRST_UNSIGNED)
 
 
 _ORDERS: Final = ("less", "less_equal", "greater", "greater_equal")
 _PREDICATES: Final = ("equal", "not_equal", *_ORDERS, *_ORDERS)
 _FIRST_UNSIGNED: Final = 6
+
+
+def _comparison_of_floats(op: Operation) -> Comparison:
+    """How a `cmpf` compares. An ordered one is false for NaN, an unordered one is true."""
+    predicate = integer_of(op, "predicate")
+    if (comparison := _OF_FLOATS.get(predicate)) is None:
+        raise Refusal(RefusalCode.UNKNOWN_OP, "its predicate is no comparison, nor its negation")
+    return comparison
+
+
+_OF_FLOATS: Final = {
+    1: Comparison("equal"),
+    2: Comparison("greater"),
+    3: Comparison("greater_equal"),
+    4: Comparison("less"),
+    5: Comparison("less_equal"),
+    9: Comparison("less_equal", is_negated=True),
+    10: Comparison("less", is_negated=True),
+    11: Comparison("greater_equal", is_negated=True),
+    12: Comparison("greater", is_negated=True),
+    13: Comparison("equal", is_negated=True),
+}
+"""By the number of a predicate: ordered ones such as `oeq`, then unordered ones."""
 
 
 def _width(op: Operation) -> int:
@@ -144,7 +168,12 @@ MODELS = OpModels(
         "minsi": _exact(integers=True, run=OnNumbers("numpy:minimum"), identity=inf),
         "maxui": _exact(run=_bits("numpy:maximum")),
         "minui": _exact(run=_bits("numpy:minimum")),
-        "cmpi": _exact(integers=_compare, run=_run("compare_integers"), is_elementwise=True),
+        "cmpi": _exact(
+            integers=_compare,
+            comparison=comparison_of,
+            run=_run("compare_integers"),
+            is_elementwise=True,
+        ),
         "addui_extended mulsi_extended mului_extended": _exact(),
         "divsi": _division(run=OnNumbers(scalar("quotient"))),
         "divui": _division(run=_bits(scalar("quotient"))),
@@ -167,6 +196,7 @@ MODELS = OpModels(
         "minnumf": _exact(rule=own(), run=OnNumbers(scalar("smaller_number")), identity=nan),
         "cmpf": _exact(
             rule=own(),
+            comparison=_comparison_of_floats,
             run=_run("compare_floats"),
             on_arrays=_run("comparison"),
             is_elementwise=True,

@@ -94,7 +94,7 @@ _NOT_EQUAL, _ORDERED, _UNORDERED, _ALWAYS = 6, 7, 14, 15
 def compare_integers(
     interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
 ) -> Sequence[TypedArray]:
-    function, is_unsigned = comparison_of(op)
+    function, _, is_unsigned = comparison_of(op)
     return on_numbers(getattr(np, function), is_unsigned=is_unsigned)(interpreter, op, operands)
 
 

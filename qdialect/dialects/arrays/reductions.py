@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -42,7 +41,7 @@ from qdialect.dialects.arrays.values import (
     value_of,
 )
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.ops.fields import Contraction, Window
+from qdialect.ops.fields import Contraction, PoolWindow, Window
 from qdialect.ops.interface import layer_of, name_of, windows_of
 from qdialect.ops.model import OnElements, OnNumbers, imported, model_named
 
@@ -366,16 +365,12 @@ def reduced(combine: Combine, arrays: Arrays, axes: Sequence[int]) -> Arrays:
     return [array[0] for array in arrays]
 
 
-@dataclass(frozen=True)
-class PoolWindow:
-    """A window along one axis."""
-
-    size: int = 1
-    stride: int = 1
-    dilation: int = 1
-    base_dilation: int = 1
-    low: int = 0
-    high: int = 0
+def windows_in(op: Operation, value: TypedArray) -> list[PoolWindow]:
+    """The windows of a reduction, for all axes of its operand. Raises Refusal."""
+    read = model_named(name_of(op)).reduction
+    assert read is not None
+    windows = read(op).windows
+    return [windows.get(axis, PoolWindow()) for axis in range(len(value.shape))]
 
 
 def pooled(

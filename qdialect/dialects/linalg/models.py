@@ -43,9 +43,12 @@ from qdialect.ops.fields import (
     ElementwiseModel,
     Input,
     Integers,
+    Loops,
     Movements,
     Operands,
+    PoolWindow,
     QuantizationRule,
+    Reduction,
     RuleKind,
     RunTimeOperands,
     Scalar,
@@ -73,7 +76,7 @@ from qdialect.ops.interface import (
     static_shape_of,
 )
 from qdialect.ops.model import Bits, Effects, OnElements, OpModel, OpModels
-from qdialect.ops.readers import positive, sliding_axes
+from qdialect.ops.readers import combining_function, positive, sliding_axes
 from qdialect.ops.reading import integers_of_op
 from qdialect.ops.unused_ops import erase_unused
 from qdialect.support.lazy_numpy import NDArray, np
@@ -166,6 +169,22 @@ def _term(op: Operation, operands: Operands) -> Elementwise:
     """A `linalg.generic` with parallel loops, whose body is arithmetic on its inputs."""
     axes = _loops(op).inputs
     return Elementwise(tuple(op.operands[: len(axes)]), axes, _term_of_body(op))
+
+
+def _read_loops(op: Operation) -> Loops:
+    """How a `linalg.generic` reads and writes its operands."""
+    maps = cast("ArrayAttr[Attribute]", attribute_of(op, "indexing_maps")).data
+    operands = [_axes_of(map) for map in maps]
+    for named, operand in zip(operands, op.operands, strict=True):
+        lengths = zip(named, shape_of(operand), strict=True)
+        if any(loop is None and length != 1 for loop, length in lengths):
+            raise Refusal(RefusalCode.UNKNOWN_OP, "its indexing maps do more than name axes")
+    positions: dict[SSAValue, int] = {
+        inner.results[0]: integer_of(inner, "dim")
+        for inner in op.regions[0].block.ops
+        if name_of(inner) == _INDEX
+    }
+    return Loops(operands, _reduced_loops(op), positions)
 
 
 class _Loops(NamedTuple):
@@ -600,6 +619,35 @@ _POOLS: Final = {
 """The window axes and the kinds of pools, by the layout in their names."""
 
 
+def _windows_of_pool(op: Operation) -> Mapping[int, PoolWindow]:
+    """The windows of a pool, by axis. Raises Refusal."""
+    axes, _ = _POOLS[name_of(op).split("_")[1]]
+    image, window = shape_of(op.operands[0]), static_shape_of(op.operands[1])
+    if len(window) != len(axes) or len(image) != len(axes) + 2:
+        raise Refusal(RefusalCode.UNKNOWN_OP, "its operands do not have the axes of its name")
+    strides = positive(op, "strides", len(axes), default=1)
+    dilations = positive(op, "dilations", len(axes), default=1)
+    return {
+        axis: PoolWindow(*numbers)
+        for axis, *numbers in zip(axes, window, strides, dilations, strict=True)
+    }
+
+
+_COMBINED: Final = {"max": scalar("larger"), "min": scalar("smaller"), "sum": "numpy:add"}
+
+
+def _read_pool(op: Operation) -> Reduction:
+    return Reduction(_COMBINED[name_of(op).split("_")[2]], _windows_of_pool(op), 2)
+
+
+def _read_reduce(op: Operation) -> Reduction:
+    if len(op.operands) != 2:
+        raise Refusal(RefusalCode.UNKNOWN_OP, "it reduces several tensors")
+    shape = static_shape_of(op.operands[0])
+    windows = {axis: PoolWindow(shape[axis]) for axis in integers_of(op, "dimensions")}
+    return Reduction(combining_function(op.regions[0]), windows, 1, drops_axes=True)
+
+
 def _pool(kind: str, axes: tuple[int, ...]) -> QuantizationRule:
     if kind == "sum":
         return own(0, function="reduce", is_homogeneous=True, mixed_axes=axes, starts=(2,))
@@ -677,6 +725,7 @@ MODELS = OpModels(
         # Bodies
         "generic": _pure(
             maps_elements=True,
+            loops=_read_loops,
             movement=_moved,
             run_time_shape=_shape_of_last,
             term=ElementwiseModel(_term, _write_generic),
@@ -691,12 +740,14 @@ MODELS = OpModels(
             runs_on_codes=True,
         ),
         "map": _exact(maps_elements=True, rule=_with_body, run=_run("map_elements")),
-        "reduce": _rounded(rule=_with_body, run=_run("reduce")),
+        "reduce": _rounded(rule=_with_body, reduction=_read_reduce, run=_run("reduce")),
         "index": _exact(run=_run("index")),
         "yield": _exact(yields=True),
         # Windows
         **{
-            f"pooling_{layout}_{kind}": _rounded(rule=_pool(kind, axes), run=_run("pool"))
+            f"pooling_{layout}_{kind}": _rounded(
+                rule=_pool(kind, axes), reduction=_read_pool, run=_run("pool")
+            )
             for layout, (axes, kinds) in _POOLS.items()
             for kind in kinds.split()
         },

@@ -53,17 +53,13 @@ from qdialect.dialects.arrays.reductions import (
     Arrays,
     Combine,
     Combiner,
-    PoolWindow,
     combined_by,
     combiner_of,
     contracted,
     pooled,
     reduce_by_region,
     reduced,
-)
-from qdialect.dialects.arrays.scalar_functions import (
-    larger,
-    smaller,
+    windows_in,
 )
 from qdialect.dialects.arrays.values import (
     TypedArray,
@@ -89,8 +85,7 @@ from qdialect.ops.interface import (
     name_of,
     op_model,
 )
-from qdialect.ops.model import OnElements, model_named
-from qdialect.ops.readers import positive
+from qdialect.ops.model import OnElements, imported, model_named
 
 
 class Access:
@@ -540,26 +535,13 @@ def elementwise(
     return [applied(functions_of(run), inputs, op.results[0].type)]
 
 
-_COMBINED: Final[dict[str, Function]] = {"max": larger, "min": smaller, "sum": np.add}
-
-
 def pool(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
-    read = re.fullmatch(r"linalg\.pooling_(\w+)_(\w+)", name_of(op))
-    image, window, initial = operands
+    image, _window, initial = operands
+    read = model_named(name_of(op)).reduction
     assert read is not None
-    layout, kind = read.groups()
-    sizes = iter(window.shape)
-    count = len(layout) - 2
-    if len(image.shape) != len(layout) or len(window.shape) != count:
-        raise InterpretationError(f"its operands do not have the axes {layout}")
-    strides = iter(positive(op, "strides", count, default=1))
-    dilations = iter(positive(op, "dilations", count, default=1))
-    windows = [
-        PoolWindow() if axis in "nc" else PoolWindow(next(sizes), next(strides), next(dilations))
-        for axis in layout
-    ]
+    combine = combined_by(imported(read(op).function))
     with all_numbers(image, initial) as (numbers, start):
-        (pools,) = pooled(combined_by(_COMBINED[kind]), [numbers], [start], windows)
+        (pools,) = pooled(combine, [numbers], [start], windows_in(op, image))
         return [rounded(pools, op.results[0].type)]
 
 

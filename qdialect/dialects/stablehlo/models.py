@@ -48,6 +48,7 @@ from qdialect.ops.fields import (
     Arithmetic,
     ArithmeticWriter,
     CastReads,
+    Comparison,
     Contraction,
     DialectTraits,
     Elementwise,
@@ -57,7 +58,9 @@ from qdialect.ops.fields import (
     Movements,
     Normalization,
     Operands,
+    PoolWindow,
     QuantizationRule,
+    Reduction,
     ReshapedElements,
     RuleKind,
     SmallOperand,
@@ -83,6 +86,7 @@ from qdialect.ops.interface import (
 )
 from qdialect.ops.model import Bits, Effects, OnElements, OpModel, OpModels
 from qdialect.ops.readers import (
+    combining_function,
     conversion_rule,
     listed,
     moves,
@@ -341,6 +345,16 @@ def comparison_of(op: Operation) -> str:
     return _ORDERS[order[0]]
 
 
+def _read_comparison(op: Operation) -> Comparison:
+    if "TOTALORDER" in str(find_attribute(op, "compare_type")):
+        raise Refusal(RefusalCode.UNKNOWN_OP, "its order of NaN is total")
+    function = comparison_of(op)
+    # A comparison with NaN is false, but for NE.
+    if function == "not_equal":
+        return Comparison("equal", is_negated=True)
+    return Comparison(function)
+
+
 _ORDERS: Final = {
     "EQ": "equal",
     "NE": "not_equal",
@@ -577,6 +591,33 @@ def _reduce_window(op: Operation) -> QuantizationRule | None:
     )
 
 
+def _read_reduce(op: Operation) -> Reduction:
+    shape, axes = static_shape_of(op.operands[0]), integers_of(op, "dimensions")
+    windows = {axis: PoolWindow(shape[axis]) for axis in axes}
+    return Reduction(combining_function(op.regions[0]), windows, 1, drops_axes=True)
+
+
+def windows_of_pool(op: Operation) -> Sequence[PoolWindow]:
+    """The windows of a `reduce_window`, by axis. Raises Refusal."""
+    count = len(shape_of(op.operands[0]))
+    pads = per_window(op, "padding", 2 * count, default=0)
+    lists = (
+        positive(op, "window_dimensions", count),
+        positive(op, "window_strides", count, default=1),
+        positive(op, "window_dilations", count, default=1),
+        positive(op, "base_dilations", count, default=1),
+        pads[::2],
+        pads[1::2],
+    )
+    return [PoolWindow(*numbers) for numbers in zip(*lists, strict=True)]
+
+
+def _read_pool(op: Operation) -> Reduction:
+    windows = dict(enumerate(windows_of_pool(op)))
+    used = {axis: window for axis, window in windows.items() if window != PoolWindow()}
+    return Reduction(combining_function(op.regions[0]), used, 1)
+
+
 def _functions_of(op: Operation | None) -> frozenset[str]:
     read = None if op is None else rule_of(op)
     return frozenset() if read is None else read.functions
@@ -779,7 +820,12 @@ MODELS = OpModels(
             run=_pair("numpy:add", "numpy:add", "numpy:logical_or"),
             identity=-0.0,
         ),
-        "compare": _exact(integers=_compare, rule=own(0, 1), run=_run("compare")),
+        "compare": _exact(
+            integers=_compare,
+            rule=own(0, 1),
+            comparison=_read_comparison,
+            run=_run("compare"),
+        ),
         "atan2": _rounded(rule=own(0, 1), run=_pair("numpy:arctan2")),
         "divide": _undefined_on_integers(
             rule=own(0, 1, function="div"), run=_pair("numpy:divide", scalar("quotient"))
@@ -842,8 +888,10 @@ MODELS = OpModels(
         "batch_norm_inference": _rounded(
             normalization=_batch_norm, rule=own(0), run=_run("normalize")
         ),
-        "reduce": _rounded(rule=_reduce, run=_run("reduce")),
-        "reduce_window": _rounded(rule=_reduce_window, run=_run("reduce_window")),
+        "reduce": _rounded(rule=_reduce, reduction=_read_reduce, run=_run("reduce")),
+        "reduce_window": _rounded(
+            rule=_reduce_window, reduction=_read_pool, run=_run("reduce_window")
+        ),
         # Ops that stay in floats
         "get_dimension_size": _exact(reads_lengths=True, run=_run("get_dimension_size")),
         "case if": _exact(has_blocks=True, stays_float=_REGIONS, run=_run("branch")),

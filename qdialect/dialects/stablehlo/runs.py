@@ -34,7 +34,6 @@ from qdialect.dialects.arrays.places import (
 from qdialect.dialects.arrays.reductions import (
     Arrays,
     Combine,
-    PoolWindow,
     pooled,
     reduce_by_region,
     reduced,
@@ -53,10 +52,14 @@ from qdialect.dialects.arrays.values import (
     value_of,
     width_of,
 )
-from qdialect.dialects.stablehlo.models import GATHERED, comparison_of, window_numbers
+from qdialect.dialects.stablehlo.models import (
+    GATHERED,
+    comparison_of,
+    window_numbers,
+    windows_of_pool,
+)
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.ops.interface import attribute_of, find_attribute, integer_of, integers_of, name_of
-from qdialect.ops.readers import per_window, positive
 from qdialect.support.float_format import FloatFormat
 
 
@@ -254,17 +257,7 @@ def reduce_window(
     interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
 ) -> Sequence[TypedArray]:
     values, initial = _halves(operands)
-    count = len(values[0].shape)
-    pads = per_window(op, "padding", 2 * count, default=0)
-    lists = (
-        positive(op, "window_dimensions", count),
-        positive(op, "window_strides", count, default=1),
-        positive(op, "window_dilations", count, default=1),
-        positive(op, "base_dilations", count, default=1),
-        pads[::2],
-        pads[1::2],
-    )
-    windows = [PoolWindow(*fields) for fields in zip(*lists, strict=True)]
+    windows = windows_of_pool(op)
 
     def reduce(combine: Combine, arrays: Arrays, initial: Arrays) -> Arrays:
         return pooled(combine, arrays, initial, windows)

@@ -137,6 +137,7 @@ MODELS = OpModels(
         "scatter": OpModel(rule=shared(0, 1)),
         "bitcast": _exact(stays_float="it reads bits, not numbers", reads_bits=True),
         "extract": _undefined(
+            extracts=True,
             run=_run("extract"),
             runs_on_codes=True,
             positions=positions_of_elements(1),

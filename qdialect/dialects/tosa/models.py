@@ -7,7 +7,7 @@ The table is at the end; before it are the functions that read ops for it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -47,7 +47,9 @@ from qdialect.ops.fields import (
     Lookup,
     Movements,
     Operands,
+    PoolWindow,
     QuantizationRule,
+    Reduction,
     ReshapedElements,
     RuleKind,
     RunTimeOperands,
@@ -210,6 +212,36 @@ def _reduces(combiner: str) -> Callable[[Operation], QuantizationRule]:
         )
 
     return read
+
+
+def _along(function: str) -> Callable[[Operation], Reduction]:
+    """A function of the elements along an axis, which stays."""
+
+    def read(op: Operation) -> Reduction:
+        axis = integer_of(op, "axis")
+        lengths = dict(enumerate(static_shape_of(op.operands[0])))
+        return Reduction(function, {axis: PoolWindow(lengths.get(axis, 0))})
+
+    return read
+
+
+def _in_windows(op: Operation) -> Mapping[int, PoolWindow]:
+    kernel, stride, pad = (integers_of(op, name) for name in ("kernel", "stride", "pad"))
+    if (len(kernel), len(stride), len(pad)) != (2, 2, 4) or min(*kernel, *stride) < 1:
+        raise Refusal(RefusalCode.UNKNOWN_OP, "its kernel, strides and padding are not of two axes")
+    numbers = zip(kernel, stride, pad[::2], pad[1::2], strict=True)
+    return {
+        axis: PoolWindow(size, step, low=low, high=high)
+        for axis, (size, step, low, high) in enumerate(numbers, 1)
+    }
+
+
+def _max_pool(op: Operation) -> Reduction:
+    return Reduction(scalar("larger"), _in_windows(op))
+
+
+def _average_pool(op: Operation) -> Reduction:
+    return Reduction("numpy:add", _in_windows(op), is_mean=True)
 
 
 def _resize(op: Operation) -> QuantizationRule:
@@ -420,17 +452,29 @@ MODELS = OpModels(
         # Reductions and windows
         "argmax argmin": _exact(rule=own(0), run=_run("argmax")),
         "reduce_all reduce_any": _exact(run=_run("reduce")),
-        "reduce_max": _exact(rule=_reduces("max"), run=_run("reduce")),
-        "reduce_min": _exact(rule=_reduces("min"), run=_run("reduce")),
-        "reduce_product": _rounded(rule=own(0, function="reduce"), run=_run("reduce")),
+        "reduce_max": _exact(
+            rule=_reduces("max"), reduction=_along(scalar("larger")), run=_run("reduce")
+        ),
+        "reduce_min": _exact(
+            rule=_reduces("min"), reduction=_along(scalar("smaller")), run=_run("reduce")
+        ),
+        "reduce_product": _rounded(
+            rule=own(0, function="reduce"), reduction=_along("numpy:multiply"), run=_run("reduce")
+        ),
         "reduce_sum": _rounded(
             integers=lambda op, values: values[0].sum(axis=integer_of(op, "axis"), keepdims=True),
             rule=_reduces("add"),
+            reduction=_along("numpy:add"),
             run=_run("reduce"),
         ),
-        "max_pool2d": _exact(rule=_pool, run=_run("max_pool")),
+        "max_pool2d": _exact(rule=_pool, reduction=_max_pool, run=_run("max_pool")),
         "max_pool2d_adaptive": _exact(rule=_pool),
-        "avg_pool2d": _rounded(rule=_mean, zero_points={1: 0, 2: -1}, run=_run("average_pool")),
+        "avg_pool2d": _rounded(
+            rule=_mean,
+            reduction=_average_pool,
+            zero_points={1: 0, 2: -1},
+            run=_run("average_pool"),
+        ),
         "avg_pool2d_adaptive": _rounded(rule=_mean),
         "resize": _rounded(rule=_resize, run=_run("resize")),
         "fft2d": _rounded(rule=own(0, 1)),

@@ -24,10 +24,10 @@ from qdialect.dialects.arrays.elements import (
 )
 from qdialect.dialects.arrays.places import within
 from qdialect.dialects.arrays.reductions import (
-    PoolWindow,
     combined_by,
     pooled,
     reduced,
+    windows_in,
 )
 from qdialect.dialects.arrays.scalar_functions import (
     larger,
@@ -36,7 +36,7 @@ from qdialect.dialects.arrays.scalar_functions import (
     smaller_number,
 )
 from qdialect.dialects.arrays.values import TypedArray, allocated, temporary_memory
-from qdialect.ops.interface import find_attribute, integer_of, integers_of, name_of
+from qdialect.ops.interface import find_attribute, integer_of, name_of
 
 
 def _ignores_nan(op: Operation) -> bool:
@@ -172,17 +172,6 @@ def scatter(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Se
 # Pooling
 
 
-def _pool_windows(op: Operation) -> list[PoolWindow]:
-    kernel, stride, pad = (integers_of(op, name) for name in ("kernel", "stride", "pad"))
-    if (len(kernel), len(stride), len(pad)) != (2, 2, 4) or min(*kernel, *stride) < 1:
-        raise InterpretationError("its kernel, strides and padding are not of two axes")
-    spatial = [
-        PoolWindow(size, step, low=low, high=high)
-        for size, step, low, high in zip(kernel, stride, pad[::2], pad[1::2], strict=True)
-    ]
-    return [PoolWindow(), *spatial, PoolWindow()]
-
-
 def _image(operands: Sequence[TypedArray]) -> TypedArray:
     if len(operands[0].shape) != 4:
         raise InterpretationError(f"its operand has rank {len(operands[0].shape)}, not 4")
@@ -197,7 +186,7 @@ def max_pool(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> S
     with all_numbers(image) as numbers:
         combine = combined_by(_FIRST_OF[_ignores_nan(op)]["max"])
         initial = np.asarray(least, dtype=numbers[0].dtype)
-        (pools,) = pooled(combine, numbers, [initial], _pool_windows(op))
+        (pools,) = pooled(combine, numbers, [initial], windows_in(op, image))
         return [rounded(pools, op.results[0].type)]
 
 
@@ -205,7 +194,8 @@ def average_pool(
     _: Interpreter, op: Operation, operands: Sequence[TypedArray]
 ) -> Sequence[TypedArray]:
     """The mean of the elements in each window; padding does not count."""
-    image, windows = _image(operands), _pool_windows(op)
+    image = _image(operands)
+    windows = windows_in(op, image)
     if not is_float(image) or any(point.numbers.any() for point in operands[1:]):
         raise InterpretationError("it is supported only on floats with zero points of 0")
     add, zero = combined_by(np.add), [np.zeros(())]

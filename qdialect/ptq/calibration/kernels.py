@@ -30,9 +30,9 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from qdialect.check.interpreters import TypedArray
 from qdialect.dialects.arrays.values import held_type, without_repeats
 from qdialect.ir.names import symbols_of
+from qdialect.ir.rewriting import captured_by
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.interface import op_model
-from qdialect.ptq.calibration.keys import captured_by
 from qdialect.ptq.calibration.observed_runs import ObservedRun, is_exact
 from qdialect.text.printer import MLIRPrinter
 

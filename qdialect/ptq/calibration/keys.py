@@ -36,6 +36,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region
 from qdialect.algebra.movement import ValueSet
 from qdialect.ir.names import names_in, stem_of
 from qdialect.ir.resources import ResourceBlobs
+from qdialect.ir.rewriting import captured_by
 from qdialect.ops.along_axis import is_recordable, is_statistics
 from qdialect.ops.interface import (
     Refusal,
@@ -339,21 +340,6 @@ def constant_values(module: ModuleOp) -> set[SSAValue]:
         if is_constant:
             constant.update(op.results)
     return constant
-
-
-def captured_by(op: Operation) -> Iterator[SSAValue]:
-    """The values from outside of an op that the ops of its regions read."""
-    inside = set[SSAValue]()
-    for region in op.regions:
-        for inner in region.walk():
-            for block in (block for region in inner.regions for block in region.blocks):
-                inside.update(block.args)
-            inside.update(inner.results)
-        for block in region.blocks:
-            inside.update(block.args)
-    for region in op.regions:
-        for inner in region.walk():
-            yield from (operand for operand in inner.operands if operand not in inside)
 
 
 def _values_of(region: Region, function: str = "") -> Iterator[tuple[SSAValue, str]]:

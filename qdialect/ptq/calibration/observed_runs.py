@@ -28,11 +28,12 @@ from qdialect.dialects.arrays.values import (
 )
 from qdialect.dialects.quant.storage import StoredType
 from qdialect.ir.resources import ResourceBlobs
+from qdialect.ir.rewriting import captured_by
 from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
 from qdialect.ir.xdsl_private import set_scope
 from qdialect.ops.interface import is_cast, model_of, models_of, name_of, op_model
 from qdialect.ops.model import Bits, bits_of
-from qdialect.ptq.calibration.keys import captured_by, constant_values
+from qdialect.ptq.calibration.keys import constant_values
 from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import MemoryLimitError
 

@@ -46,9 +46,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("-o", dest="output", required=True, metavar="FILE", help="the result")
     parser.add_argument(
         "--to",
-        choices=("mlir", "vmfb"),
+        choices=("mlir", "vmfb", "onnx"),
         default="mlir",
-        help="write a module, or compile it for IREE, where layers run in integers (mlir)",
+        help="write a module, or what runs layers in integers: a file of IREE, compiled for this "
+        "machine, or of ONNX (mlir)",
     )
     parser.add_argument(
         "--scheme",
@@ -124,9 +125,15 @@ def _run(options: Namespace) -> bool:
         raise ToolError(str(error)) from None
     except OSError as error:
         raise ToolError(f"cannot write to '{folder}': {error.strerror}") from None
-    with Output(options.output) as output, open(result, "rb") as file:
-        shutil.copyfileobj(file, output.stream.buffer)
-        output.is_good = True
+    # A large model of ONNX names this file.
+    beside = result.with_name(f"{result.name}.data")
+    copies = {result: options.output}
+    if options.to == "onnx" and beside.exists():
+        copies[beside] = str(Path(options.output).with_name(beside.name))
+    for source, target in copies.items():
+        with Output(target) as output, open(source, "rb") as file:
+            shutil.copyfileobj(file, output.stream.buffer)
+            output.is_good = True
     with standard_output() as stream:
         write_tables(stream, quantized.tables())
     return True

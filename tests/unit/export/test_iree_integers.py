@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from qdialect.check.compared_modules import Side
 from qdialect.check.interpreters import TypedArray, find_function, run_function
 from qdialect.check.iree_runs import IN_INTEGERS, LoadedModule, compile_module
-from qdialect.export.export_tool import main, make_signed
+from qdialect.export.export_tool import main, store_bytes_as
 from qdialect.opt.registry import ToolContext
 from qdialect.text import parse_module, write_module
 
@@ -220,7 +220,7 @@ def test_unsigned_integers_become_signed_within_functions() -> None:
     constant = f"%0 = quant.constant dense<[0, 255]> : {quantized}"
     floats = f"%1 = quant.dcast %0 : {quantized} to tensor<2xf32>\nreturn %1 : tensor<2xf32>"
     module = parse_module(context, f"func.func @f() -> tensor<2xf32> {{\n{constant}\n{floats}\n}}")
-    make_signed(module, context)
+    store_bytes_as("i8", module, context)
     text = StringIO()
     write_module(context, module, text)
     assert "quant.constant dense<[-128, 127]>" in text.getvalue()
@@ -229,7 +229,7 @@ def test_unsigned_integers_become_signed_within_functions() -> None:
         context, f"func.func @f(%0: {quantized}) -> tensor<2xf32> {{\n{floats}\n}}"
     )
     before = str(module)
-    make_signed(module, context)
+    store_bytes_as("i8", module, context)
     assert str(module) == before
 
 

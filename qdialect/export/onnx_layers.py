@@ -1,0 +1,414 @@
+"""Sums of products, and reductions, as nodes of ONNX."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from qdialect.algebra.movement import BroadcastInDim, Reshape, Reverse, Shape, Slice, Transpose
+from qdialect.export.onnx_tensors import Tensor, Tensors, in_graph
+from qdialect.ops.fields import Contraction, Reduction, Window
+from qdialect.ops.interface import Refusal, RefusalCode
+
+Labels = list[str]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A node of a sum of products, to which a bias can be added."""
+
+    type: str
+    """The type of the node that adds a bias too."""
+
+    axis: int
+    """The axis of the channels in the graph's tensor."""
+
+
+@dataclass
+class Layers:
+    """Adds the nodes of layers to a graph."""
+
+    tensors: Tensors
+    without_bias: dict[str, Layer] = field(default_factory=dict[str, Layer])
+    """The layers that have no bias yet, by the name of their result."""
+
+    def product(
+        self,
+        lhs: Tensor,
+        rhs: Tensor,
+        contraction: Contraction,
+        windows: Sequence[Window],
+        shape: Shape,
+    ) -> Tensor:
+        """A sum of products, of `shape`, without its bias. Raises Refusal."""
+        left, right = list(contraction.lhs), list(contraction.rhs)
+        result = list(contraction.result)
+        if windows:
+            product, labels = self._convolution(lhs, rhs, contraction, windows)
+            for number, window in enumerate(windows):
+                result[window.axes[2]] = f"*{number}"
+        else:
+            if contraction.groups != 1:
+                raise Refusal(RefusalCode.UNKNOWN_OP, "it has groups without windows")
+            product, labels = self._matrices(lhs, rhs, (left, right, result))
+        turned = self._move(product, Transpose(tuple(map(labels.index, result))))
+        return self._move(turned, Reshape(shape))
+
+    def _move(self, tensor: Tensor, *movements: Transpose | Reshape | Slice | Reverse) -> Tensor:
+        for movement in movements:
+            if not movement.is_identity(tensor.shape):
+                tensor = self.tensors.moved([tensor], movement)
+        return tensor
+
+    def _merged(self, tensor: Tensor, groups: Sequence[Sequence[int]]) -> Tensor:
+        """The tensor with each group of its axes merged into one."""
+        order = tuple(axis for group in groups for axis in group)
+        shape = tuple(math.prod(tensor.shape[axis] for axis in group) for group in groups)
+        return self._move(tensor, Transpose(order), Reshape(shape))
+
+    def _split(
+        self, tensor: Tensor, groups: Sequence[tuple[Sequence[str], Sequence[int]]]
+    ) -> tuple[Tensor, Labels]:
+        """A tensor whose axes are split into the axes of these labels and lengths."""
+        labels = [label for names, _ in groups for label in names]
+        lengths = tuple(length for _, many in groups for length in many)
+        return self._move(tensor, Reshape(lengths)), labels
+
+    # Convolutions
+
+    def _convolution(
+        self,
+        lhs: Tensor,
+        rhs: Tensor,
+        contraction: Contraction,
+        windows: Sequence[Window],
+    ) -> tuple[Tensor, Labels]:
+        left, right = contraction.lhs, contraction.rhs
+        result = "".join(contraction.result)
+        slid = [window.axes[0] for window in windows]
+        kernel = [window.axes[1] for window in windows]
+        of_left = [axis for axis in range(len(left)) if axis not in slid]
+        of_right = [axis for axis in range(len(right)) if axis not in kernel]
+        batch = [at for at in of_left if left[at] not in right]
+        grouped = [at for at in of_left if left[at] in right and left[at] in result]
+        summed = [at for at in of_left if left[at] in right and left[at] not in result]
+        groups = [right.index(left[at]) for at in grouped]
+        inner = [right.index(left[at]) for at in summed]
+        outer = [at for at in of_right if right[at] not in left]
+        if any(left[at] not in result for at in batch) or any(
+            right[at] not in result for at in outer
+        ):
+            raise Refusal(RefusalCode.UNKNOWN_OP, "an axis of one operand is summed alone")
+        is_upsampled = any(window.base_dilation != 1 for window in windows)
+        image = self._merged(lhs, [batch, [*grouped, *summed], *([axis] for axis in slid)])
+        weights = rhs
+        flipped = tuple(window.axes[1] for window in windows if window.is_reversed != is_upsampled)
+        if flipped:
+            weights = self._move(weights, Reverse(flipped))
+        if is_upsampled:
+            if contraction.groups != 1:
+                raise Refusal(RefusalCode.UNKNOWN_OP, "it is transposed, and has groups")
+            axes = [[*groups, *inner], outer]
+        else:
+            axes = [[*groups, *outer], inner]
+        weights = self._merged(weights, [*axes, *([axis] for axis in kernel)])
+        lengths = [rhs.shape[axis] for axis in (*groups, *outer)]
+        count = math.prod(rhs.shape[axis] for axis in groups) * contraction.groups
+        product = (
+            self._transposed_node(image, weights, windows, count)
+            if is_upsampled
+            else self._node(image, weights, windows, count)
+        )
+        names = [right[axis] for axis in (*groups, *outer)]
+        joined = f"({''.join(names)})"
+        if joined in contraction.result:
+            names, lengths = [joined], [math.prod(lengths)]
+        return self._split(
+            product,
+            [
+                ([left[at] for at in batch], [lhs.shape[at] for at in batch]),
+                (names, lengths),
+                *(([f"*{number}"], [length]) for number, length in enumerate(product.shape[2:])),
+            ],
+        )
+
+    def _node(
+        self, image: Tensor, weights: Tensor, windows: Sequence[Window], groups: int
+    ) -> Tensor:
+        image, low, high = self._unpadded(image)
+        low = [pad + window.low for pad, window in zip(low, windows, strict=True)]
+        high = [pad + window.high for pad, window in zip(high, windows, strict=True)]
+        if any(pad < 0 for pad in (*low, *high)):
+            raise Refusal(RefusalCode.UNKNOWN_OP, "its padding is negative")
+        sizes = weights.shape[2:]
+        lists = zip(image.shape[2:], sizes, windows, low, high, strict=True)
+        lengths = [
+            (n + first + last - (size - 1) * window.dilation - 1) // window.stride + 1
+            for n, size, window, first, last in lists
+        ]
+        attributes: dict[str, Any] = {
+            "strides": [window.stride for window in windows],
+            "dilations": [window.dilation for window in windows],
+            "pads": [*low, *high],
+        }
+        shape = (image.shape[0], weights.shape[0], *lengths)
+        return self._layer("Conv", image, weights, shape, groups, attributes)
+
+    def _transposed_node(
+        self, image: Tensor, weights: Tensor, windows: Sequence[Window], groups: int
+    ) -> Tensor:
+        """
+        A convolution of an image between whose elements there are zeros.
+
+        `weights` are reversed along the windows.
+        """
+        if any(window.stride != 1 for window in windows):
+            raise Refusal(RefusalCode.UNKNOWN_OP, "it has gaps in its operand, and strides")
+        reach = [
+            window.dilation * (size - 1)
+            for window, size in zip(windows, weights.shape[2:], strict=True)
+        ]
+        low = [most - window.low for most, window in zip(reach, windows, strict=True)]
+        high = [most - window.high for most, window in zip(reach, windows, strict=True)]
+        lists = zip(image.shape[2:], windows, reach, low, high, strict=True)
+        lengths = [
+            (n - 1) * window.base_dilation + 1 + most - first - last
+            for n, window, most, first, last in lists
+        ]
+        # Padding beyond the whole kernel adds zeros after the strided image.
+        added = [max(-pad, 0) for pad in high]
+        if any(pad < 0 for pad in low):
+            raise Refusal(RefusalCode.UNKNOWN_OP, "it is padded by more than its kernel")
+        attributes: dict[str, Any] = {
+            "strides": [window.base_dilation for window in windows],
+            "dilations": [window.dilation for window in windows],
+            "pads": [*low, *(max(pad, 0) for pad in high)],
+            "output_padding": added,
+        }
+        shape = (image.shape[0], weights.shape[1] * groups, *lengths)
+        return self._layer("ConvTranspose", image, weights, shape, groups, attributes)
+
+    def _layer(
+        self,
+        type: str,
+        image: Tensor,
+        weights: Tensor,
+        shape: Shape,
+        groups: int,
+        attributes: dict[str, Any],
+    ) -> Tensor:
+        names = [
+            self.tensors.named(self.tensors.number(image)),
+            self.tensors.named(self.tensors.number(weights, is_weight=True)),
+        ]
+        name = self.tensors.graph.node(
+            type, names, group=groups, kernel_shape=list(weights.shape[2:]), **attributes
+        )
+        self.without_bias[name] = Layer(type, 1)
+        return in_graph(name, shape, image.type)
+
+    def _unpadded(self, image: Tensor) -> tuple[Tensor, Sequence[int], Sequence[int]]:
+        """An image without zeros around it, and their numbers along its windows."""
+        count = len(image.shape) - 2
+        padded = None if image.base is not None else self.tensors.padded.get(image.name)
+        if padded is None:
+            return image, [0] * count, [0] * count
+        low, high = ([widths[at] for at in image.order] for widths in (padded.low, padded.high))
+        if any((*low[:2], *high[:2])):
+            return image, [0] * count, [0] * count
+        lists = zip(image.shape, low, high, strict=True)
+        shape = tuple(n - first - last for n, first, last in lists)
+        codes = image.codes
+        if codes is not None:
+            rank = len(shape)
+            inside = Slice(tuple(low), shape, (1,) * rank)
+            codes = codes.moved(inside)
+        inner = Tensor(shape, image.type, name=padded.name, order=image.order, codes=codes)
+        return inner, low[2:], high[2:]
+
+    # Products of matrices
+
+    def _matrices(
+        self, lhs: Tensor, rhs: Tensor, labels: tuple[Labels, Labels, Labels]
+    ) -> tuple[Tensor, Labels]:
+        left, right, result = labels
+        batch = [label for label in left if label in right and label in result]
+        rows = [label for label in left if label not in right]
+        columns = [label for label in right if label not in left]
+        summed = [label for label in left if label in right and label not in result]
+        if {*rows, *columns} - {*result}:
+            raise Refusal(RefusalCode.UNKNOWN_OP, "an axis of one operand is summed alone")
+        lengths = dict(zip((*left, *right), (*lhs.shape, *rhs.shape), strict=True))
+
+        def axes(of: Labels, names: Labels) -> list[int]:
+            return [of.index(name) for name in names]
+
+        sizes = [[lengths[name] for name in names] for names in (batch, rows, columns)]
+        is_shared = all(lengths[name] == 1 for name in batch)
+        if is_shared:
+            one = self._merged(lhs, [axes(left, batch + rows), axes(left, summed)])
+            other = self._merged(rhs, [axes(right, batch + summed), axes(right, columns)])
+        else:
+            parts = [[axis] for axis in axes(left, batch)]
+            one = self._merged(lhs, [*parts, axes(left, rows), axes(left, summed)])
+            parts = [[axis] for axis in axes(right, batch)]
+            other = self._merged(rhs, [*parts, axes(right, summed), axes(right, columns)])
+        names = [
+            self.tensors.named(self.tensors.number(one)),
+            self.tensors.named(self.tensors.number(other, is_weight=True)),
+        ]
+        name = self.tensors.graph.node("MatMul", names)
+        shape = (*one.shape[:-1], other.shape[-1])
+        if is_shared:
+            self.without_bias[name] = Layer("Gemm", 1)
+        product = in_graph(name, shape, lhs.type)
+        return self._split(product, list(zip((batch, rows, columns), sizes, strict=True)))
+
+    # Biases
+
+    def with_bias(self, product: Tensor, bias: Tensor) -> Tensor | None:
+        """
+        The result of a layer with a bias, which its node adds.
+
+        None unless the bias is known, and the same for all positions of a channel.
+        """
+        inner = product if product.base is None else product.base
+        layer = self.without_bias.get(inner.name)
+        if layer is None or bias.elements is None or len(bias.shape) > len(product.shape):
+            return None
+        axis = self._channel_axis(product, layer)
+        if axis is None:
+            return None
+        lacking = len(product.shape) - len(bias.shape)
+        varies = [
+            lacking + at
+            for at, (n, stride) in enumerate(zip(bias.shape, bias.elements.strides, strict=True))
+            if n > 1 and stride
+        ]
+        if varies not in ([], [axis]):
+            return None
+        whole = BroadcastInDim.trailing(bias.shape, product.shape)
+        spread = self.tensors.moved([bias], whole)
+        rank, count = len(product.shape), product.shape[axis]
+        sizes = tuple(count if at == axis else 1 for at in range(rank))
+        line = self._move(spread, Slice((0,) * rank, sizes, (1,) * rank), Reshape((count,)))
+        if line.codes is not None and line.codes.parameters.storage.width < 32:
+            line = self.tensors.computed(line)
+        added = self.tensors.named(self.tensors.number(line))
+        self.tensors.graph.add_input(inner.name, layer.type, added)
+        del self.without_bias[inner.name]
+        return product
+
+    def _channel_axis(self, product: Tensor, layer: Layer) -> int | None:
+        """The axis of a tensor that has the channels of a layer."""
+        if product.base is None:
+            return product.order.index(layer.axis)
+        # A reshape keeps an axis that has as many elements before it, and its length.
+        base = product.base
+        axis = base.order.index(layer.axis)
+        before = math.prod(base.shape[:axis])
+        for at, length in enumerate(product.shape):
+            if length == base.shape[axis] and math.prod(product.shape[:at]) == before:
+                return at
+        return None
+
+    # Reductions
+
+    def reduced(self, tensor: Tensor, reduction: Reduction, shape: Shape) -> Tensor:
+        """Elements combined along axes or in windows, without the initial element."""
+        kind = REDUCTIONS.get(reduction.function)
+        if kind is None:
+            raise Refusal(
+                RefusalCode.UNKNOWN_OP, f"ONNX has no reduction by '{reduction.function}'"
+            )
+        windows = reduction.windows
+        is_whole = all(
+            (window.size, window.low, window.high, window.base_dilation)
+            == (tensor.shape[axis], 0, 0, 1)
+            for axis, window in windows.items()
+        )
+        if is_whole:
+            kind = "ReduceMean" if reduction.is_mean else kind
+            drawn = self.tensors.drawn(self.tensors.number(tensor))
+            axes = self.tensors.graph.integers([drawn.order[axis] for axis in windows])
+            name = self.tensors.graph.node(kind, [drawn.name, axes], keepdims=1)
+            kept = tuple(1 if axis in windows else n for axis, n in enumerate(tensor.shape))
+            drawn = Tensor(kept, drawn.type, name=name, order=drawn.order)
+            return self._move(drawn, Reshape(shape))
+        return self._pool(tensor, reduction, shape)
+
+    def _pool(self, tensor: Tensor, reduction: Reduction, shape: Shape) -> Tensor:
+        windows = reduction.windows
+        if any(window.base_dilation != 1 for window in windows.values()):
+            raise Refusal(RefusalCode.UNKNOWN_OP, "it has gaps in its operand")
+        others = [axis for axis in range(len(tensor.shape)) if axis not in windows]
+        leading = [others[:1], others[1:]]
+        image = self._merged(tensor, [*leading, *([axis] for axis in windows)])
+        used = [*windows.values()]
+        attributes: dict[str, Any] = {
+            "kernel_shape": [window.size for window in used],
+            "strides": [window.stride for window in used],
+            "dilations": [window.dilation for window in used],
+            "pads": [*(window.low for window in used), *(window.high for window in used)],
+        }
+        lengths = [shape[axis] for axis in windows]
+        count = math.prod(window.size for window in used)
+        graph = self.tensors.graph
+        pooled = (*image.shape[:2], *lengths)
+        if reduction.function == MAXIMUM:
+            codes = image.codes
+            if codes is not None and codes.is_single() and codes.parameters.storage.width <= 8:
+                name = graph.node("MaxPool", [self.tensors.named(image)], **attributes)
+                result = in_graph(name, pooled, tensor.type, codes.spread(pooled))
+            else:
+                number = self.tensors.named(self.tensors.number(image))
+                result = in_graph(
+                    graph.node("MaxPool", [number], **attributes), pooled, tensor.type
+                )
+        elif reduction.function == SUM:
+            number = self.tensors.named(self.tensors.number(image))
+            counts_pads = int(not reduction.is_mean)
+            name = graph.node("AveragePool", [number], count_include_pad=counts_pads, **attributes)
+            if not reduction.is_mean:
+                held = {"f32": "FLOAT", "f64": "DOUBLE"}.get(str(tensor.type))
+                if held is None:
+                    raise Refusal(RefusalCode.ILLEGAL_TYPE, f"it pools '{tensor.type}'")
+                dtype = np.float32 if held == "FLOAT" else np.float64
+                name = graph.node("Mul", [name, graph.constant(np.array(count, dtype), held)])
+            result = in_graph(name, pooled, tensor.type)
+        else:
+            raise Refusal(RefusalCode.UNKNOWN_OP, "ONNX has no such pool")
+        lengths = [tensor.shape[axis] for axis in others]
+        names = [str(axis) for axis in others]
+        split, labels = self._split(
+            result,
+            [
+                (names[:1], lengths[:1]),
+                (names[1:], lengths[1:]),
+                *(([str(axis)], [shape[axis]]) for axis in windows),
+            ],
+        )
+        return self._move(
+            split, Transpose(tuple(labels.index(str(at)) for at in range(len(shape))))
+        )
+
+
+SUM: Final = "numpy:add"
+MAXIMUM: Final = "qdialect.dialects.arrays.scalar_functions:larger"
+_OTHERS: Final = "qdialect.dialects.arrays.scalar_functions:"
+
+REDUCTIONS: Final = {
+    SUM: "ReduceSum",
+    "numpy:multiply": "ReduceProd",
+    MAXIMUM: "ReduceMax",
+    f"{_OTHERS}larger_number": "ReduceMax",
+    f"{_OTHERS}smaller": "ReduceMin",
+    f"{_OTHERS}smaller_number": "ReduceMin",
+    "numpy:maximum": "ReduceMax",
+    "numpy:minimum": "ReduceMin",
+}
+"""The reductions of ONNX, by the function of two elements."""

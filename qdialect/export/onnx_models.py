@@ -1,0 +1,802 @@
+"""
+Modules as models of ONNX, with casts as QuantizeLinear and DequantizeLinear.
+
+An op is written by what its model says of it: the movement, cast, sum of products, reduction, body
+or function of elements that it is. No op is known by name, and what no node computes is an error.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Final, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.context import Context
+from xdsl.dialects.builtin import AnyFloat, ModuleOp, i1, i64
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.utils.exceptions import InterpretationError
+
+from qdialect.algebra.joins import Concat
+from qdialect.algebra.movement import (
+    BroadcastInDim,
+    Movement,
+    MovementError,
+    Reshape,
+    Shape,
+    Transpose,
+)
+from qdialect.check.interpreters import ModuleInterpreter, TypedArray
+from qdialect.dialects.arrays.values import at_all_positions, without_repeats
+from qdialect.dialects.quant.storage import StoredType, element_type_of
+from qdialect.dialects.quant.types import UniformQuantizedType
+from qdialect.export.onnx_functions import (
+    BY_RULE,
+    CLAMPED,
+    COMPOSED,
+    IS_UNSIGNED,
+    NODES,
+    ON_TRUTHS,
+    SAME,
+)
+from qdialect.export.onnx_graph import Graph, type_name
+from qdialect.export.onnx_layers import MAXIMUM, SUM, Layers
+from qdialect.export.onnx_tensors import (
+    Codes,
+    Tensor,
+    Tensors,
+    in_graph,
+    known,
+    name_of_type,
+)
+from qdialect.ir.errors import OpErrors
+from qdialect.ir.resources import ResourceBlobs
+from qdialect.ir.rewriting import captured_by
+from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
+from qdialect.ops.elementwise import read_elementwise
+from qdialect.ops.fields import (
+    Apply,
+    Arithmetic,
+    Comparison,
+    Contraction,
+    Input,
+    Lookup,
+    Loops,
+    Normalization,
+    PoolWindow,
+    Reduction,
+    ShapeOpModel,
+)
+from qdialect.ops.interface import (
+    Refusal,
+    RefusalCode,
+    as_integers,
+    is_arithmetic,
+    is_cast,
+    layer_of,
+    name_of,
+    op_model,
+    read_movements,
+    rule_of,
+    windows_of,
+)
+from qdialect.ops.model import OnElements, OnNumbers, models_of
+from qdialect.ops.readers import named_function
+
+Compose = Callable[[Callable[..., Tensor], Callable[[float], Tensor], Sequence[Tensor]], Tensor]
+
+_MAX_STEPS: Final = 1 << 40
+"""Constants are computed without a limit of steps."""
+
+
+def write_onnx(module: ModuleOp, function: FuncOp, context: Context) -> Graph:
+    """
+    The graph of a function with one block, whose shapes are static.
+
+    Raises OpErrors for what ONNX has no nodes for, and MissingLibraryError.
+    """
+    writer = _Writer(module, context)
+    with models_of(context):
+        writer.write_function(function)
+    return writer.graph
+
+
+@contextmanager
+def _errors_of(op: Operation) -> Generator[None]:
+    """Have a refusal be an error about an op."""
+    try:
+        yield
+    except (Refusal, MovementError, InterpretationError) as error:
+        reason = str(error).removeprefix(f"'{name_of(op)}' op ")
+        raise OpErrors([(op, f"'{name_of(op)}' op is not written as ONNX: {reason}")]) from None
+
+
+class _Writer:
+    """Writes the ops of a function, one after the other."""
+
+    def __init__(self, module: ModuleOp, context: Context) -> None:
+        self.graph = Graph()
+        self._tensors = Tensors(self.graph)
+        self._layers = Layers(self._tensors)
+        self._interpreter = ModuleInterpreter(module, ResourceBlobs.of(context), _MAX_STEPS)
+        self._values = dict[SSAValue, Tensor]()
+        self._clamped = dict[str, tuple[Tensor, float, float]]()
+        """What is clamped, and the limits, by the name of the result."""
+
+    # Functions
+
+    def write_function(self, function: FuncOp) -> None:
+        if len(function.body.blocks) != 1:
+            raise OpErrors.of(function, "has several blocks")
+        block = function.body.block
+        for argument in block.args:
+            with _errors_of(function):
+                self._values[argument] = self._input(argument)
+        end = block.last_op
+        if not isinstance(end, ReturnOp):
+            raise OpErrors.of(function, "does not end in a return")
+        for op in _needed_for(end.operands, block):
+            self._write(op)
+        with _errors_of(end):
+            for at, value in enumerate(end.operands):
+                self._output(value, at)
+
+    def _input(self, argument: BlockArgument) -> Tensor:
+        type, shape = argument.type, _static_shape(argument)
+        held = _held_outside(type)
+        name = self.graph.input(argument.name_hint or f"arg{argument.index}", held, shape)
+        element = element_type_or_self(type)
+        if isinstance(element, UniformQuantizedType):
+            codes = Codes.of(element, shape)
+            return in_graph(name, shape, element.expressed_type, codes)
+        return in_graph(name, shape, element)
+
+    def _output(self, value: SSAValue, at: int) -> None:
+        tensor, shape = self._values[value], _static_shape(value)
+        if not isinstance(element_type_or_self(value.type), StoredType):
+            tensor = self._tensors.number(tensor)
+        hint = f"{value.name_hint or f'result{at}'}"
+        name = self._tensors.named(tensor)
+        self.graph.output(name, hint, _held_outside(value.type), shape)
+
+    # Ops
+
+    def _write(self, op: Operation) -> None:
+        with _errors_of(op):
+            operands = [self._values[operand] for operand in op.operands]
+            results = self._results(op, operands)
+            for result, tensor in zip(op.results, results, strict=True):
+                if tensor is None:
+                    continue
+                shape = shape_of(result.type)
+                if shape is not None and tensor.shape != shape:
+                    whole = BroadcastInDim.trailing(tensor.shape, _static_shape(result))
+                    tensor = self._tensors.moved([tensor], whole)
+                self._bind(result, tensor)
+
+    def _bind(self, value: SSAValue, tensor: Tensor) -> None:
+        self._values[value] = tensor
+        if tensor.elements is not None and tensor.codes is None:
+            # Regions may read it.
+            self._interpreter.set_values([(value, self._typed(tensor, value.type))])
+
+    def _typed(self, tensor: Tensor, type: Attribute) -> TypedArray:
+        """A known value of a type, or, in a body, one for each position."""
+        if not isinstance(element_type_or_self(type), StoredType):
+            tensor = self._tensors.computed(tensor)
+        elements = cast(NDArray[Any], tensor.elements)
+        is_list = len(elements.shape) == 1 and type_name(element_type_or_self(type)) is None
+        if is_list and not isinstance(element_type_or_self(type), StoredType):
+            # A list of lengths, such as a `!tosa.shape`.
+            type = tensor.type
+        return TypedArray.of(elements, at_all_positions(type, elements.shape))
+
+    def _known(self, value: TypedArray) -> Tensor:
+        element = value.element_type
+        if isinstance(element, UniformQuantizedType):
+            return known(value.elements, element.expressed_type, Codes.of(element, value.shape))
+        return known(value.elements, element)
+
+    def _results(self, op: Operation, operands: Sequence[Tensor]) -> Sequence[Tensor | None]:
+        """The results of an op; None for one that nothing reads."""
+        model = op_model(op)
+        if is_cast(op):
+            return [self._cast(op, operands[0])]
+        refused: Refusal | None = None
+        if model.movement is not None:
+            try:
+                return [self._moved(op, model.movement)]
+            except Refusal as refusal:
+                refused = refusal
+        if all(tensor.elements is not None for tensor in operands) and model.loops is None:
+            inputs = map(self._typed, operands, (operand.type for operand in op.operands))
+            return [*map(self._known, self._interpreter.run_one_op(op, (*inputs,)).values)]
+        product = layer_of(op)
+        if isinstance(product, Contraction):
+            return [self._layer(op, product, operands)]
+        if model.loops is not None:
+            return self._body(op, model.loops(op))
+        if len(op.results) == 1 and (result := self._single(op, product, operands)) is not None:
+            return [result]
+        raise refused or Refusal(RefusalCode.UNKNOWN_OP, "no node computes it")
+
+    def _single(
+        self, op: Operation, product: Lookup | None, operands: Sequence[Tensor]
+    ) -> Tensor | None:
+        """The result of an op on elements, or of a reduction or a look-up."""
+        model, type = op_model(op), element_type_or_self(op.results[0].type)
+        if model.reduction is not None:
+            return self._reduced(op, model.reduction(op), operands)
+        if product is not None:
+            return self._looked_up(op, product, operands)
+        if model.extracts:
+            return self._extracted(operands)
+        if model.normalization is not None:
+            return self._normalized(model.normalization(op))
+        if model.comparison is not None:
+            return self._compared(op, model.comparison(op), operands)
+        path = named_function(op)
+        if path is not None:
+            return self._function(op, path, operands)
+        if is_arithmetic(op):
+            term = read_elementwise(op, self).term
+            if isinstance(term, Apply) and (node := _NODES.get(term.arithmetic)) is not None:
+                inputs = [
+                    operands[term.number] for term in term.operands if isinstance(term, Input)
+                ]
+                if len(inputs) == len(term.operands):
+                    return self._elementwise(node, inputs, type)
+        rule = rule_of(op)
+        if rule is None:
+            return None
+        if rule.limits is not None and not any(isinstance(end, SSAValue) for end in rule.limits):
+            low, high = cast("tuple[float, float]", rule.limits)
+            return self._clip(operands[0], low, high)
+        (function,) = rule.functions if len(rule.functions) == 1 else ("",)
+        if (path := BY_RULE.get(function)) is None:
+            return None
+        count = len(operands) if rule.operands is None else 1 + max(rule.operands)
+        return self._function(op, path, operands[:count])
+
+    # Movements and casts
+
+    def integers(self, value: SSAValue) -> NDArray[np.integer[Any]]:
+        """The elements of a known operand. Raises Refusal."""
+        tensor = self._values.get(value)
+        if tensor is None or tensor.elements is None:
+            raise Refusal(RefusalCode.DYNAMIC_SHAPE, "it is read with a value that is not constant")
+        return as_integers(self._typed(tensor, value.type).numbers, tensor.type)
+
+    def _moved(self, op: Operation, model: ShapeOpModel) -> Tensor:
+        read = read_movements(op, model, self)
+        tensors = [self._values[operand] for operand in read.operands]
+        padding = None
+        if read.padding is not None:
+            padding = self._values.get(read.padding) or self._yielded(op, read.padding)
+        for movement in read.movements:
+            tensors = [self._tensors.moved(tensors, movement, padding)]
+        return tensors[0]
+
+    def _yielded(self, op: Operation, value: SSAValue) -> Tensor:
+        """A constant that a region makes itself."""
+        if not isinstance(value.owner, Operation) or value.owner.operands:
+            raise Refusal(RefusalCode.ARITHMETIC, "it pads with an element for each position")
+        self._write(value.owner)
+        return self._values[value]
+
+    def _cast(self, op: Operation, tensor: Tensor) -> Tensor:
+        source, result = (
+            element_type_or_self(value.type) for value in (op.operands[0], op.results[0])
+        )
+        if isinstance(result, UniformQuantizedType):
+            if not isinstance(source, AnyFloat | UniformQuantizedType):
+                return self._as_codes(tensor, result)
+            codes = Codes.of(result, tensor.shape)
+            if tensor.elements is None:
+                return self._tensors.quantized(tensor, codes)
+        elif isinstance(source, UniformQuantizedType) and isinstance(result, AnyFloat):
+            return tensor
+        elif tensor.elements is None:
+            if isinstance(source, StoredType) or isinstance(result, StoredType):
+                raise Refusal(RefusalCode.ILLEGAL_TYPE, "stored integers are read")
+            return self._converted(tensor, result)
+        value = self._typed(tensor, op.operands[0].type)
+        (cast_value,) = self._interpreter.run_one_op(op, (value,)).values
+        return self._known(cast_value)
+
+    def _as_codes(self, tensor: Tensor, type: UniformQuantizedType) -> Tensor:
+        """Integers, read as codes."""
+        codes = Codes.of(type, tensor.shape)
+        if tensor.elements is None and type.storage_type.bitwidth not in (8, 16, 32):
+            raise Refusal(RefusalCode.ILLEGAL_TYPE, "integers of such a width are not stored")
+        return replace(tensor, type=type.expressed_type, codes=codes)
+
+    def _converted(self, tensor: Tensor, type: Attribute) -> Tensor:
+        tensor = self._tensors.number(tensor)
+        if tensor.type == type:
+            return tensor
+        held = name_of_type(type)
+        return self._elementwise("Cast", [tensor], type, to=self.graph.number_of(held))
+
+    # Functions of elements
+
+    def _elementwise(
+        self, node: str, tensors: Sequence[Tensor], type: Attribute, **attributes: Any
+    ) -> Tensor:
+        """A node that broadcasts its inputs as numpy does."""
+        unknown = [tensor for tensor in tensors if tensor.elements is None]
+        if len(unknown) == 1 and (tensor := unknown[0]).base is not None:
+            numbers = [other if other.elements is None else _as_scalar(other) for other in tensors]
+            if None not in numbers:
+                # It stays beside the layer that is reshaped.
+                base = replace(tensor.base, codes=tensor.base.codes)
+                inputs = [base if one is tensor else cast(Tensor, one) for one in numbers]
+                inner = self._elementwise(node, inputs, type, **attributes)
+                return Tensor(tensor.shape, type, base=inner)
+        shape = np.broadcast_shapes(*(tensor.shape for tensor in tensors))
+        small = [_without_repeats(tensor) for tensor in tensors]
+        if np.broadcast_shapes(*(tensor.shape for tensor in small)) == shape:
+            tensors = small
+        tensors = [self._tensors.number(tensor) for tensor in tensors]
+        rank = len(shape)
+        orders = [t.order for t in tensors if t.elements is None and t.base is None]
+        order = next((order for order in orders if len(order) == rank), tuple(range(rank)))
+        back = tuple(sorted(range(rank), key=order.__getitem__))
+        names: list[str] = []
+        for tensor in tensors:
+            if 0 < len(tensor.shape) < rank and order != tuple(range(rank)):
+                wide = (*(1,) * (rank - len(tensor.shape)), *tensor.shape)
+                tensor = self._tensors.moved([tensor], Reshape(wide))
+            names.append(self._tensors.named(tensor, back if len(tensor.shape) == rank else None))
+        name = self.graph.node(node, names, **attributes)
+        return Tensor(shape, type, name=name, order=order)
+
+    def _function(self, op: Operation, path: str, operands: Sequence[Tensor]) -> Tensor:
+        run, type = op_model(op).run, element_type_or_self(op.results[0].type)
+        count = run.arity if isinstance(run, OnElements) else len(operands)
+        tensors = operands[:count]
+        types = {tensor.type for tensor in tensors}
+        is_unsigned = isinstance(run, OnNumbers) and run.is_unsigned
+        if path == SAME:
+            if is_unsigned and types != {i1} and isinstance(type, AnyFloat):
+                raise Refusal(RefusalCode.ARITHMETIC, "signless integers are read as unsigned")
+            if type == i1 and types != {i1}:
+                raise Refusal(RefusalCode.ARITHMETIC, "it takes the lowest bit")
+            return self._converted(tensors[0], type)
+        if is_unsigned and types != {i1} and path not in IS_UNSIGNED:
+            raise Refusal(RefusalCode.ARITHMETIC, "signless integers are read as unsigned")
+        if path == CLAMPED:
+            low, value, high = tensors
+            return self._limited(self._limited(value, low, MAXIMUM), high, "numpy:minimum")
+        if (compose := COMPOSED.get(path)) is not None:
+            return self._composed(compose, tensors, type)
+        if path == "numpy:where" and (extreme := self._extreme(op)) is not None:
+            return self._limited(tensors[1], tensors[2], extreme)
+        if NODES.get(path) in ("Max", "Min"):
+            one, other = tensors
+            return self._limited(one, other, path)
+        node = (ON_TRUTHS if i1 in types and type == i1 else NODES).get(path) or NODES.get(path)
+        if node is None or (types == {i1} and node not in _ON_BOOLEANS):
+            raise Refusal(RefusalCode.UNKNOWN_OP, f"no node computes '{path.partition(':')[2]}'")
+        return self._with_added(node, tensors, op) or self._elementwise(node, tensors, type)
+
+    def _with_added(self, node: str, tensors: Sequence[Tensor], op: Operation) -> Tensor | None:
+        """The result of a layer to which its bias is added, if only that reads it."""
+        if node != "Add":
+            return None
+        for at, tensor in enumerate(tensors):
+            if tensor.elements is None and self._is_read_once(op, at):
+                with_bias = self._layers.with_bias(tensor, tensors[1 - at])
+                if with_bias is not None:
+                    return with_bias
+        return None
+
+    def _is_read_once(self, op: Operation, at: int) -> bool:
+        """Whether nothing else reads an operand, nor what it is an element of."""
+        value = op.operands[at]
+        while value.has_one_use():
+            if not isinstance(value, BlockArgument) or isinstance(value.owner.parent_op(), FuncOp):
+                return not isinstance(value, BlockArgument)
+            outer = value.owner.parent_op()
+            if outer is None:
+                return False
+            value = outer.operands[value.index]
+        return False
+
+    def _composed(self, compose: Compose, tensors: Sequence[Tensor], type: Attribute) -> Tensor:
+        def number(value: float) -> Tensor:
+            return self._number(value, type)
+
+        def node(node: str, *inputs: Tensor) -> Tensor:
+            return self._elementwise(node, inputs, type)
+
+        return compose(node, number, tensors)
+
+    def _number(self, value: float, type: Attribute) -> Tensor:
+        return self._known(TypedArray.of_numbers(np.asarray(value), type))
+
+    def _extreme(self, op: Operation) -> str | None:
+        """The function of a choice between two values by a comparison of them, if it is one."""
+        condition, *chosen = op.operands
+        owner = condition.owner
+        if not isinstance(owner, Operation) or (read := op_model(owner).comparison) is None:
+            return None
+        comparison, compared = read(owner), [*owner.operands]
+        if comparison.is_unsigned or compared not in (chosen, chosen[::-1]):
+            return None
+        is_greater = comparison.function.startswith("greater")
+        if not is_greater and not comparison.function.startswith("less"):
+            return None
+        is_first = is_greater != comparison.is_negated
+        return MAXIMUM if is_first == (compared == chosen) else "numpy:minimum"
+
+    def _limited(self, tensor: Tensor, limit: Tensor, path: str) -> Tensor:
+        """The larger of two tensors, or the smaller: a clamp if one of them is a number."""
+        if tensor.elements is not None:
+            tensor, limit = limit, tensor
+        number = _as_scalar(limit)
+        if number is not None and isinstance(tensor.type, AnyFloat):
+            of_number = self._typed(number, number.type).numbers
+            end = float(of_number.reshape(()))
+            is_low = NODES[path] == "Max"
+            return self._clip(tensor, end if is_low else -math.inf, math.inf if is_low else end)
+        return self._elementwise(NODES[path], [tensor, limit], tensor.type)
+
+    def _clip(self, tensor: Tensor, low: float, high: float) -> Tensor:
+        if math.isnan(low) or math.isnan(high):
+            raise Refusal(RefusalCode.ARITHMETIC, "its limits are not known")
+        if tensor.codes is not None and tensor.codes.is_single():
+            ends = tensor.codes.ends()
+            if low <= ends[0] and ends[1] <= high:
+                return tensor
+        if tensor.base is not None:
+            inner = self._clip(tensor.base, low, high)
+            return Tensor(tensor.shape, tensor.type, base=inner, codes=inner.codes and tensor.codes)
+        if tensor.codes is None and (before := self._clamped.get(tensor.name)) is not None:
+            source, first, last = before
+            source = replace(source, order=tensor.order, shape=tensor.shape)
+            limits = (min(max(end, low), high) for end in (first, last))
+            return self._clip(source, *limits)
+        source = self._tensors.drawn(self._tensors.number(tensor))
+        if (low, high) == (0, math.inf):
+            clipped = self._elementwise("Relu", [source], tensor.type)
+        else:
+            ends = [
+                "" if math.isinf(end) else self._tensors.named(self._number(end, tensor.type))
+                for end in (low, high)
+            ]
+            name = self.graph.node("Clip", [source.name, *ends])
+            clipped = replace(source, name=name)
+        self._clamped[clipped.name] = source, low, high
+        return clipped
+
+    def _compared(self, op: Operation, comparison: Comparison, tensors: Sequence[Tensor]) -> Tensor:
+        if comparison.is_unsigned and {tensor.type for tensor in tensors} != {i1}:
+            raise Refusal(RefusalCode.ARITHMETIC, "signless integers are compared as unsigned")
+        node = NODES[f"numpy:{comparison.function.replace('not_equal', 'equal')}"]
+        result = self._elementwise(node, tensors, i1)
+        if comparison.is_negated != (comparison.function == "not_equal"):
+            result = self._elementwise("Not", [result], i1)
+        return result
+
+    # Layers and reductions
+
+    def _layer(self, op: Operation, contraction: Contraction, operands: Sequence[Tensor]) -> Tensor:
+        for number in op_model(op).zero_points or ():
+            if number < len(operands) and not self._is_number(operands[number], 0):
+                raise Refusal(RefusalCode.ARITHMETIC, "its zero points are not 0")
+        lhs, rhs = (operands[at] for at in contraction.operands)
+        if not isinstance(lhs.type, AnyFloat):
+            raise Refusal(RefusalCode.ILLEGAL_TYPE, "it is a sum of products of integers")
+        windows = windows_of(op, contraction)
+        shape = _static_shape(op.results[0])
+        result = self._layers.product(lhs, rhs, contraction, windows, shape)
+        at = contraction.bias
+        if at is None or at >= len(operands) or self._is_number(operands[at], 0):
+            return result
+        bias = operands[at]
+        if len(bias.shape) == 1 and len(shape) > 1:
+            channels = next(
+                axis
+                for axis, label in enumerate(contraction.result)
+                if (set(label) & set(contraction.rhs) and label not in contraction.lhs)
+                or "(" in label
+            )
+            bias = self._tensors.moved([bias], _spread(bias.shape, channels, shape))
+        with_bias = self._layers.with_bias(result, bias)
+        return with_bias or self._elementwise("Add", [result, bias], result.type)
+
+    def _is_number(self, tensor: Tensor, number: float) -> bool:
+        """Whether all elements are known to be a number."""
+        scalar = _as_scalar(tensor)
+        if scalar is None:
+            return False
+        scalar = self._tensors.computed(scalar)
+        return bool(self._typed(scalar, scalar.type).numbers == number)
+
+    def _reduced(self, op: Operation, reduction: Reduction, operands: Sequence[Tensor]) -> Tensor:
+        for number in op_model(op).zero_points or ():
+            if number < len(operands) and not self._is_number(operands[number], 0):
+                raise Refusal(RefusalCode.ARITHMETIC, "its zero points are not 0")
+        initial = None if reduction.initial is None else operands[reduction.initial]
+        shape = _static_shape(op.results[0])
+        total = self._layers.reduced(operands[0], reduction, shape)
+        return self._started(total, initial, reduction.function)
+
+    def _started(self, total: Tensor, initial: Tensor | None, path: str) -> Tensor:
+        """A reduction, combined with its initial elements unless these change nothing."""
+        if initial is None or self._is_identity(initial, path):
+            return total
+        if NODES.get(path) in ("Max", "Min"):
+            return self._limited(total, initial, path)
+        return self._elementwise(NODES[path], [total, initial], total.type)
+
+    def _is_identity(self, initial: Tensor, path: str) -> bool:
+        if path in _IDENTITIES:
+            return self._is_number(initial, _IDENTITIES[path])
+        scalar = _as_scalar(initial)
+        if scalar is None or not isinstance(scalar.type, AnyFloat):
+            return False
+        number = float(self._typed(self._tensors.computed(scalar), scalar.type).numbers)
+        # No finite number is beyond it.
+        most = float(np.finfo(np.float32).max) if str(scalar.type) == "f32" else math.inf
+        return number <= -most if NODES[path] == "Max" else number >= most
+
+    def _normalized(self, read: Normalization) -> Tensor:
+        tensor = self._values[read.operand]
+        rank = len(tensor.shape)
+        others = [axis for axis in range(rank) if axis != read.axis]
+        order = (*others[:1], read.axis, *others[1:])
+        image = self._tensors.moved([self._tensors.number(tensor)], Transpose(order))
+        rows = [read.scale, read.offset, read.mean, read.variance]
+        names = [self._tensors.named(self._tensors.number(self._values[row])) for row in rows]
+        inputs = [self._tensors.named(image), *names]
+        name = self.graph.node("BatchNormalization", inputs, epsilon=read.epsilon)
+        normal = in_graph(name, image.shape, tensor.type)
+        return self._tensors.moved([normal], Transpose(tuple(map(order.index, range(rank)))))
+
+    # Look-ups
+
+    def _looked_up(self, op: Operation, lookup: Lookup, operands: Sequence[Tensor]) -> Tensor:
+        table, places = operands[lookup.operand], operands[1 - lookup.operand]
+        before, after = table.shape[: lookup.axis], table.shape[lookup.axis + 1 :]
+        shape = _static_shape(op.results[0])
+        count = math.prod(places.shape)
+        if math.prod(before) != 1 or shape[len(shape) - len(after) :] != after:
+            raise Refusal(
+                RefusalCode.UNKNOWN_OP, "the rows that it takes are not along the first axis"
+            )
+        flat = self._tensors.moved([places], Reshape((count,)))
+        if op_model(op).run is not None:
+            # Positions are clamped.
+            last = self._number(table.shape[lookup.axis] - 1, places.type)
+            flat = self._elementwise("Max", [flat, self._number(0, places.type)], places.type)
+            flat = self._elementwise("Min", [flat, last], places.type)
+        rows = self._rows(table, flat, lookup.axis)
+        return self._tensors.moved([rows], Reshape(shape))
+
+    def _rows(self, table: Tensor, places: Tensor, axis: int) -> Tensor:
+        """The rows of a table: the axis is replaced by those of the places."""
+        codes = table.codes
+        if codes is not None and not codes.is_single():
+            table, codes = self._tensors.number(table), None
+        inputs = [self._tensors.named(table), self._tensors.named(places)]
+        name = self.graph.node("Gather", inputs, axis=axis)
+        shape = (*table.shape[:axis], *places.shape, *table.shape[axis + 1 :])
+        return in_graph(name, shape, table.type, codes and codes.spread(shape))
+
+    def _extracted(self, operands: Sequence[Tensor]) -> Tensor:
+        """The elements of a table at positions, which broadcast."""
+        table, *places = operands
+        shape = np.broadcast_shapes(*(place.shape for place in places))
+        loops = [_line_of(place, n) for place, n in zip(places, table.shape, strict=True)]
+        (free, *others) = [at for at, loop in enumerate(loops) if loop is None] or [0]
+        used = [loop for at, loop in enumerate(loops) if at != free]
+        place = places[free]
+        wide = (*(1,) * (len(shape) - len(place.shape)), *place.shape)
+        is_row = len({*used}) == len(used) and all(
+            loop is not None and wide[loop - len(place.shape) + len(shape)] == 1 for loop in used
+        )
+        if others or not is_row or len(shape) != len(place.shape):
+            return self._elements(table, places, shape)
+        kept = [axis for axis in range(len(shape)) if axis not in used]
+        index = self._tensors.moved([place], Reshape(tuple(shape[axis] for axis in kept)))
+        rows = self._rows(table, index, free)
+        loops_of_rows = [*used[:free], *kept, *used[free:]]
+        order = tuple(loops_of_rows.index(axis) for axis in range(len(shape)))
+        return self._tensors.moved([rows], Transpose(order))
+
+    def _elements(self, table: Tensor, places: Sequence[Tensor], shape: Shape) -> Tensor:
+        table = self._tensors.number(table)
+        columns: list[Tensor] = []
+        for place in places:
+            whole = BroadcastInDim.trailing(place.shape, shape)
+            place = self._converted(self._tensors.moved([place], whole), i64)
+            columns.append(self._tensors.moved([place], Reshape((*shape, 1))))
+        index = columns[0]
+        if len(columns) > 1:
+            index = self._tensors.moved(columns, Concat(len(shape)))
+        inputs = [self._tensors.named(table), self._tensors.named(index)]
+        return in_graph(self.graph.node("GatherND", inputs), shape, table.type)
+
+    # Bodies
+
+    def _body(self, op: Operation, loops: Loops) -> Sequence[Tensor | None]:
+        """An op whose body computes one element, for all positions of its loops."""
+        block = op.regions[0].block
+        lengths: dict[int, int] = {}
+        for operand, axes in zip(op.operands, loops.operands, strict=True):
+            lengths |= {
+                loop: n
+                for loop, n in zip(axes, _static_shape(operand), strict=True)
+                if loop is not None
+            }
+        rank, first = len(lengths), len(op.operands) - len(op.results)
+        for argument, operand, axes in zip(block.args, op.operands, loops.operands, strict=True):
+            if argument.first_use is not None and (argument.index < first or not loops.reducing):
+                aligned = self._aligned(self._values[operand], axes, rank)
+                self._bind(argument, aligned)
+        end = block.last_op
+        assert end is not None
+        read = [at for at, result in enumerate(op.results) if result.first_use is not None]
+        steps = {at: self._step(end.operands[at], block) for at in read if loops.reducing}
+        values = [steps[at][1] if loops.reducing else end.operands[at] for at in read]
+        for inner in _needed_for(values, block):
+            if len(inner.results) == 1 and inner.results[0] in loops.positions:
+                loop = loops.positions[inner.results[0]]
+                line = [lengths[loop] if at == loop else 1 for at in range(rank)]
+                numbers = np.arange(lengths[loop], dtype=np.int64).reshape(line)
+                self._bind(inner.results[0], known(numbers, inner.results[0].type))
+            else:
+                self._write(inner)
+        parallel = [loop for loop in range(rank) if loop not in loops.reducing]
+        results: list[Tensor | None] = []
+        for at, axes in enumerate(loops.operands[first:]):
+            if at not in read:
+                results.append(None)
+            elif loops.reducing:
+                total = self._folded(steps[at], loops, lengths)
+                place = tuple(parallel.index(loop) for loop in axes if loop is not None)
+                turned = self._tensors.moved([total], Transpose(place))
+                turned = self._tensors.moved([turned], Reshape(_static_shape(op.results[at])))
+                initial = self._values[op.operands[first + at]]
+                function = named_function(steps[at][0]) or ""
+                results.append(self._started(turned, initial, function))
+            else:
+                shape = tuple(lengths[loop] for loop in range(rank))
+                value = self._values[end.operands[at]]
+                whole = BroadcastInDim.trailing(value.shape, shape)
+                if value.shape != shape:
+                    value = self._tensors.moved([value], whole)
+                order = Transpose(tuple(cast(int, loop) for loop in axes))
+                results.append(self._tensors.moved([value], order))
+        return results
+
+    def _aligned(self, tensor: Tensor, axes: Sequence[int | None], rank: int) -> Tensor:
+        """A tensor with an axis for each loop, of length 1 for those that do not index it."""
+        loops = [loop for loop in axes if loop is not None]
+        if len(loops) < len(axes):
+            kept = zip(tensor.shape, axes, strict=True)
+            shape = tuple(n for n, loop in kept if loop is not None)
+            tensor = self._tensors.moved([tensor], Reshape(shape))
+        order = tuple(sorted(range(len(loops)), key=loops.__getitem__))
+        if order != tuple(range(len(loops))):
+            tensor = self._tensors.moved([tensor], Transpose(order))
+        if not loops or len(loops) == rank:
+            return tensor
+        lines = dict(zip(sorted(loops), tensor.shape, strict=True))
+        shape = tuple(lines.get(loop, 1) for loop in range(rank))
+        return self._tensors.moved([tensor], Reshape(shape))
+
+    def _step(self, value: SSAValue, block: Block) -> tuple[Operation, SSAValue]:
+        """The last step of a reducing body, and the value that it adds to what there was."""
+        step = value.owner
+        if isinstance(step, Operation) and len(step.operands) == 2 and named_function(step):
+            before = [isinstance(v, BlockArgument) and v.owner is block for v in step.operands]
+            count = len(cast(Operation, block.last_op).operands)
+            is_total = [
+                flag and cast(BlockArgument, v).index >= len(block.args) - count
+                for flag, v in zip(before, step.operands, strict=True)
+            ]
+            if is_total.count(True) == 1:
+                return step, step.operands[is_total.index(False)]
+        raise Refusal(RefusalCode.UNKNOWN_OP, "its reduction is not one function of two elements")
+
+    def _folded(
+        self, step: tuple[Operation, SSAValue], loops: Loops, lengths: Mapping[int, int]
+    ) -> Tensor:
+        function = named_function(step[0]) or ""
+        tensor = self._values[step[1]]
+        shape = tuple(lengths[loop] for loop in range(len(lengths)))
+        if tensor.shape != shape:
+            whole = BroadcastInDim.trailing(tensor.shape, shape)
+            tensor = self._tensors.moved([tensor], whole)
+        windows = {loop: PoolWindow(lengths[loop]) for loop in loops.reducing}
+        kept = tuple(n for loop, n in enumerate(shape) if loop not in loops.reducing)
+        return self._layers.reduced(tensor, Reduction(function, windows, drops_axes=True), kept)
+
+
+_NODES: Final = {
+    Arithmetic.ADD: "Add",
+    Arithmetic.SUBTRACT: "Sub",
+    Arithmetic.MULTIPLY: "Mul",
+}
+
+_ON_BOOLEANS: Final = frozenset({"And", "Equal", "Not", "Or", "Where", "Xor"})
+
+_IDENTITIES: Final = {SUM: 0, "numpy:multiply": 1}
+
+
+def _needed_for(values: Iterable[SSAValue], block: Block) -> Sequence[Operation]:
+    """The ops of a block that values depend on, in order."""
+    needed = dict.fromkeys(values)
+    ops: list[Operation] = []
+    for op in reversed(block.ops):
+        if needed.keys() & {*op.results}:
+            ops.append(op)
+            needed |= dict.fromkeys((*op.operands, *captured_by(op)))
+    return ops[::-1]
+
+
+def _as_scalar(tensor: Tensor) -> Tensor | None:
+    """The only element of a known tensor; None if there are several, or it is not known."""
+    if tensor.elements is None or not tensor.elements.size:
+        return None
+    if tensor.codes is not None and not tensor.codes.is_single():
+        return None
+    first = tensor.elements.reshape(-1)[:1] if tensor.elements.size == 1 else None
+    if first is None:
+        small = without_repeats(tensor.elements)
+        first = small.reshape(-1)[:1]
+        if not (small == first).all():
+            return None
+    return known(first.reshape(()), tensor.type, tensor.codes and tensor.codes.spread(()))
+
+
+def _without_repeats(tensor: Tensor) -> Tensor:
+    """A known tensor with an element for all that are repeated along an axis."""
+    if tensor.elements is None or not (tensor.codes is None or tensor.codes.is_single()):
+        return tensor
+    elements = without_repeats(tensor.elements)
+    return known(elements, tensor.type, tensor.codes and tensor.codes.spread(elements.shape))
+
+
+def _line_of(place: Tensor, length: int) -> int | None:
+    """The axis of positions that are 0, 1, 2, ... along it, up to a length; else None."""
+    if place.elements is None:
+        return None
+    axes = [axis for axis, n in enumerate(place.shape) if n > 1]
+    numbers = place.elements.reshape(-1)
+    if len(axes) != 1 or len(numbers) != length or (numbers != np.arange(length)).any():
+        return None
+    return axes[0]
+
+
+def _spread(bias: Shape, axis: int, shape: Shape) -> Movement:
+    """The movement of a bias to all positions of a result."""
+    if bias == (1,) and shape[axis] != 1:
+        return BroadcastInDim((axis,), shape)
+    return BroadcastInDim((axis,), shape)
+
+
+def _static_shape(value: SSAValue) -> Shape:
+    shape = shape_of(value.type)
+    if shape is None:
+        return ()
+    if not is_static(shape):
+        raise Refusal(RefusalCode.DYNAMIC_SHAPE, "a length is only known at run time")
+    return shape
+
+
+def _held_outside(type: Attribute) -> str:
+    """The type in which a function of ONNX takes and returns elements of a type."""
+    element = element_type_or_self(type)
+    if isinstance(element, StoredType):
+        element = element_type_of(element)
+        if element.bitwidth not in (8, 16, 32):
+            raise Refusal(RefusalCode.ILLEGAL_TYPE, f"ONNX does not hold codes of type '{element}'")
+    return name_of_type(element)
