@@ -60,8 +60,7 @@ class Layers:
 
     def _move(self, tensor: Tensor, *movements: Transpose | Reshape | Slice | Reverse) -> Tensor:
         for movement in movements:
-            if not movement.is_identity(tensor.shape):
-                tensor = self.tensors.moved([tensor], movement)
+            tensor = self.tensors.moved([tensor], movement)
         return tensor
 
     def _merged(self, tensor: Tensor, groups: Sequence[Sequence[int]]) -> Tensor:
@@ -201,6 +200,10 @@ class Layers:
         groups: int,
         attributes: dict[str, Any],
     ) -> Tensor:
+        zeros = () if weights.codes is None else weights.codes.parameters.cut_zero_points
+        if groups > 1 and len(np.unique(zeros)) > 1:
+            # ONNX Runtime takes up to 50 times the time of floats for such codes.
+            weights = self.tensors.computed(weights)
         names = [
             self.tensors.named(self.tensors.number(image)),
             self.tensors.named(self.tensors.number(weights, is_weight=True)),

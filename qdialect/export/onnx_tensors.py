@@ -287,9 +287,11 @@ class Tensors:
 
         Raises Refusal and MovementError.
         """
+        if len(tensors) == 1 and movement.is_identity(tensors[0].shape):
+            return tensors[0]
         tensors = self._alike(tensors)
         first = tensors[0]
-        if isinstance(movement, Pad) and not movement.is_identity(first.shape):
+        if isinstance(movement, Pad):
             element = self._padding(first, padding)
             if element is None:
                 first = self.drawn(self.number(first))

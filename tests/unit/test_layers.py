@@ -73,19 +73,19 @@ NUMBERS = ("support.", "algebra.", "ptq.schemes.")
 BUDGETS = {
     "support": (1672, 3),
     "algebra": (2731, 4),
-    "ir": (1821, 2),
+    "ir": (1836, 2),
     "text": (5798, 5),
-    "ops": (2905, 3),
-    "dialects": (15771, 10),
+    "ops": (3018, 3),
+    "dialects": (15905, 10),
     "lowering": (1874, 3),
     "folding": (6081, 5),
     "sinking": (949, 2),
     "passes": (1506, 2),
     "opt": (3385, 5),
     "check": (6923, 7),
-    "ptq": (19621, 7),
+    "ptq": (19632, 7),
     "frontends": (764, 3),
-    "export": (107, 1),
+    "export": (2225, 4),
 }
 """
 Of each folder: the number of its lines, and of the files in its longest chain of imports. They only

@@ -8,6 +8,7 @@ import sys
 from argparse import Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from qdialect.opt.module_tool import ModuleArgumentParser
@@ -21,6 +22,20 @@ from qdialect.support.terminal import write_tables
 
 TOOL: Final = "qdialect-quantize"
 """The name that the tool's own errors begin with."""
+
+_ONE_U8: Final = MappingProxyType({"scheme": "one-u8"})
+_SCHEMES: Final = {
+    "mlir": _ONE_U8,
+    "vmfb": _ONE_U8,
+    # ONNX Runtime is fast with symmetric weights; those of 8 bits it saturates on some CPUs.
+    "onnx": {
+        **_ONE_U8,
+        "weight_scheme": "onnxruntime-symmetric",
+        "weight_storage": "i7",
+        "ops": "sums-of-products",
+    },
+}
+"""The options of quantization unless there is a scheme, by the form of the result."""
 
 _EPILOG: Final = """\
 steps:
@@ -54,9 +69,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--scheme",
         choices=SCHEME_NAMES,
-        default="one-u8",
         metavar="NAME",
-        help="how parameters are chosen (one-u8)",
+        help="how parameters are chosen (one-u8; with --to=onnx, symmetric weights of 7 bits, and "
+        "only layers, which is what ONNX Runtime is fast with)",
     )
     parser.add_argument(
         "--granularity",
@@ -113,7 +128,8 @@ def _run(options: Namespace) -> bool:
         quantized.import_model(dict(options.shape)).put_in_order()
         whole = options.reduction == ReductionKind.WHOLE
         quantized.calibrate(*running, *([] if whole else [f"--reduction={options.reduction}"]))
-        quantized.quantize(options.scheme, options.granularity)
+        chosen = {"scheme": options.scheme} if options.scheme else _SCHEMES[options.to]
+        quantized.quantize(granularity=options.granularity, **chosen)
         labels = [] if options.labels is None else ["--labels", options.labels]
         quantized.evaluate(*running, *labels)
         if options.at_least is not None:

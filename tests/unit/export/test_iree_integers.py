@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
 from io import StringIO
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
+from quantized_layers import LAYERS, case_of
 
 from qdialect.check.compared_modules import Side
 from qdialect.check.interpreters import TypedArray, find_function, run_function
@@ -21,137 +20,11 @@ from qdialect.text import parse_module, write_module
 
 pytestmark = [pytest.mark.iree, pytest.mark.without_xdsl]
 
-Numbers = NDArray[np.floating[Any]]
-
-
-class Layer(NamedTuple):
-    """A sum of products of an operand and a weight, whose last axis has the channels."""
-
-    shapes: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
-    """Those of the operand, the weight, and the result."""
-    text: str
-    """Ops that make `%y` of `%x` and `%w`; X, W and Y stand for types."""
-    sums: Callable[[Numbers, Numbers], Numbers]
-    axis: int = -1
-    """The axis of the channels of the weight."""
-
-
-def convolved(x: Numbers, w: Numbers) -> Numbers:
-    """A convolution; channels are the last axis of images, and of a weight of (h, w, in, out)."""
-    windows = np.lib.stride_tricks.sliding_window_view(x, w.shape[:2], (1, 2))
-    return np.einsum("nyxchw,hwco->nyxo", windows, w)
-
-
-def convolved_with_channels_first(x: Numbers, w: Numbers) -> Numbers:
-    return convolved(x, np.moveaxis(w, 0, 3))
-
-
-def convolved_by_channel(x: Numbers, w: Numbers) -> Numbers:
-    windows = np.lib.stride_tricks.sliding_window_view(x, w.shape[:2], (1, 2))
-    return np.einsum("nyxchw,hwc->nyxc", windows, w)
-
-
-FILLED = """
-  %e = tensor.empty() : Y
-  %s = linalg.fill ins(%0 : f32) outs(%e : Y) -> Y
-"""
-IMAGES = ((1, 8, 8, 16), (3, 3, 16, 32), (1, 6, 6, 32))
-DEPTH = ((1, 8, 8, 16), (3, 3, 16), (1, 6, 6, 16))
-
-LAYERS: Final[Mapping[str, Layer]] = {
-    "linalg.matmul": Layer(
-        ((8, 64), (64, 32), (8, 32)),
-        FILLED + "%y = linalg.matmul ins(%x, %w : X, W) outs(%s : Y) -> Y",
-        np.matmul,
-    ),
-    "linalg.batch_matmul": Layer(
-        ((2, 8, 64), (2, 64, 32), (2, 8, 32)),
-        FILLED + "%y = linalg.batch_matmul ins(%x, %w : X, W) outs(%s : Y) -> Y",
-        np.matmul,
-    ),
-    "linalg.conv_2d_nhwc_hwcf": Layer(
-        IMAGES,
-        FILLED + "%y = linalg.conv_2d_nhwc_hwcf ins(%x, %w : X, W) outs(%s : Y) -> Y",
-        convolved,
-    ),
-    "linalg.depthwise_conv_2d_nhwc_hwc": Layer(
-        DEPTH,
-        FILLED + "%y = linalg.depthwise_conv_2d_nhwc_hwc ins(%x, %w : X, W) outs(%s : Y) -> Y",
-        convolved_by_channel,
-    ),
-    "tosa.matmul": Layer(
-        ((2, 8, 64), (2, 64, 32), (2, 8, 32)),
-        """
-  %z = "tosa.const"() <{values = dense<0.0> : tensor<1xf32>}> : () -> tensor<1xf32>
-  %y = tosa.matmul %x, %w, %z, %z : (X, W, tensor<1xf32>, tensor<1xf32>) -> Y
-""",
-        np.matmul,
-    ),
-    "tosa.conv2d": Layer(
-        ((1, 8, 8, 16), (32, 3, 3, 16), (1, 6, 6, 32)),
-        """
-  %z = "tosa.const"() <{values = dense<0.0> : tensor<1xf32>}> : () -> tensor<1xf32>
-  %b = "tosa.const"() <{values = dense<0.0> : tensor<32xf32>}> : () -> tensor<32xf32>
-  %y = tosa.conv2d %x, %w, %b, %z, %z {acc_type = f32, dilation = array<i64: 1, 1>,
-    pad = array<i64: 0, 0, 0, 0>, stride = array<i64: 1, 1>}
-    : (X, W, tensor<32xf32>, tensor<1xf32>, tensor<1xf32>) -> Y
-""",
-        convolved_with_channels_first,
-        0,
-    ),
-    "stablehlo.dot_general": Layer(
-        ((8, 64), (64, 32), (8, 32)),
-        "%y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (X, W) -> Y",
-        np.matmul,
-    ),
-    "stablehlo.convolution": Layer(
-        IMAGES,
-        """
-  %y = stablehlo.convolution(%x, %w) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f],
-    window = {stride = [1, 1]}
-    {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (X, W) -> Y
-""",
-        convolved,
-    ),
-}
-
-TEXT = """
-!x = !quant.uniform<u8:f32, 0.03125:117>
-!w = !quant.uniform<i8<-127:127>:f32:CHANNELS>
-!y = !quant.uniform<i8:f32, 0.0625:-5>
-func.func @main(%a: XF) -> YF {
-  %0 = arith.constant 0.0 : f32
-  %q = quant.qcast %a : XF to XQ
-  %x = quant.dcast %q : XQ to XF
-  %c = "quant.constant"() <{value = dense<WEIGHT> : WI}> : () -> WQ
-  %w = quant.dcast %c : WQ to WF
-  OPS
-  %r = quant.qcast %y : YF to YQ
-  %d = quant.dcast %r : YQ to YF
-  return %d : YF
-}
-"""
-
-
-def module_of(layer: Layer, codes: NDArray[np.int8], scales: Numbers) -> str:
-    axis = layer.axis % codes.ndim
-    channels = f"{axis}, {{{', '.join(f'{scale:e}' for scale in scales)}}}"
-    text = TEXT.replace("CHANNELS", channels).replace("WEIGHT", str(codes.tolist()))
-    text = text.replace("OPS", re.sub(r"\b([XWY])\b", r"\1F", layer.text))
-    for name, shape in zip("XWY", layer.shapes, strict=True):
-        lengths = "".join(f"{length}x" for length in shape)
-        elements = {"F": "f32", "I": "i8", "Q": f"!{name.lower()}"}
-        for kind, element in elements.items():
-            text = re.sub(rf"\b{name}{kind}\b", f"tensor<{lengths}{element}>", text)
-    return text
-
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_each_layer_runs_in_integers(name: str, tmp_path: Path) -> None:
-    layer, rng = LAYERS[name], np.random.default_rng(0)
-    codes = rng.integers(-127, 128, layer.shapes[1], np.int8)
-    scales = 2.0 ** rng.integers(-12, -8, layer.shapes[1][layer.axis])
-    text = module_of(layer, codes, scales)
+    case = case_of(LAYERS[name], 127)
+    text = case.text
 
     # The IR in which IREE has made contractions of integers.
     context = ToolContext()
@@ -171,19 +44,9 @@ def test_each_layer_runs_in_integers(name: str, tmp_path: Path) -> None:
     (tmp_path / "layer.mlir").write_text(text)
     binary = tmp_path / "layer.vmfb"
     assert main([str(tmp_path / "layer.mlir"), "-o", str(binary)]) == 0
-    x = rng.integers(0, 256, layer.shapes[0]) - 117
-    given = TypedArray.of((x / 32).astype("f4").view("u4"), module_type(module, 0))
+    given = TypedArray.of(case.operand.view("u4"), module_type(module, 0))
     (result,) = LoadedModule(binary.read_bytes()).run(find_function(module, "main"), [given])
-    shape = [1] * codes.ndim
-    shape[layer.axis] = -1
-    # Exact: integers times powers of two.
-    real = layer.sums(x / 32.0, codes * scales.reshape(shape))
-    expected = np.clip(np.rint(real / 0.0625) - 5, -128, 127)
-    ties = np.abs(real / 0.0625 % 1 - 0.5) < 2.0**-10
-    got = result.elements.view("f4").astype(np.float64) / 0.0625 - 5
-    assert np.abs(got - expected).max() <= 1
-    assert not ((got != expected) & ~ties).any()
-    assert len(np.unique(expected)) > 40
+    case.check(result.elements.view("f4"))
 
 
 def module_type(module: Any, index: int) -> Any:

@@ -95,6 +95,26 @@ def test_a_model_that_iree_runs(folder: Path, capfd: pytest.CaptureFixture[str])
     assert "qdialect export quantized.mlir" in (folder / "q.mlir.steps" / "steps.sh").read_text()
 
 
+@pytest.mark.exporters
+def test_a_model_of_onnx(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Its layer runs in integers, with symmetric weights."""
+    pytest.importorskip("onnx")
+    onnxruntime: Any = pytest.importorskip("onnxruntime")
+    assert run(folder, "--to=onnx") == 0
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(folder / "run.onnx")
+    session = onnxruntime.InferenceSession((folder / "q.mlir").read_bytes(), options)
+    signal = noise = 0.0
+    for x in X:
+        (result,) = session.run(None, {"x": x})
+        expected = x.astype("f8") @ WEIGHTS
+        signal += (expected**2).sum()
+        noise += ((expected - result) ** 2).sum()
+    (told,) = re.findall(r"result 0 \('sums'\) +([0-9.]+)", capfd.readouterr().out)
+    assert abs(10 * np.log10(signal / noise) - float(told)) < 0.3
+    assert b"QLinearMatMul" in (folder / "run.onnx").read_bytes()
+
+
 @pytest.mark.skipif(shutil.which("sh") is None, reason="there is no shell")
 def test_steps_can_be_repeated(folder: Path) -> None:
     assert run(folder) == 0

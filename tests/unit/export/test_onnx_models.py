@@ -1,0 +1,441 @@
+"""Models of ONNX: ONNX Runtime computes what numpy, torch, or the module's own run does."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pytest
+from example_counts import examples
+from hypothesis import given
+from hypothesis import strategies as st
+from moved_by_numpy import Chain
+from numpy.typing import NDArray
+from quantized_layers import LAYERS, case_of
+
+from qdialect.check.interpreters import TypedArray, find_function, run_function
+from qdialect.export import onnx_graph
+from qdialect.export.export_tool import main
+from qdialect.export.onnx_functions import COMPOSED, NODES
+from qdialect.ops.model import OnElements, OnNumbers, models_for_all
+from qdialect.opt.registry import ToolContext
+from qdialect.text import parse_module
+
+pytestmark = [pytest.mark.exporters, pytest.mark.without_xdsl]
+
+Numbers = NDArray[Any]
+
+
+def exported(text: str, folder: Path, *flags: str) -> Path:
+    """The file that the command writes for a module."""
+    pytest.importorskip("onnx")
+    (folder / "module.mlir").write_text(text)
+    model = folder / "module.onnx"
+    flags = ("--allow-unregistered-dialect", *flags)
+    assert main([str(folder / "module.mlir"), "-o", str(model), *flags]) == 0
+    return model
+
+
+def results_of(model: Path, *arguments: Numbers, level: str = "ALL") -> list[Numbers]:
+    """What ONNX Runtime computes; it writes the graph that it runs to a file."""
+    onnxruntime: Any = pytest.importorskip("onnxruntime")
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.graph_optimization_level = getattr(
+        onnxruntime.GraphOptimizationLevel,
+        "ORT_DISABLE_ALL" if level == "NONE" else f"ORT_ENABLE_{level}",
+    )
+    options.optimized_model_filepath = str(model.with_suffix(".run.onnx"))
+    session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    names = [value.name for value in session.get_inputs()]
+    return session.run(None, dict(zip(names, arguments, strict=True)))
+
+
+def nodes_of(model: Path) -> Counter[str]:
+    """The numbers of nodes of each type in the graph that was run."""
+    return written_in(model.with_suffix(".run.onnx"))
+
+
+def written_in(model: Path) -> Counter[str]:
+    """The numbers of nodes of each type in a file."""
+    onnx: Any = pytest.importorskip("onnx")
+    return Counter(node.op_type for node in onnx.load(str(model)).graph.node)
+
+
+def run_here(text: str, *arguments: Numbers) -> list[Numbers]:
+    """What qdialect-run computes, as numbers."""
+    context = ToolContext(allow_unregistered=True)
+    module = parse_module(context, text)
+    types = find_function(module, "main").function_type.inputs.data
+    given = [
+        TypedArray.of_numbers(np.asarray(argument, "f8"), type)
+        for argument, type in zip(arguments, types, strict=True)
+    ]
+    return [result.numbers for result in run_function(module, "main", given, context)]
+
+
+# Layers
+
+
+BATCHES = ("linalg.batch_matmul", "tosa.matmul")
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_each_layer_is_one_node_of_integers(name: str, tmp_path: Path) -> None:
+    """Weights have 7 bits: on CPUs without VNNI, ONNX Runtime saturates pairs of products."""
+    case = case_of(LAYERS[name], 63)
+    model = exported(case.text, tmp_path)
+    (result,) = results_of(model, case.operand)
+    case.check(result)
+    nodes = nodes_of(model)
+    integers = sum(nodes[type] for type in ("QLinearConv", "QLinearMatMul", "QGemm"))
+    floats = sum(nodes[type] for type in ("Conv", "MatMul", "Gemm", "MatMulNBits"))
+    # It has no products of integers for several matrices with a scale for each column.
+    assert (integers, floats) == ((0, 1) if name in BATCHES else (1, 0)), nodes
+
+
+WITH_BIAS = """
+!x = !quant.uniform<u8:f32, 0.03125:117>
+!w = !quant.uniform<i8:f32:1, {0.5, 0.25, 0.125}>
+!b = !quant.uniform<i32:f32:0, {0.015625, 0.0078125, 0.00390625}>
+!y = !quant.uniform<u8:f32, 0.25>
+func.func @main(%a: tensor<4x2xf32>) -> tensor<4x3xf32> {
+  %q = quant.qcast %a : tensor<4x2xf32> to tensor<4x2x!x>
+  %x = quant.dcast %q : tensor<4x2x!x> to tensor<4x2xf32>
+  %c = quant.constant dense<[[1, -2, 3], [4, 5, -6]]> : tensor<2x3x!w>
+  %w = quant.dcast %c : tensor<2x3x!w> to tensor<2x3xf32>
+  %d = quant.constant dense<[64, -64, 1024]> : tensor<3x!b>
+  %b = quant.dcast %d : tensor<3x!b> to tensor<3xf32>
+  %e = tensor.empty() : tensor<4x3xf32>
+  %s = linalg.broadcast ins(%b : tensor<3xf32>) outs(%e : tensor<4x3xf32>) dimensions = [0]
+  %m = linalg.matmul ins(%x, %w : tensor<4x2xf32>, tensor<2x3xf32>)
+    outs(%s : tensor<4x3xf32>) -> tensor<4x3xf32>
+  %p = quant.qcast %m : tensor<4x3xf32> to tensor<4x3x!y>
+  %y = quant.dcast %p : tensor<4x3x!y> to tensor<4x3xf32>
+  %zero = arith.constant dense<0.0> : tensor<4x3xf32>
+  %r = arith.maximumf %y, %zero : tensor<4x3xf32>
+  %n = quant.qcast %r : tensor<4x3xf32> to tensor<4x3x!y>
+  %z = quant.dcast %n : tensor<4x3x!y> to tensor<4x3xf32>
+  return %z : tensor<4x3xf32>
+}
+"""
+
+
+def test_a_bias_and_a_clamp_are_part_of_the_layer(tmp_path: Path) -> None:
+    x = np.array([[1, 2], [-1, 0.5], [3, -3], [0, 0]], "f4")
+    model = exported(WITH_BIAS, tmp_path)
+    (result,) = results_of(model, x)
+    w = np.array([[1, -2, 3], [4, 5, -6]]) * [0.5, 0.25, 0.125]
+    b = np.array([64, -64, 1024]) * [0.015625, 0.0078125, 0.00390625]
+    expected = np.clip(np.rint((x @ w + b) / 0.25), 0, 255) * 0.25
+    assert np.array_equal(result, expected)
+    types = {"QuantizeLinear": 2, "DequantizeLinear": 4, "Gemm": 1, "Identity": 1}
+    assert written_in(model) == types
+    assert nodes_of(model)["QGemm"] == 1
+
+
+SLOTS = "{{1.0:9, 2.0, 3.0, 4.0}, {0.5:1, 5.0, 6.0, 7.0}}"
+STORED = {
+    "i4, rows": ("i4:f32:0, {1.0, 0.5:1, 0.25, 2.0:-1}", (-8, 8)),
+    "u4, columns": ("u4:f32:1, {1.0:7, 0.5:1, 0.25:15, 2.0}", (0, 16)),
+    "i8, blocks": ("i8:f32:{0:2}, {{1.0}, {0.5:3}}", (-128, 128)),
+    "u8, blocks of both": (f"u8:f32:{{0:2, 1:1}}, {SLOTS}", (0, 256)),
+    "u3": ("u3:f32, 0.5:1", (0, 8)),
+    "i16": ("i16:f32, 0.5:-300", (-32768, 32768)),
+    "i32": ("i32:f32:1, {0.5, 0.25, 1.0, 2.0}", (-(1 << 20), 1 << 20)),
+}
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_constants_of_all_storages(name: str, tmp_path: Path) -> None:
+    """Dequantized, and then moved: `p' = p . f`."""
+    parameters, ends = STORED[name]
+    type = f"!quant.uniform<{parameters}>"
+    codes = np.random.default_rng(0).integers(*ends, (4, 4))
+    text = f"""
+func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {{
+  %c = quant.constant dense<{codes.tolist()}> : tensor<4x4x{type}>
+  %w = quant.dcast %c : tensor<4x4x{type}> to tensor<4x4xf32>
+  %t = stablehlo.transpose %w, dims = [1, 0] : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %y = arith.addf %x, %t : tensor<4x4xf32>
+  return %y : tensor<4x4xf32>
+}}"""
+    x = np.zeros((4, 4), "f4")
+    (result,) = results_of(exported(text, tmp_path), x)
+    (expected,) = run_here(text, x)
+    assert np.array_equal(result, expected)
+
+
+@pytest.mark.parametrize("storage", ["u8", "i8", "i16", "u16", "i8<-100:90>", "i4"])
+def test_values_are_quantized_as_they_are_here(storage: str, tmp_path: Path) -> None:
+    type = f"!quant.uniform<{storage}:f32, 0.5:2>"
+    text = f"""
+func.func @main(%x: tensor<64xf32>) -> tensor<64xf32> {{
+  %q = quant.qcast %x : tensor<64xf32> to tensor<64x{type}>
+  %y = quant.dcast %q : tensor<64x{type}> to tensor<64xf32>
+  return %y : tensor<64xf32>
+}}"""
+    x = np.random.default_rng(0).normal(size=64).astype("f4") * 60
+    (expected,) = run_here(text, x)
+    for activations in ("u8", "keep"):
+        model = exported(text, tmp_path, f"--activations={activations}")
+        (result,) = results_of(model, x)
+        assert np.array_equal(result, expected)
+
+
+def test_functions_of_quantized_types_take_and_return_codes(tmp_path: Path) -> None:
+    text = """
+!x = !quant.uniform<i8:f32, 0.5:3>
+!y = !quant.uniform<u8:f32, 0.25>
+func.func @main(%x: tensor<3x!x>) -> tensor<3x!y> {
+  %0 = quant.dcast %x : tensor<3x!x> to tensor<3xf32>
+  %1 = arith.negf %0 : tensor<3xf32>
+  %2 = quant.qcast %1 : tensor<3xf32> to tensor<3x!y>
+  return %2 : tensor<3x!y>
+}"""
+    (result,) = results_of(exported(text, tmp_path), np.array([3, 0, -8], "i1"))
+    assert result.dtype == np.uint8
+    assert [*result] == [0, 6, 22]
+
+
+# Movements
+
+
+@examples(60)
+@given(seed=st.integers(0, 1 << 32), is_quantized=st.booleans())
+def test_movements_are_those_of_numpy(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, is_quantized: bool
+) -> None:
+    """Also of codes, which stay codes between a cast before and one of the same type after."""
+    rng = random.Random(seed)
+    chain = Chain(rng, (2, 3, 4))
+    for _ in range(rng.randint(1, 5)):
+        if chain.positions.size < 2000:
+            chain.add()
+    lines, result = ["%zero = stablehlo.constant dense<0.0> : tensor<f32>", *chain.lines], ""
+    if is_quantized:
+        lines = [line.replace("%x", "%d") for line in lines]
+        first, last = (
+            type.replace("f32>", "!quant.uniform<u8:f32, 0.5:100>>")
+            for type in ("tensor<2x3x4xf32>", chain.type)
+        )
+        lines.insert(0, f"%q = quant.qcast %x : tensor<2x3x4xf32> to {first}")
+        lines.insert(1, f"%d = quant.dcast %q : {first} to tensor<2x3x4xf32>")
+        lines.append(f"%r = quant.qcast {chain.result} : {chain.type} to {last}")
+        lines.append(f"%y = quant.dcast %r : {last} to {chain.type}")
+    result = "%y" if is_quantized else chain.result
+    body = "\n".join([*lines, f"return {result} : {chain.type}"])
+    text = f"func.func @main(%x: tensor<2x3x4xf32>) -> {chain.type} {{\n{body}\n}}"
+    model = exported(text, tmp_path_factory.mktemp("moved"))
+    x = (np.arange(24, dtype="f4") - 9).reshape(2, 3, 4) / 2
+    (found,) = results_of(model, x, level="NONE")
+    assert np.array_equal(found, chain.moved(x))
+    if is_quantized:
+        nodes = nodes_of(model)
+        assert (nodes["QuantizeLinear"], nodes["DequantizeLinear"]) == (1, 1)
+
+
+# Functions of elements
+
+_VALUES: Final = np.array([-2.5, -1, -0.3, 0, 0.2, 0.5, 0.9, 1.5, 3, 40], "f4")
+
+
+def functions() -> list[tuple[str, int]]:
+    """The ops of floats that nodes compute, with the numbers of operands."""
+    found: list[tuple[str, int]] = []
+    for dialect, kind in (("arith", "f"), ("math", ""), ("stablehlo", ""), ("tosa", "")):
+        for name, model in models_for_all(dialect).items():
+            match model.run:
+                case OnNumbers(function) if name.endswith(kind) and not name.endswith("i"):
+                    count = 1 if function not in _PAIRS else 2
+                case OnElements(floats=function, arity=count):
+                    pass
+                case _:
+                    continue
+            is_known = function in NODES or function in COMPOSED
+            if is_known and "where" not in function and name != "math.fma":
+                found.append((name, count))
+    return found
+
+
+_PAIRS: Final = {f"numpy:{name}" for name in ("add", "subtract", "multiply", "divide")} | {
+    f"qdialect.dialects.arrays.scalar_functions:{name}"
+    for name in ("larger", "smaller", "larger_number", "smaller_number", "power")
+}
+
+
+@pytest.mark.parametrize(("name", "count"), functions())
+def test_functions_are_those_of_the_module(name: str, count: int, tmp_path: Path) -> None:
+    is_comparison = name.split(".")[1] in ("equal", "greater", "greater_equal")
+    result = "tensor<100xi1>" if is_comparison else "tensor<100xf32>"
+    names = ["%a", "%b"][:count]
+    types = ", ".join(["tensor<100xf32>"] * count)
+    text = f"""
+func.func @main({", ".join(f"{each}: tensor<100xf32>" for each in names)}) -> {result} {{
+  %y = "{name}"({", ".join(names)}) : ({types}) -> {result}
+  return %y : {result}
+}}"""
+    a, b = (side.reshape(-1) for side in np.meshgrid(_VALUES, _VALUES))
+    arguments = [a, b][:count]
+    (expected,) = run_here(text, *arguments)
+    (found,) = results_of(exported(text, tmp_path), *arguments)
+    if is_comparison:
+        expected = expected != 0
+    with np.errstate(invalid="ignore"):
+        is_close = np.isclose(found, expected.astype("f8"), 1e-5, 1e-6, equal_nan=True)
+    assert is_close.all(), (a[~is_close], b[~is_close], found[~is_close], expected[~is_close])
+
+
+PREDICATES = ["oeq", "ogt", "oge", "olt", "ole", "ugt", "uge", "ult", "ule", "une"]
+
+
+@pytest.mark.parametrize("predicate", PREDICATES)
+def test_comparisons_with_nan(predicate: str, tmp_path: Path) -> None:
+    text = f"""
+func.func @main(%a: tensor<9xf32>, %b: tensor<9xf32>) -> tensor<9xi1> {{
+  %y = arith.cmpf {predicate}, %a, %b : tensor<9xf32>
+  return %y : tensor<9xi1>
+}}"""
+    ends = np.array([1, 2, np.nan], "f4")
+    a, b = (side.reshape(-1) for side in np.meshgrid(ends, ends))
+    (expected,) = run_here(text, a, b)
+    (found,) = results_of(exported(text, tmp_path), a, b)
+    assert [*found] == [bool(truth) for truth in expected]
+
+
+# Whole networks
+
+
+def networks() -> dict[str, tuple[Any, Any]]:
+    torch: Any = import_module("torch")
+    from torch import nn
+    from torch.nn import functional as F
+
+    class Images(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = nn.Conv2d(3, 8, 3, stride=2, padding=1)
+            self.norm = nn.BatchNorm2d(8)
+            self.depth = nn.Conv2d(8, 8, 3, padding=1, groups=8, bias=False)
+            self.groups = nn.Conv2d(8, 16, 3, padding=1, groups=2)
+            self.last = nn.Linear(16, 10)
+
+        def forward(self, x: Any) -> Any:
+            x = F.relu6(self.norm(self.first(x)))
+            x = x + F.hardswish(self.depth(x))
+            x = F.max_pool2d(self.groups(F.pad(x, (0, 1, 1, 0))), 3, 2, 1)
+            return self.last(F.avg_pool2d(x, 2).mean((2, 3)))
+
+    class Words(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = nn.Embedding(50, 32)
+            self.norm = nn.LayerNorm(32)
+            self.three = nn.Linear(32, 96)
+            self.wide, self.narrow = nn.Linear(32, 64), nn.Linear(64, 32)
+
+        def forward(self, words: Any) -> Any:
+            x = self.table(words)
+            parts = self.three(self.norm(x)).chunk(3, -1)
+            q, k, v = (part.view(2, -1, 4, 8).transpose(1, 2) for part in parts)
+            seen = torch.softmax(q @ k.transpose(-1, -2) / 8**0.5, -1) @ v
+            x = x + seen.transpose(1, 2).reshape(x.shape)
+            return torch.cat([x + self.narrow(F.gelu(self.wide(x))), F.silu(x).flip(1)], -1)
+
+    torch.manual_seed(0)
+    return {
+        "images": (Images().eval(), torch.randn(2, 3, 32, 32)),
+        "words": (Words().eval(), torch.randint(0, 50, (2, 6))),
+    }
+
+
+@pytest.mark.exporters
+@pytest.mark.parametrize("form", ["linalg-on-tensors", "tosa", "stablehlo"])
+@pytest.mark.parametrize("name", ["images", "words"])
+def test_networks_of_torch(name: str, form: Any, tmp_path: Path) -> None:
+    """Import and export again: the result is that of torch."""
+    torch: Any = pytest.importorskip("torch")
+    from qdialect.frontends import from_torch
+    from qdialect.text import write_module
+
+    network, x = networks()[name]
+    context = ToolContext(allow_unregistered=True)
+    module = from_torch(torch.export.export(network, (x,)), form, context=context)
+    with open(tmp_path / "torch.mlir", "w") as file:
+        write_module(context, module, file)
+    model = exported((tmp_path / "torch.mlir").read_text(), tmp_path)
+    (result,) = results_of(model, x.numpy())
+    np.testing.assert_allclose(result, network(x).detach().numpy(), 1e-4, 1e-5)
+
+
+# Files and errors
+
+
+def test_large_constants_are_in_a_file_beside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(onnx_graph, "_MAX_FILE", 1 << 12)
+    codes = np.random.default_rng(0).integers(-128, 128, (64, 96))
+    text = f"""
+!w = !quant.uniform<i8:f32, 0.5>
+func.func @main(%x: tensor<2x64xf32>) -> tensor<2x96xf32> {{
+  %c = quant.constant dense<{codes.tolist()}> : tensor<64x96x!w>
+  %w = quant.dcast %c : tensor<64x96x!w> to tensor<64x96xf32>
+  %y = stablehlo.dot %x, %w : (tensor<2x64xf32>, tensor<64x96xf32>) -> tensor<2x96xf32>
+  return %y : tensor<2x96xf32>
+}}"""
+    model = exported(text, tmp_path)
+    assert (tmp_path / "module.onnx.data").stat().st_size == 64 * 96
+    assert model.stat().st_size < 2000
+    (result,) = results_of(model, np.ones((2, 64), "f4"))
+    assert np.array_equal(result, np.broadcast_to(codes.sum(0) * 0.5, (2, 96)))
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ('%y = "test.op"(%x) : (tensor<2xf32>) -> tensor<2xf32>', "'test.op' op is not written"),
+        ("%y = math.cbrt %x : tensor<2xf32>", "no node computes 'cbrt'"),
+        (
+            "%q = quant.qcast %x : tensor<2xf32> to tensor<2x!quant.uniform<i8:f32, 0.5>>\n"
+            "%i = quant.scast %q : tensor<2x!quant.uniform<i8:f32, 0.5>> to tensor<2xi8>\n"
+            "%y = arith.sitofp %i : tensor<2xi8> to tensor<2xf32>",
+            "stored integers are read",
+        ),
+    ],
+)
+def test_what_no_node_computes_is_an_error(
+    body: str, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("onnx")
+    path, result = tmp_path / "model.mlir", tmp_path / "model.onnx"
+    end = "return %y : tensor<2xf32>\n}"
+    path.write_text(f"func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {{\n{body}\n{end}")
+    result.write_bytes(b"as it was")
+    assert main([str(path), "--allow-unregistered-dialect", "-o", str(result)]) == 1
+    told = capsys.readouterr().err
+    assert f"{path}:{2 + body.count(chr(10)) * ('stored' in reason) // 2}:" in told
+    assert reason in told
+    assert result.read_bytes() == b"as it was"
+
+
+NO_MODELS = {
+    "known at run time": "func.func @f(%x: tensor<?xf32>) -> tensor<?xf32> {\n"
+    "return %x : tensor<?xf32>\n}",
+    "has 2 functions": "func.func @f() {\nreturn\n}\nfunc.func @g() {\nreturn\n}",
+    "type 'i5'": "func.func @f(%x: tensor<2xi5>) -> tensor<2xi5> {\nreturn %x : tensor<2xi5>\n}",
+}
+
+
+@pytest.mark.parametrize("reason", NO_MODELS)
+def test_modules_that_are_no_models(
+    reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("onnx")
+    (tmp_path / "model.mlir").write_text(NO_MODELS[reason])
+    assert main([str(tmp_path / "model.mlir"), "-o", str(tmp_path / "model.onnx")]) == 1
+    assert reason in capsys.readouterr().err
