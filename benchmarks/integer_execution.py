@@ -1,12 +1,13 @@
 """
-Quantized layers in IREE: as floats, as casts in float arithmetic, and in integers.
+Quantized layers in IREE and in ONNX Runtime: as floats, as casts in float arithmetic, in integers.
 
-    pip install ".[iree]"
+    pip install ".[iree,onnx]" onnxruntime
     python benchmarks/integer_execution.py [MODULE RECORDS.npz ...]
 
-Each layer is quantized by this package, and compiled for this CPU. Prints the processor time of a
-run (the median of several, by turns), the size of the binary, and how far results are from those of
-the float layer. Other modules can be given, with records of their arguments.
+Each layer is quantized by this package, and run on one thread of this CPU. Prints the processor
+time of a run (the median of several, by turns), compared with floats in the same engine, the size
+of the binary, and how far results are from those of the float layer. Other modules can be given,
+with records of their arguments.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import statistics
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,16 +31,19 @@ from qdialect.check.compared_modules import Side
 from qdialect.check.interpreters import TypedArray, find_function
 from qdialect.check.iree_runs import AS_DEFINED, IN_INTEGERS, LoadedModule, compile_module
 from qdialect.export.export_tool import FAST_MATRICES, store_bytes_as
+from qdialect.export.export_tool import main as export
 from qdialect.opt.registry import ToolContext
 from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
 from qdialect.text import parse_module
 
-WAYS: Final[Mapping[str, tuple[str, LowerQuantOpsPass]]] = {
+WAYS: Final[Mapping[str, tuple[str, LowerQuantOpsPass | None]]] = {
     "floats": ("ordered", AS_DEFINED),
     "casts as arithmetic": ("quantized", AS_DEFINED),
     "integers": ("quantized", IN_INTEGERS),
+    "floats, ONNX Runtime": ("ordered", None),
+    "integers, ONNX Runtime": ("symmetric", None),
 }
-"""The module, and how its casts are lowered."""
+"""The module, and how its casts are lowered for IREE; None for ONNX Runtime."""
 
 
 class Layers(NamedTuple):
@@ -131,24 +136,61 @@ class Compiled:
         return 1000 * (time.process_time() - start)
 
 
+class Exported:
+    """A module in ONNX Runtime, and its records."""
+
+    def __init__(self, path: Path, records: Path) -> None:
+        model = path.with_suffix(".onnx")
+        if export([str(path), "--allow-unregistered-dialect", "-o", str(model)]):
+            raise SystemExit(1)
+        self.size = model.stat().st_size
+        runtime: Any = import_module("onnxruntime")
+        options = runtime.SessionOptions()
+        options.intra_op_num_threads = 1
+        self._session = runtime.InferenceSession(str(model), options)
+        names = [value.name for value in self._session.get_inputs()]
+        arrays = [np.load(records)[key] for key in np.load(records).files]
+        self.records = [
+            dict(zip(names, record, strict=True)) for record in zip(*arrays, strict=True)
+        ]
+
+    def results(self) -> NDArray[np.float64]:
+        results = (self._session.run(None, record)[0] for record in self.records)
+        return np.stack([result.astype("f8") for result in results])
+
+    def milliseconds(self) -> float:
+        start = time.process_time()
+        self._session.run(None, self.records[0])
+        return 1000 * (time.process_time() - start)
+
+
 def measured(layers: Layers, function: str, runs: int) -> Iterator[tuple[str, ...]]:
     with TemporaryDirectory() as folder:
         path, records = Path(folder) / "model.mlir", Path(folder) / "records.npz"
         path.write_text(layers.text)
         np.savez(records, allow_pickle=False, **layers.records)
         quantized = Quantized(path, str(records), folder=folder)
-        quantized.import_model().put_in_order().calibrate().quantize()
-        compiled = {
-            way: Compiled(Path(folder) / f"{name}.mlir", lowering, records, function)
-            for way, (name, lowering) in WAYS.items()
-        }
+        quantized.import_model().put_in_order().calibrate()
+        symmetric = {"weight_scheme": "onnxruntime-symmetric", "weight_storage": "i7"}
+        quantized.quantize(**symmetric)
+        Path(folder, "quantized.mlir").rename(Path(folder, "symmetric.mlir"))
+        quantized.quantize()
+        compiled: dict[str, Compiled | Exported] = {}
+        for way, (name, lowering) in WAYS.items():
+            module = Path(folder) / f"{name}.mlir"
+            compiled[way] = (
+                Exported(module, records)
+                if lowering is None
+                else Compiled(module, lowering, records, function)
+            )
         times: dict[str, list[float]] = {way: [] for way in WAYS}
         for _ in range(runs):
             for way, each in compiled.items():
                 times[way].append(each.milliseconds())
         expected = compiled["floats"].results()
-        whole = statistics.median(times["floats"])
         for way, each in compiled.items():
+            floats = "floats, ONNX Runtime" if isinstance(each, Exported) else "floats"
+            whole = statistics.median(times[floats])
             noise = ((each.results() - expected) ** 2).sum()
             decibels = 10 * np.log10((expected**2).sum() / noise) if noise else np.inf
             spent = statistics.median(times[way])

@@ -247,8 +247,8 @@ class Layers:
             raise Refusal(RefusalCode.UNKNOWN_OP, "an axis of one operand is summed alone")
         lengths = dict(zip((*left, *right), (*lhs.shape, *rhs.shape), strict=True))
 
-        def axes(of: Labels, names: Labels) -> list[int]:
-            return [of.index(name) for name in names]
+        def axes(side: Labels, names: Labels) -> list[int]:
+            return [side.index(name) for name in names]
 
         sizes = [[lengths[name] for name in names] for names in (batch, rows, columns)]
         is_shared = all(lengths[name] == 1 for name in batch)
@@ -377,11 +377,11 @@ class Layers:
             counts_pads = int(not reduction.is_mean)
             name = graph.node("AveragePool", [number], count_include_pad=counts_pads, **attributes)
             if not reduction.is_mean:
-                held = {"f32": "FLOAT", "f64": "DOUBLE"}.get(str(tensor.type))
-                if held is None:
+                kind = {"f32": "FLOAT", "f64": "DOUBLE"}.get(str(tensor.type))
+                if kind is None:
                     raise Refusal(RefusalCode.ILLEGAL_TYPE, f"it pools '{tensor.type}'")
-                dtype = np.float32 if held == "FLOAT" else np.float64
-                name = graph.node("Mul", [name, graph.constant(np.array(count, dtype), held)])
+                dtype = np.float32 if kind == "FLOAT" else np.float64
+                name = graph.node("Mul", [name, graph.constant(np.array(count, dtype), kind)])
             result = in_graph(name, pooled, tensor.type)
         else:
             raise Refusal(RefusalCode.UNKNOWN_OP, "ONNX has no such pool")

@@ -147,8 +147,8 @@ class _Writer:
 
     def _input(self, argument: BlockArgument) -> Tensor:
         type, shape = argument.type, _static_shape(argument)
-        held = _held_outside(type)
-        name = self.graph.input(argument.name_hint or f"arg{argument.index}", held, shape)
+        stored = _held_outside(type)
+        name = self.graph.input(argument.name_hint or f"arg{argument.index}", stored, shape)
         element = element_type_or_self(type)
         if isinstance(element, UniformQuantizedType):
             codes = Codes.of(element, shape)
@@ -319,8 +319,8 @@ class _Writer:
         tensor = self._tensors.number(tensor)
         if tensor.type == type:
             return tensor
-        held = name_of_type(type)
-        return self._elementwise("Cast", [tensor], type, to=self.graph.number_of(held))
+        stored = name_of_type(type)
+        return self._elementwise("Cast", [tensor], type, to=self.graph.number_of(stored))
 
     # Functions of elements
 

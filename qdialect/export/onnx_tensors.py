@@ -220,10 +220,10 @@ class Tensors:
         if is_weight and tensor.elements is not None:
             tensor = _signed(tensor)
         assert tensor.codes is not None
-        held = self._held(tensor)
+        stored = self._held(tensor)
         drawn = self.drawn(tensor)
         graph = self.graph
-        inputs, attributes = self._slots(tensor.codes.parameters.transpose(drawn.back), held)
+        inputs, attributes = self._slots(tensor.codes.parameters.transpose(drawn.back), stored)
         name = graph.node("DequantizeLinear", [drawn.name, *inputs], **attributes)
         return replace(drawn, name=name, codes=None)
 
@@ -236,20 +236,20 @@ class Tensors:
             return replace(tensor, base=base, codes=codes)
         drawn = self.drawn(self.number(tensor))
         storage = codes.parameters.storage
-        held = _type_of(storage, is_known=False)
-        inputs, attributes = self._slots(codes.parameters.transpose(drawn.back), held)
+        stored = _type_of(storage, is_known=False)
+        inputs, attributes = self._slots(codes.parameters.transpose(drawn.back), stored)
         name = self.graph.node("QuantizeLinear", [drawn.name, *inputs], **attributes)
-        width = _WIDTHS[held]
+        width = _WIDTHS[stored]
         if (codes.minimum, codes.maximum) != integer_range(width, storage.signed):
             limits = [
-                self.graph.constant(np.array(end, _DTYPES[held]), held)
+                self.graph.constant(np.array(end, _DTYPES[stored]), stored)
                 for end in (codes.minimum, codes.maximum)
             ]
             name = self.graph.node("Clip", [name, *limits])
         return replace(drawn, name=name, type=codes.expressed, codes=codes)
 
     def _slots(
-        self, parameters: QuantizationParameters, held: str
+        self, parameters: QuantizationParameters, stored: str
     ) -> tuple[Sequence[str], Mapping[str, Any]]:
         """The scales and zero points of a cast, and its attributes."""
         coarse = parameters.coarsen()
@@ -273,8 +273,8 @@ class Tensors:
         numbers = parameters.expressed
         type = "FLOAT" if numbers.dtype == "float32" else name_of_expressed(numbers.name)
         inputs = [self.graph.constant(numbers.encode(scales).astype(_BITS[type]), type)]
-        if not held.endswith("32"):
-            inputs.append(self.graph.constant(zeros.astype(_DTYPES[held]), held))
+        if not stored.endswith("32"):
+            inputs.append(self.graph.constant(zeros.astype(_DTYPES[stored]), stored))
         return inputs, attributes
 
     # Movements
@@ -336,8 +336,8 @@ class Tensors:
         zeros = codes.parameters.cut_zero_points
         if not codes.is_single() or not codes.minimum <= int(zeros.flat[0]) <= codes.maximum:
             return None
-        held = np.dtype(_DTYPES[self._held(tensor)])
-        return held.type(zeros.flat[0])
+        stored = np.dtype(_DTYPES[self._held(tensor)])
+        return stored.type(zeros.flat[0])
 
     def computed(self, tensor: Tensor) -> Tensor:
         """A tensor of known elements as numbers."""
@@ -427,14 +427,14 @@ class Tensors:
     def _(self, movement: Pad, tensors: Sequence[Tensor], shape: Shape) -> Tensor:
         (tensor,) = tensors
         assert isinstance(movement.padding, Stored)
-        element, held = movement.padding.value, self._held(tensor)
+        element, stored = movement.padding.value, self._held(tensor)
         drawn = self.drawn(tensor)
         if any(movement.gaps):
             drawn = self._with_gaps(drawn, movement.gaps, element)
         low, high = (
             [widths[axis] for axis in drawn.back] for widths in (movement.low, movement.high)
         )
-        fill = self.graph.constant(np.asarray(element), held)
+        fill = self.graph.constant(np.asarray(element), stored)
         name = drawn.name
         if any((*low, *high)):
             name = self.graph.node("Pad", [name, self.graph.integers([*low, *high]), fill])
