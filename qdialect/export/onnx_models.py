@@ -81,10 +81,11 @@ from qdialect.ops.interface import (
     name_of,
     op_model,
     read_movements,
+    reads_unsigned,
     rule_of,
     windows_of,
 )
-from qdialect.ops.model import OnElements, OnNumbers, models_of
+from qdialect.ops.model import NOTHING, OnElements, OnNumbers, models_of
 from qdialect.ops.readers import named_function
 
 Compose = Callable[[Callable[..., Tensor], Callable[[float], Tensor], Sequence[Tensor]], Tensor]
@@ -139,7 +140,12 @@ class _Writer:
         end = block.last_op
         if not isinstance(end, ReturnOp):
             raise OpErrors.of(function, "does not end in a return")
-        for op in _needed_for(end.operands, block):
+        needed = _needed_for(end.operands, block)
+        for op in {*block.ops} - {*needed, end}:
+            if op_model(op) is NOTHING and {value.type for value in op.operands} != {i1}:
+                # Assertions are left out.
+                raise OpErrors.of(op, "is not written as ONNX: it may have effects")
+        for op in needed:
             self._write(op)
         with _errors_of(end):
             for at, value in enumerate(end.operands):
@@ -303,6 +309,8 @@ class _Writer:
         elif tensor.elements is None:
             if isinstance(source, StoredType) or isinstance(result, StoredType):
                 raise Refusal(RefusalCode.ILLEGAL_TYPE, "stored integers are read")
+            if reads_unsigned(op):
+                raise Refusal(RefusalCode.ARITHMETIC, "signless integers are read as unsigned")
             return self._converted(tensor, result)
         value = self._typed(tensor, op.operands[0].type)
         (cast_value,) = self._interpreter.run_one_op(op, (value,)).values
@@ -319,8 +327,10 @@ class _Writer:
         tensor = self._tensors.number(tensor)
         if tensor.type == type:
             return tensor
-        stored = name_of_type(type)
-        return self._elementwise("Cast", [tensor], type, to=self.graph.number_of(stored))
+        if isinstance(tensor.type, AnyFloat) and not isinstance(type, AnyFloat) and type != i1:
+            raise Refusal(RefusalCode.ARITHMETIC, "floats become integers by a rounding of its own")
+        number = self.graph.number_of(name_of_type(type))
+        return self._elementwise("Cast", [tensor], type, to=number)
 
     # Functions of elements
 
@@ -563,19 +573,16 @@ class _Writer:
 
     def _looked_up(self, op: Operation, lookup: Lookup, operands: Sequence[Tensor]) -> Tensor:
         table, places = operands[lookup.operand], operands[1 - lookup.operand]
-        before, after = table.shape[: lookup.axis], table.shape[lookup.axis + 1 :]
-        shape = _static_shape(op.results[0])
-        count = math.prod(places.shape)
-        if math.prod(before) != 1 or shape[len(shape) - len(after) :] != after:
+        shape, count = _static_shape(op.results[0]), math.prod(places.shape)
+        if math.prod(table.shape[: lookup.axis]) != 1 or not lookup.is_by_rows:
             raise Refusal(
                 RefusalCode.UNKNOWN_OP, "the rows that it takes are not along the first axis"
             )
         flat = self._tensors.moved([places], Reshape((count,)))
-        if op_model(op).run is not None:
-            # Positions are clamped.
-            last = self._number(table.shape[lookup.axis] - 1, places.type)
-            flat = self._elementwise("Max", [flat, self._number(0, places.type)], places.type)
-            flat = self._elementwise("Min", [flat, last], places.type)
+        # StableHLO clamps positions; in TOSA, none is out of range.
+        last = self._number(table.shape[lookup.axis] - 1, places.type)
+        flat = self._elementwise("Max", [flat, self._number(0, places.type)], places.type)
+        flat = self._elementwise("Min", [flat, last], places.type)
         rows = self._rows(table, flat, lookup.axis)
         return self._tensors.moved([rows], Reshape(shape))
 
@@ -592,6 +599,8 @@ class _Writer:
     def _extracted(self, operands: Sequence[Tensor]) -> Tensor:
         """The elements of a table at positions, which broadcast."""
         table, *places = operands
+        if not places:
+            return table
         shape = np.broadcast_shapes(*(place.shape for place in places))
         loops = [_line_of(place, n) for place, n in zip(places, table.shape, strict=True)]
         (free, *others) = [at for at, loop in enumerate(loops) if loop is None] or [0]

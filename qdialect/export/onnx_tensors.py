@@ -157,7 +157,10 @@ class Tensors:
     graph: Graph
     padded: dict[str, Padded] = field(default_factory=dict[str, Padded])
     """The tensors that are others, padded with zeros."""
-    _moved: dict[tuple[Any, ...], str] = field(default_factory=dict[tuple[Any, ...], str])
+    _moved: dict[tuple[str, Shape], str] = field(default_factory=dict[tuple[str, Shape], str])
+    """The names of reshapes, by what is reshaped, and the shape."""
+    _turned: dict[tuple[str, Order], str] = field(default_factory=dict[tuple[str, Order], str])
+    """The names of transposes."""
 
     # In the graph
 
@@ -169,12 +172,12 @@ class Tensors:
         if tensor.elements is not None:
             return self._constant(tensor.elements.transpose(axes), self._held(tensor))
         if tensor.base is not None:
-            key = id(tensor.base), tensor.shape
-            name = self._moved.get(key)
-            if name is None:
-                inputs = [self.named(tensor.base), self.graph.integers(tensor.shape)]
-                name = self._moved[key] = self.graph.node("Reshape", inputs)
-            return self._transposed(name, axes)
+            before = self.named(tensor.base)
+            key = before, tensor.shape
+            if key not in self._moved:
+                inputs = [before, self.graph.integers(tensor.shape)]
+                self._moved[key] = self.graph.node("Reshape", inputs)
+            return self._transposed(self._moved[key], axes)
         return self._transposed(tensor.name, tuple(tensor.order[axis] for axis in axes))
 
     def _held(self, tensor: Tensor) -> str:
@@ -187,9 +190,9 @@ class Tensors:
         if order == tuple(range(len(order))):
             return name
         key = name, order
-        if key not in self._moved:
-            self._moved[key] = self.graph.node("Transpose", [name], perm=list(order))
-        return self._moved[key]
+        if key not in self._turned:
+            self._turned[key] = self.graph.node("Transpose", [name], perm=list(order))
+        return self._turned[key]
 
     def _constant(self, elements: Elements, type: str) -> str:
         """A constant; what is repeated along axes is repeated by a node."""
@@ -315,7 +318,8 @@ class Tensors:
         if len(tensors) == 1:
             return tensors
         slots = [_single_slot(tensor.codes) for tensor in tensors]
-        if slots[0] is not None and all(slot == slots[0] for slot in slots):
+        are_equal = slots[0] is not None and all(slot == slots[0] for slot in slots)
+        if are_equal and len({self._held(tensor) for tensor in tensors}) == 1:
             return tensors
         return [self.drawn(self.number(tensor)) for tensor in tensors]
 
@@ -329,9 +333,7 @@ class Tensors:
             if padding is not None:
                 bits = cast(Elements, self.computed(padding).elements).reshape(())
             return cast(np.generic, bits[()])
-        # A real zero, or a float that is one: the bits of -0.0 do not matter to codes.
-        given = None if padding is None else padding.elements
-        if given is not None and np.any(given.astype(np.uint64) << 1):
+        if padding is not None and np.any(cast(Elements, self.computed(padding).elements)):
             return None
         zeros = codes.parameters.cut_zero_points
         if not codes.is_single() or not codes.minimum <= int(zeros.flat[0]) <= codes.maximum:

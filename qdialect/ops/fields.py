@@ -454,6 +454,9 @@ class Lookup:
     axis: int
     """The axis of the table that is indexed."""
 
+    is_by_rows: bool = False
+    """Whether the axes of the indices come first in the result, and then those of the table."""
+
 
 @dataclass(frozen=True)
 class Window:

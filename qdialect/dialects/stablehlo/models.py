@@ -493,7 +493,10 @@ def _lookup(op: Operation) -> Lookup:
         for axis, (size, length) in enumerate(zip(sizes, shape, strict=True))
     ):
         raise Refusal(RefusalCode.UNKNOWN_OP, "it does not gather whole rows of a table")
-    return Lookup(0, axes[0])
+    numbers = window_numbers(op, "dimension_numbers", GATHERED)
+    rank, count = len(shape_of(op.results[0])), len(shape) - len(numbers.dropped)
+    is_by_rows = [*numbers.windows] == [*range(rank - count, rank)] and axes == numbers.dropped
+    return Lookup(0, axes[0], is_by_rows)
 
 
 # Rules

@@ -371,7 +371,7 @@ MODELS = OpModels(
         "tile": _exact(movement=_tile, run_time_shape=_tiled_shape, rule=shared(0)),
         "gather": _exact(
             movement=_gather,
-            product=Lookup(0, 1),
+            product=Lookup(0, 1, is_by_rows=True),
             rule=shared(0),
             positions=positions_along(1),
         ),
