@@ -24,7 +24,6 @@ from xdsl.utils.exceptions import InterpretationError
 from qdialect.algebra.joins import Concat
 from qdialect.algebra.movement import (
     BroadcastInDim,
-    Movement,
     MovementError,
     Reshape,
     Shape,
@@ -495,10 +494,13 @@ class _Writer:
 
     # Layers and reductions
 
-    def _layer(self, op: Operation, contraction: Contraction, operands: Sequence[Tensor]) -> Tensor:
+    def _require_no_zero_points(self, op: Operation, operands: Sequence[Tensor]) -> None:
         for number in op_model(op).zero_points or ():
-            if number < len(operands) and not self._is_number(operands[number], 0):
+            if 0 <= number < len(operands) and not self._is_number(operands[number], 0):
                 raise Refusal(RefusalCode.ARITHMETIC, "its zero points are not 0")
+
+    def _layer(self, op: Operation, contraction: Contraction, operands: Sequence[Tensor]) -> Tensor:
+        self._require_no_zero_points(op, operands)
         lhs, rhs = (operands[at] for at in contraction.operands)
         if not isinstance(lhs.type, AnyFloat):
             raise Refusal(RefusalCode.ILLEGAL_TYPE, "it is a sum of products of integers")
@@ -516,7 +518,7 @@ class _Writer:
                 if (set(label) & set(contraction.rhs) and label not in contraction.lhs)
                 or "(" in label
             )
-            bias = self._tensors.moved([bias], _spread(bias.shape, channels, shape))
+            bias = self._tensors.moved([bias], BroadcastInDim((channels,), shape))
         with_bias = self._layers.with_bias(result, bias)
         return with_bias or self._elementwise("Add", [result, bias], result.type)
 
@@ -529,10 +531,11 @@ class _Writer:
         return bool(self._typed(scalar, scalar.type).numbers == number)
 
     def _reduced(self, op: Operation, reduction: Reduction, operands: Sequence[Tensor]) -> Tensor:
-        for number in op_model(op).zero_points or ():
-            if number < len(operands) and not self._is_number(operands[number], 0):
-                raise Refusal(RefusalCode.ARITHMETIC, "its zero points are not 0")
+        self._require_no_zero_points(op, operands)
         initial = None if reduction.initial is None else operands[reduction.initial]
+        is_padded = any(window.low or window.high for window in reduction.windows.values())
+        if initial is not None and is_padded and not self._is_identity(initial, reduction.function):
+            raise Refusal(RefusalCode.ARITHMETIC, "its padding is not the identity of its function")
         shape = _static_shape(op.results[0])
         total = self._layers.reduced(operands[0], reduction, shape)
         return self._started(total, initial, reduction.function)
@@ -783,13 +786,6 @@ def _line_of(place: Tensor, length: int) -> int | None:
     if len(axes) != 1 or len(numbers) != length or (numbers != np.arange(length)).any():
         return None
     return axes[0]
-
-
-def _spread(bias: Shape, axis: int, shape: Shape) -> Movement:
-    """The movement of a bias to all positions of a result."""
-    if bias == (1,) and shape[axis] != 1:
-        return BroadcastInDim((axis,), shape)
-    return BroadcastInDim((axis,), shape)
 
 
 def _static_shape(value: SSAValue) -> Shape:

@@ -110,6 +110,7 @@ ON_ARRAYS = (
     "qdialect.check.sampled_runs",
     "qdialect.check.interpreters",
     "qdialect.dialects.arrays",
+    "qdialect.export.onnx_",
     "qdialect.ptq.calibration.kernels",
     "qdialect.ptq.calibration.observed_runs",
     "qdialect.ptq.calibration.recorded_functions",
