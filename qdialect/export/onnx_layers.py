@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
+from xdsl.dialects.builtin import i1, i32
+from xdsl.ir import Attribute
 
 from qdialect.algebra.movement import BroadcastInDim, Reshape, Reverse, Shape, Slice, Transpose
-from qdialect.export.onnx_tensors import Tensor, Tensors, in_graph
+from qdialect.export.onnx_tensors import Tensor, Tensors, in_graph, name_of_type
 from qdialect.ops.fields import Contraction, Reduction, Window
 from qdialect.ops.interface import Refusal, RefusalCode
 
@@ -323,6 +325,11 @@ class Layers:
 
     def reduced(self, tensor: Tensor, reduction: Reduction, shape: Shape) -> Tensor:
         """Elements combined along axes or in windows, without the initial element."""
+        function = _OF_TRUTHS.get(reduction.function) if tensor.type == i1 else None
+        if function is not None:
+            numbers = self._cast(tensor, i32)
+            total = self.reduced(numbers, reduction._replace(function=function), shape)
+            return self._cast(total, i1)
         kind = REDUCTIONS.get(reduction.function)
         if kind is None:
             raise Refusal(
@@ -343,6 +350,11 @@ class Layers:
             drawn = Tensor(kept, drawn.type, name=name, order=drawn.order)
             return self._move(drawn, Reshape(shape))
         return self._pool(tensor, reduction, shape)
+
+    def _cast(self, tensor: Tensor, type: Attribute) -> Tensor:
+        graph, drawn = self.tensors.graph, self.tensors.drawn(tensor)
+        number = graph.number_of(name_of_type(type))
+        return replace(drawn, name=graph.node("Cast", [drawn.name], to=number), type=type)
 
     def _pool(self, tensor: Tensor, reduction: Reduction, shape: Shape) -> Tensor:
         windows = reduction.windows
@@ -415,3 +427,11 @@ REDUCTIONS: Final = {
     "numpy:minimum": "ReduceMin",
 }
 """The reductions of ONNX, by the function of two elements."""
+
+_OF_TRUTHS: Final = {
+    "numpy:bitwise_and": "numpy:minimum",
+    "numpy:bitwise_or": "numpy:maximum",
+    "numpy:logical_and": "numpy:minimum",
+    "numpy:logical_or": "numpy:maximum",
+}
+"""Functions of truth values as those of 0 and 1."""

@@ -740,7 +740,15 @@ _NODES: Final = {
 
 _ON_BOOLEANS: Final = frozenset({"And", "Equal", "Not", "Or", "Where", "Xor"})
 
-_IDENTITIES: Final = {SUM: 0, "numpy:multiply": 1}
+_IDENTITIES: Final = {
+    SUM: 0,
+    "numpy:multiply": 1,
+    # The only bit of a truth value is its sign.
+    "numpy:bitwise_and": -1,
+    "numpy:logical_and": -1,
+    "numpy:bitwise_or": 0,
+    "numpy:logical_or": 0,
+}
 
 
 def _needed_for(values: Iterable[SSAValue], block: Block) -> Sequence[Operation]:

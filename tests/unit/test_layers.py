@@ -76,7 +76,7 @@ BUDGETS = {
     "ir": (1836, 2),
     "text": (5798, 5),
     "ops": (3021, 3),
-    "dialects": (15908, 10),
+    "dialects": (15909, 10),
     "lowering": (1874, 3),
     "folding": (6081, 5),
     "sinking": (949, 2),
@@ -85,7 +85,7 @@ BUDGETS = {
     "check": (6923, 7),
     "ptq": (19632, 7),
     "frontends": (764, 3),
-    "export": (2232, 4),
+    "export": (2260, 4),
 }
 """
 Of each folder: the number of its lines, and of the files in its longest chain of imports. They only

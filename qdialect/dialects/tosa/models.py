@@ -451,7 +451,8 @@ MODELS = OpModels(
         "matmul_t": _product(product=Contraction.of("bhc,bwc->bhw")),
         # Reductions and windows
         "argmax argmin": _exact(rule=own(0), run=_run("argmax")),
-        "reduce_all reduce_any": _exact(run=_run("reduce")),
+        "reduce_all": _exact(reduction=_along("numpy:logical_and"), run=_run("reduce")),
+        "reduce_any": _exact(reduction=_along("numpy:logical_or"), run=_run("reduce")),
         "reduce_max": _exact(
             rule=_reduces("max"), reduction=_along(scalar("larger")), run=_run("reduce")
         ),

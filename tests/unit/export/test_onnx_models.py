@@ -381,6 +381,21 @@ OF_TENSORS = {
     : (tensor<2x3xf32>, tensor<f32>) -> tensor<2xf32>""",
         np.array([[-1, -2, 0], [0, 3, 1]], "f4"),
     ),
+    "whether all are true": (
+        "tensor<2x3xi1>",
+        "tensor<2xi1>",
+        """
+  %s = stablehlo.constant dense<true> : tensor<i1>
+  %y = stablehlo.reduce(%x init: %s) applies stablehlo.and across dimensions = [1]
+    : (tensor<2x3xi1>, tensor<i1>) -> tensor<2xi1>""",
+        np.array([[True, False, True], [True, True, True]]),
+    ),
+    "whether any is true": (
+        "tensor<2x3xi1>",
+        "tensor<2x1xi1>",
+        "%y = tosa.reduce_any %x {axis = 1 : i32} : (tensor<2x3xi1>) -> tensor<2x1xi1>",
+        np.array([[True, False, True], [False, False, False]]),
+    ),
     "a pool of strides and padding": (
         "tensor<1x5x5x2xf32>",
         "tensor<1x3x3x2xf32>",
@@ -445,6 +460,8 @@ def test_ops_on_tensors_are_those_of_the_module(name: str, tmp_path: Path) -> No
     text = f"func.func @main(%x: {argument}) -> {type} {{{body}\n  return %y : {type}\n}}"
     (found,) = results_of(exported(text, tmp_path), x)
     (expected,) = run_here(text, x)
+    if found.dtype == np.bool_:
+        expected = expected != 0
     np.testing.assert_allclose(found, expected, 1e-5)
     assert len(np.unique(expected)) > 1
 
