@@ -87,6 +87,18 @@ LAYERS: Final[Mapping[str, Layer]] = {
         convolved_with_channels_first,
         0,
     ),
+    "tosa.depthwise_conv2d": Layer(
+        ((1, 8, 8, 16), (3, 3, 16, 1), (1, 6, 6, 16)),
+        """
+  %z = "tosa.const"() <{values = dense<0.0> : tensor<1xf32>}> : () -> tensor<1xf32>
+  %b = "tosa.const"() <{values = dense<0.0> : tensor<16xf32>}> : () -> tensor<16xf32>
+  %y = tosa.depthwise_conv2d %x, %w, %b, %z, %z {acc_type = f32, dilation = array<i64: 1, 1>,
+    pad = array<i64: 0, 0, 0, 0>, stride = array<i64: 1, 1>}
+    : (X, W, tensor<16xf32>, tensor<1xf32>, tensor<1xf32>) -> Y
+""",
+        lambda x, w: convolved_by_channel(x, w[..., 0]),
+        2,
+    ),
     "stablehlo.dot_general": Layer(
         ((8, 64), (64, 32), (8, 32)),
         "%y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (X, W) -> Y",

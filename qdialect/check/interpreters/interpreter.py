@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import index
-from typing import Any, Final, cast
+from typing import Any, ClassVar, Final, cast
 
 import numpy as np
 from typing_extensions import override
@@ -119,6 +119,9 @@ class ModuleInterpreter(InterpreterHooks, Interpreter):
     module into its error), for the op after `max_steps`, and for an op whose result exceeds the
     memory budget.
     """
+
+    UNKNOWN: ClassVar = "it has no implementation"
+    """What is told of an op that nothing runs."""
 
     def __init__(
         self, module: ModuleOp, resources: ResourceBlobs, max_steps: int = DEFAULT_MAX_STEPS
@@ -281,7 +284,7 @@ class ModuleInterpreter(InterpreterHooks, Interpreter):
             return OpImplResult(self._named(op, inputs, named, model), None)
         known = run_known_op(self, op, inputs, self._resources)
         if known is None:
-            raise InterpretationError("it has no implementation")
+            raise InterpretationError(self.UNKNOWN)
         return OpImplResult((known,), None)
 
     def _named(

@@ -88,6 +88,8 @@ class ObservedRun(ModuleInterpreter):
     `in_single`, f32 is computed with in float32.
     """
 
+    UNKNOWN = "it has no implementation; with --engine=iree, IREE compiles such ops"
+
     def __init__(
         self,
         module: ModuleOp,

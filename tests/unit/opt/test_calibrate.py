@@ -1160,3 +1160,19 @@ func.func @main(%x: tensor<2x3x4xf32>) -> tensor<2x3x2xf32> {
     # The records go on only with the same axes.
     assert main([str(tmp_path / "m.mlir"), f"--engine={engine}", *flags, "--resume"]) == 0
     assert main([str(tmp_path / "m.mlir"), f"--engine={engine}", *flags[1:], "--resume"]) == 1
+
+
+def test_an_op_that_nothing_runs_names_the_engine_that_may(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "model.mlir").write_text("""
+func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+  %y = "test.op"(%x) : (tensor<3xf32>) -> tensor<3xf32>
+  return %y : tensor<3xf32>
+}
+""")
+    np.savez(tmp_path / "data.npz", x=np.ones((2, 3), "f4"))
+    data = ["--data", str(tmp_path / "data.npz"), "--allow-unregistered-dialect"]
+    assert main([str(tmp_path / "model.mlir"), *data]) == 1
+    told = capsys.readouterr().err
+    assert "'test.op' op cannot be run: it has no implementation; with --engine=iree" in told
