@@ -19,12 +19,11 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import AnyFloat, ModuleOp, i1, i64
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
-from xdsl.utils.exceptions import InterpretationError
+from xdsl.utils.exceptions import InterpretationError, VerifyException
 
 from qdialect.algebra.joins import Concat
 from qdialect.algebra.movement import (
     BroadcastInDim,
-    MovementError,
     Reshape,
     Shape,
     Transpose,
@@ -52,7 +51,7 @@ from qdialect.export.onnx_tensors import (
     known,
     name_of_type,
 )
-from qdialect.ir.errors import OpErrors
+from qdialect.ir.errors import OpErrors, message_of
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.rewriting import captured_by
 from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
@@ -86,6 +85,7 @@ from qdialect.ops.interface import (
 )
 from qdialect.ops.model import NOTHING, OnElements, OnNumbers, models_of
 from qdialect.ops.readers import named_function
+from qdialect.support.memory import MemoryLimitError
 
 Compose = Callable[[Callable[..., Tensor], Callable[[float], Tensor], Sequence[Tensor]], Tensor]
 
@@ -110,8 +110,8 @@ def _errors_of(op: Operation) -> Generator[None]:
     """Have a refusal be an error about an op."""
     try:
         yield
-    except (Refusal, MovementError, InterpretationError) as error:
-        reason = str(error).removeprefix(f"'{name_of(op)}' op ")
+    except (InterpretationError, MemoryLimitError, Refusal, ValueError, VerifyException) as error:
+        reason = message_of(error).removeprefix(f"'{name_of(op)}' op ")
         raise OpErrors([(op, f"'{name_of(op)}' op is not written as ONNX: {reason}")]) from None
 
 
@@ -164,21 +164,20 @@ class _Writer:
         tensor, shape = self._values[value], _static_shape(value)
         if not isinstance(element_type_or_self(value.type), StoredType):
             tensor = self._tensors.number(tensor)
-        hint = f"{value.name_hint or f'result{at}'}"
-        name = self._tensors.named(tensor)
-        self.graph.output(name, hint, _held_outside(value.type), shape)
+        hint = value.name_hint or f"result{at}"
+        self.graph.output(self._tensors.named(tensor), hint, _held_outside(value.type), shape)
 
     # Ops
 
     def _write(self, op: Operation) -> None:
         with _errors_of(op):
-            operands = [self._values[operand] for operand in op.operands]
-            results = self._results(op, operands)
+            if any(operand not in self._values for operand in op.operands):
+                raise Refusal(RefusalCode.UNKNOWN_OP, "it reads what a reduction has so far")
+            results = self._results(op, [self._values[operand] for operand in op.operands])
             for result, tensor in zip(op.results, results, strict=True):
                 if tensor is None:
                     continue
-                shape = shape_of(result.type)
-                if shape is not None and tensor.shape != shape:
+                if shape_of(result.type) is not None:
                     whole = BroadcastInDim.trailing(tensor.shape, _static_shape(result))
                     tensor = self._tensors.moved([tensor], whole)
                 self._bind(result, tensor)
@@ -342,8 +341,7 @@ class _Writer:
             numbers = [other if other.elements is None else _as_scalar(other) for other in tensors]
             if None not in numbers:
                 # It stays beside the layer that is reshaped.
-                base = replace(tensor.base, codes=tensor.base.codes)
-                inputs = [base if one is tensor else cast(Tensor, one) for one in numbers]
+                inputs = [tensor.base if one is tensor else cast(Tensor, one) for one in numbers]
                 inner = self._elementwise(node, inputs, type, **attributes)
                 return Tensor(tensor.shape, type, base=inner)
         shape = np.broadcast_shapes(*(tensor.shape for tensor in tensors))
@@ -609,11 +607,9 @@ class _Writer:
         (free, *others) = [at for at, loop in enumerate(loops) if loop is None] or [0]
         used = [loop for at, loop in enumerate(loops) if at != free]
         place = places[free]
-        wide = (*(1,) * (len(shape) - len(place.shape)), *place.shape)
-        is_row = len({*used}) == len(used) and all(
-            loop is not None and wide[loop - len(place.shape) + len(shape)] == 1 for loop in used
-        )
-        if others or not is_row or len(shape) != len(place.shape):
+        are_different = len({*used}) == len(used) and len(place.shape) == len(shape)
+        is_row = are_different and all(loop is not None and place.shape[loop] == 1 for loop in used)
+        if others or not is_row:
             return self._elements(table, places, shape)
         kept = [axis for axis in range(len(shape)) if axis not in used]
         index = self._tensors.moved([place], Reshape(tuple(shape[axis] for axis in kept)))
@@ -682,10 +678,9 @@ class _Writer:
                 shape = tuple(lengths[loop] for loop in range(rank))
                 value = self._values[end.operands[at]]
                 whole = BroadcastInDim.trailing(value.shape, shape)
-                if value.shape != shape:
-                    value = self._tensors.moved([value], whole)
                 order = Transpose(tuple(cast(int, loop) for loop in axes))
-                results.append(self._tensors.moved([value], order))
+                value = self._tensors.moved([self._tensors.moved([value], whole)], order)
+                results.append(value)
         return results
 
     def _aligned(self, tensor: Tensor, axes: Sequence[int | None], rank: int) -> Tensor:
@@ -696,8 +691,7 @@ class _Writer:
             shape = tuple(n for n, loop in kept if loop is not None)
             tensor = self._tensors.moved([tensor], Reshape(shape))
         order = tuple(sorted(range(len(loops)), key=loops.__getitem__))
-        if order != tuple(range(len(loops))):
-            tensor = self._tensors.moved([tensor], Transpose(order))
+        tensor = self._tensors.moved([tensor], Transpose(order))
         if not loops or len(loops) == rank:
             return tensor
         lines = dict(zip(sorted(loops), tensor.shape, strict=True))
@@ -724,9 +718,7 @@ class _Writer:
         function = named_function(step[0]) or ""
         tensor = self._values[step[1]]
         shape = tuple(lengths[loop] for loop in range(len(lengths)))
-        if tensor.shape != shape:
-            whole = BroadcastInDim.trailing(tensor.shape, shape)
-            tensor = self._tensors.moved([tensor], whole)
+        tensor = self._tensors.moved([tensor], BroadcastInDim.trailing(tensor.shape, shape))
         windows = {loop: PoolWindow(lengths[loop]) for loop in loops.reducing}
         kept = tuple(n for loop, n in enumerate(shape) if loop not in loops.reducing)
         return self._layers.reduced(tensor, Reduction(function, windows, drops_axes=True), kept)
@@ -768,12 +760,10 @@ def _as_scalar(tensor: Tensor) -> Tensor | None:
         return None
     if tensor.codes is not None and not tensor.codes.is_single():
         return None
-    first = tensor.elements.reshape(-1)[:1] if tensor.elements.size == 1 else None
-    if first is None:
-        small = without_repeats(tensor.elements)
-        first = small.reshape(-1)[:1]
-        if not (small == first).all():
-            return None
+    small = without_repeats(tensor.elements)
+    first = small.reshape(-1)[:1]
+    if (small != first).any():
+        return None
     return known(first.reshape(()), tensor.type, tensor.codes and tensor.codes.spread(()))
 
 
