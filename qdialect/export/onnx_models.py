@@ -29,6 +29,7 @@ from qdialect.algebra.movement import (
     Transpose,
 )
 from qdialect.check.interpreters import ModuleInterpreter, TypedArray
+from qdialect.dialects.arrays.elements import range_of
 from qdialect.dialects.arrays.values import at_all_positions, without_repeats
 from qdialect.dialects.quant.storage import StoredType, element_type_of
 from qdialect.dialects.quant.types import UniformQuantizedType
@@ -241,6 +242,8 @@ class _Writer:
             return self._extracted(operands)
         if model.normalization is not None:
             return self._normalized(model.normalization(op))
+        if model.rounding is not None:
+            return self._converted(operands[0], type, model.rounding)
         if model.comparison is not None:
             return self._compared(op, model.comparison(op), operands)
         path = named_function(op)
@@ -309,7 +312,7 @@ class _Writer:
                 raise Refusal(RefusalCode.ILLEGAL_TYPE, "stored integers are read")
             if reads_unsigned(op):
                 raise Refusal(RefusalCode.ARITHMETIC, "signless integers are read as unsigned")
-            return self._converted(tensor, result)
+            return self._converted(tensor, result, op_model(op).rounding)
         value = self._typed(tensor, op.operands[0].type)
         (cast_value,) = self._interpreter.run_one_op(op, (value,)).values
         return self._known(cast_value)
@@ -321,12 +324,19 @@ class _Writer:
             raise Refusal(RefusalCode.ILLEGAL_TYPE, "integers of such a width are not stored")
         return replace(tensor, type=type.expressed_type, codes=codes)
 
-    def _converted(self, tensor: Tensor, type: Attribute) -> Tensor:
+    def _converted(self, tensor: Tensor, type: Attribute, rounding: str | None = None) -> Tensor:
+        """Elements of another type. Floats out of the range of integers saturate if rounded."""
         tensor = self._tensors.number(tensor)
         if tensor.type == type:
             return tensor
         if isinstance(tensor.type, AnyFloat) and not isinstance(type, AnyFloat) and type != i1:
-            raise Refusal(RefusalCode.ARITHMETIC, "floats become integers by a rounding of its own")
+            if rounding is None:
+                raise Refusal(RefusalCode.ARITHMETIC, "its rounding is not known")
+            if (node := NODES.get(rounding)) is not None:
+                # A Cast cuts off fractions.
+                rounded = self._elementwise(node, [tensor], tensor.type)
+                low, high = range_of(type)
+                tensor = self._clip(rounded, low, _at_most(high))
         number = self.graph.number_of(name_of_type(type))
         return self._elementwise("Cast", [tensor], type, to=number)
 
@@ -784,6 +794,12 @@ def _line_of(place: Tensor, length: int) -> int | None:
     if len(axes) != 1 or len(numbers) != length or (numbers != np.arange(length)).any():
         return None
     return axes[0]
+
+
+def _at_most(number: int) -> float:
+    """The largest number of float32 that is not above an integer."""
+    nearest = np.float32(number)
+    return float(nearest if int(nearest) <= number else np.nextafter(nearest, np.float32(0)))
 
 
 def _static_shape(value: SSAValue) -> Shape:

@@ -203,6 +203,9 @@ class OpModel:
     comparison: fields.ReadComparison | None = None
     """Reads how it compares two elements."""
 
+    rounding: str | None = None
+    """The function that rounds floats that become integers: `numpy:trunc`, or `numpy:rint`."""
+
     extracts: bool = False
     """Whether it returns the element of its first operand at the position that others are."""
 

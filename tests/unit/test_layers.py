@@ -75,8 +75,8 @@ BUDGETS = {
     "algebra": (2731, 4),
     "ir": (1836, 2),
     "text": (5798, 5),
-    "ops": (3021, 3),
-    "dialects": (15909, 10),
+    "ops": (3024, 3),
+    "dialects": (15914, 10),
     "lowering": (1874, 3),
     "folding": (6081, 5),
     "sinking": (949, 2),
@@ -85,7 +85,7 @@ BUDGETS = {
     "check": (6926, 7),
     "ptq": (19634, 7),
     "frontends": (764, 3),
-    "export": (2260, 4),
+    "export": (2266, 4),
 }
 """
 Of each folder: the number of its lines, and of the files in its longest chain of imports. They only

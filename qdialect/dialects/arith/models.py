@@ -210,7 +210,10 @@ MODELS = OpModels(
         "extf truncf": _exact(term=_term, rule=conversion_rule, run=OnNumbers(_SAME)),
         "sitofp": _exact(term=_term, rule=own(), run=OnNumbers(_SAME)),
         "uitofp": _exact(term=_term, rule=own(), run=_bits(_SAME)),
-        "fptosi fptoui": _undefined(rule=own(), run=_run("truncate"), is_elementwise=True),
+        "fptosi": _undefined(
+            rounding="numpy:trunc", rule=own(), run=_run("truncate"), is_elementwise=True
+        ),
+        "fptoui": _undefined(rule=own(), run=_run("truncate"), is_elementwise=True),
         "bitcast": _exact(
             stays_float="it reads bits, not numbers",
             reads_bits=True,

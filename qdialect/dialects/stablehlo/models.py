@@ -865,6 +865,7 @@ MODELS = OpModels(
         "clamp": _exact(rule=_clamp, run=OnElements(scalar("clamped"), scalar("clamped"), arity=3)),
         "convert": _exact(
             cast=CastReads.CONVERTED,
+            rounding="numpy:trunc",
             term=_CONVERSION,
             integers=lambda op, values: nonzero_as_true(op, values[0]),
             rule=conversion_rule,

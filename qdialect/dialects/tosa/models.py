@@ -343,6 +343,7 @@ MODELS = OpModels(
         "const const_shape": _exact(constant="values"),
         "cast": _exact(
             cast=_numbers,
+            rounding="numpy:rint",
             term=ElementwiseModel(_cast, write_broadcasting, keeps_rank=True),
             integers=_cast_integers,
             rule=conversion_rule,

@@ -441,6 +441,30 @@ OF_TENSORS = {
     : (tensor<1x2x7x7xf32>, tensor<3x2x3x3xf32>) -> tensor<1x3x2x2xf32>""",
         (np.arange(98, dtype="f4") % 11 - 4).reshape(1, 2, 7, 7),
     ),
+    "integers that are rounded and saturate": (
+        "tensor<9xf32>",
+        "tensor<9xi8>",
+        "%y = tosa.cast %x : (tensor<9xf32>) -> tensor<9xi8>",
+        np.array([-1e9, -128.4, -1.5, -0.5, 0.5, 1.5, 2.5, 127.4, 3e9], "f4"),
+    ),
+    "integers of 32 bits that are rounded and saturate": (
+        "tensor<4xf32>",
+        "tensor<4xi32>",
+        "%y = tosa.cast %x : (tensor<4xf32>) -> tensor<4xi32>",
+        np.array([-3e9, -2.5, 3.5, 2147483520.0], "f4"),
+    ),
+    "integers that are cut off": (
+        "tensor<6xf32>",
+        "tensor<6xi32>",
+        "%y = stablehlo.convert %x : (tensor<6xf32>) -> tensor<6xi32>",
+        np.array([-1.5, -0.9, 0.9, 1.5, 2.5, 127.7], "f4"),
+    ),
+    "integers that arith cuts off": (
+        "tensor<6xf32>",
+        "tensor<6xi8>",
+        "%y = arith.fptosi %x : tensor<6xf32> to tensor<6xi8>",
+        np.array([-1.5, -0.9, 0.9, 1.5, 2.5, 127.7], "f4"),
+    ),
     "a slice that is inserted": (
         "tensor<2x2xf32>",
         "tensor<4x3xf32>",
@@ -564,11 +588,6 @@ func.func @main(%x: tensor<2x64xf32>) -> tensor<2x96xf32> {{
             "%i = quant.scast %q : tensor<2x!quant.uniform<i8:f32, 0.5>> to tensor<2xi8>\n"
             "%y = arith.sitofp %i : tensor<2xi8> to tensor<2xf32>",
             "stored integers are read",
-        ),
-        (
-            "%i = tosa.cast %x : (tensor<2xf32>) -> tensor<2xi32>\n"
-            "%y = tosa.cast %i : (tensor<2xi32>) -> tensor<2xf32>",
-            "a rounding of its own",
         ),
         (
             '"test.effect"(%x) : (tensor<2xf32>) -> ()\n%y = arith.negf %x : tensor<2xf32>',
