@@ -336,6 +336,9 @@ class Layers:
                 RefusalCode.UNKNOWN_OP, f"ONNX has no reduction by '{reduction.function}'"
             )
         windows = reduction.windows
+        if not windows:
+            # Without axes, ONNX would reduce all.
+            return tensor
         is_whole = all(
             (window.size, window.low, window.high, window.base_dilation)
             == (tensor.shape[axis], 0, 0, 1)

@@ -42,7 +42,7 @@ from qdialect.ops.interface import Refusal, RefusalCode
 Elements = NDArray[Any]
 Order = tuple[int, ...]
 
-_SCALES: Final = ("f32", "f16", "bf16")
+_SCALES: Final = {"f32": "FLOAT", "f16": "FLOAT16", "bf16": "BFLOAT16"}
 """The types of scales that casts of ONNX can have."""
 
 
@@ -266,15 +266,14 @@ class Tensors:
             scales, zeros = scales.reshape(-1), zeros.reshape(-1)
         else:
             # Blocks are along one axis; along all others there is a scale for each position.
-            axis = max(range(len(cut)), key=lambda at: coarse.block_sizes[cut[at]])
-            axis = cut[axis]
+            axis = max(cut, key=coarse.block_sizes.__getitem__)
             for other, length in enumerate(coarse.shape):
                 if other != axis:
                     count = length // scales.shape[other]
                     scales, zeros = scales.repeat(count, other), zeros.repeat(count, other)
             attributes |= {"axis": axis, "block_size": coarse.shape[axis] // scales.shape[axis]}
         numbers = parameters.expressed
-        type = "FLOAT" if numbers.dtype == "float32" else name_of_expressed(numbers.name)
+        type = _SCALES[numbers.name]
         inputs = [self.graph.constant(numbers.encode(scales).astype(_BITS[type]), type)]
         if not stored.endswith("32"):
             inputs.append(self.graph.constant(zeros.astype(_DTYPES[stored]), stored))
@@ -517,11 +516,6 @@ def name_of_type(type: Attribute) -> str:
     if name is None:
         raise Refusal(RefusalCode.ILLEGAL_TYPE, f"ONNX has no elements of type '{type}'")
     return name
-
-
-def name_of_expressed(name: str) -> str:
-    """The name in ONNX of a type of scales."""
-    return {"f16": "FLOAT16", "bf16": "BFLOAT16"}[name]
 
 
 def _type_of(storage: StorageFormat, *, is_known: bool) -> str:

@@ -372,6 +372,15 @@ OF_TENSORS = {
   } -> tensor<4x2xf32>""",
         (np.arange(24, dtype="f4") - 9).reshape(2, 3, 4),
     ),
+    "a reduction along no axis": (
+        "tensor<2x3xf32>",
+        "tensor<2x3xf32>",
+        """
+  %s = stablehlo.constant dense<0.5> : tensor<f32>
+  %y = stablehlo.reduce(%x init: %s) applies stablehlo.add across dimensions = []
+    : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>""",
+        np.array([[-1, -2, 0], [0, 3, 1]], "f4"),
+    ),
     "a maximum from a start": (
         "tensor<2x3xf32>",
         "tensor<2xf32>",
