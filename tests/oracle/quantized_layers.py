@@ -39,6 +39,10 @@ def convolved_by_channel(x: Numbers, w: Numbers) -> Numbers:
     return np.einsum("nyxchw,hwc->nyxc", windows, w)
 
 
+def convolved_with_one_of_each_channel(x: Numbers, w: Numbers) -> Numbers:
+    return convolved_by_channel(x, w[..., 0])
+
+
 FILLED = """
   %e = tensor.empty() : Y
   %s = linalg.fill ins(%0 : f32) outs(%e : Y) -> Y
@@ -96,7 +100,7 @@ LAYERS: Final[Mapping[str, Layer]] = {
     pad = array<i64: 0, 0, 0, 0>, stride = array<i64: 1, 1>}
     : (X, W, tensor<16xf32>, tensor<1xf32>, tensor<1xf32>) -> Y
 """,
-        lambda x, w: convolved_by_channel(x, w[..., 0]),
+        convolved_with_one_of_each_channel,
         2,
     ),
     "stablehlo.dot_general": Layer(
