@@ -274,7 +274,8 @@ def prose_of(page: Path) -> str:
 
 def with_marker(page: Path) -> ParameterSet:
     """A page to run, marked if it needs what is not installed everywhere."""
-    marks = [pytest.mark.exporters] if page.name == "pipelines.md" else []
+    is_of_others = page.name in ("onnx.md", "pipelines.md")
+    marks = [pytest.mark.exporters] if is_of_others else []
     return pytest.param(page, marks=marks, id=page.name)
 
 
