@@ -26,6 +26,7 @@ from qdialect.opt.module_tool import ModuleArgumentParser, read_module
 from qdialect.opt.outputs import STANDARD_OUTPUT, Output, overwrite_each_other
 from qdialect.opt.tool_error import ToolError
 from qdialect.ptq.passes.storage import ShiftStoragePass
+from qdialect.support.extras import MissingLibraryError
 
 TOOL: Final = "qdialect-export"
 """The name that the tool's own errors begin with."""
@@ -138,6 +139,8 @@ def _run(options: Namespace) -> bool:
     with Output(options.output) as output:
         try:
             output.stream.buffer.write(write(compilation, options))
+        except MissingLibraryError as error:
+            raise ToolError(str(error)) from None
         except RunFailure as failure:
             printer.error(failure.reason, compilation.source.name)
             return False

@@ -85,7 +85,7 @@ BUDGETS = {
     "check": (6926, 7),
     "ptq": (19634, 7),
     "frontends": (764, 3),
-    "export": (2263, 4),
+    "export": (2266, 4),
 }
 """
 Of each folder: the number of its lines, and of the files in its longest chain of imports. They only

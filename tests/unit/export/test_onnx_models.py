@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import sys
 from collections import Counter
 from importlib import import_module
 from pathlib import Path
@@ -625,6 +626,24 @@ NO_MODELS = {
     "has 2 functions": "func.func @f() {\nreturn\n}\nfunc.func @g() {\nreturn\n}",
     "type 'i5'": "func.func @f(%x: tensor<2xi5>) -> tensor<2xi5> {\nreturn %x : tensor<2xi5>\n}",
 }
+
+
+@pytest.mark.parametrize(("ending", "library"), [("onnx", "onnx"), ("vmfb", "iree")])
+def test_a_missing_library_is_named(
+    ending: str,
+    library: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in (library, f"{library}.compiler"):
+        monkeypatch.setitem(sys.modules, name, None)
+    (tmp_path / "model.mlir").write_text("func.func @f() {\nreturn\n}")
+    result = str(tmp_path / f"model.{ending}")
+    assert main([str(tmp_path / "model.mlir"), "-o", result]) == 1
+    told = capsys.readouterr().err
+    assert f"qdialect-export: error: '{library}" in told
+    assert f'pip install ".[{library}]"' in told
 
 
 @pytest.mark.parametrize("reason", NO_MODELS)
