@@ -209,7 +209,7 @@ class Transpose(Movement):
         return tuple([operand[axis] for axis in self.permutation])
 
     def undo(self, moved: MovableT, operand: Shape) -> MovableT:
-        return moved.transpose(_inverse(self.permutation))
+        return moved.transpose(inverse(self.permutation))
 
     def is_identity(self, *operands: Shape) -> bool:
         (operand,) = operands
@@ -415,7 +415,7 @@ class BroadcastInDim(Movement):
         ]
         order = sorted(range(len(self.dims)), key=self.dims.__getitem__)
         aligned = single.reshape(tuple(operand[axis] for axis in order))
-        return cast(MovableT, aligned.transpose(_inverse(order)))
+        return cast(MovableT, aligned.transpose(inverse(order)))
 
     def to(self, shape: Shape) -> Movement:
         return replace(self, shape=shape)
@@ -616,7 +616,8 @@ def pulled_back(
     return pulled if movement(pulled).first_difference(moved) is None else None
 
 
-def _inverse(permutation: Sequence[int]) -> tuple[int, ...]:
+def inverse(permutation: Sequence[int]) -> tuple[int, ...]:
+    """The inverse of a permutation; of other different numbers, their places in rising order."""
     return tuple(sorted(range(len(permutation)), key=permutation.__getitem__))
 
 

@@ -22,6 +22,7 @@ from xdsl.dialects.tensor import EmptyOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
+from qdialect.algebra.movement import inverse
 from qdialect.ir.value_types import element_type_or_self, is_tensor
 from qdialect.ops.elementwise import conversion, recreated, shape_of_type
 from qdialect.ops.fields import (
@@ -169,10 +170,11 @@ def _quantize(interpreter: Any, op: Operation, operands: Sequence[Any]) -> Seque
 
     def spread(value: TypedArray, along: Sequence[int]) -> TypedArray:
         """An operand with the axes of the result."""
-        order = sorted(range(len(along)), key=along.__getitem__)
         lengths = dict(zip(along, value.elements.shape, strict=True))
         shape = [lengths.get(axis, 1) for axis in range(rank)]
-        return TypedArray(value.elements.transpose(order).reshape(shape), value.element_type)
+        return TypedArray(
+            value.elements.transpose(inverse(along)).reshape(shape), value.element_type
+        )
 
     def codes(value: TypedArray, scale: TypedArray, *zero_points: TypedArray) -> NDArray[Any]:
         with np.errstate(all="ignore"):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
-_HERE: Final = "qdialect.dialects.arrays.scalar_functions:"
+from qdialect.dialects import scalar
 
 NODES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -52,16 +52,16 @@ NODES: Final[Mapping[str, str]] = MappingProxyType(
         "numpy:tan": "Tan",
         "numpy:tanh": "Tanh",
         "numpy:where": "Where",
-        f"{_HERE}erf": "Erf",
-        f"{_HERE}larger": "Max",
-        f"{_HERE}larger_number": "Max",
-        f"{_HERE}logistic": "Sigmoid",
-        f"{_HERE}power": "Pow",
-        f"{_HERE}quotient": "Div",
-        f"{_HERE}reciprocal": "Reciprocal",
-        f"{_HERE}sign": "Sign",
-        f"{_HERE}smaller": "Min",
-        f"{_HERE}smaller_number": "Min",
+        scalar("erf"): "Erf",
+        scalar("larger"): "Max",
+        scalar("larger_number"): "Max",
+        scalar("logistic"): "Sigmoid",
+        scalar("power"): "Pow",
+        scalar("quotient"): "Div",
+        scalar("reciprocal"): "Reciprocal",
+        scalar("sign"): "Sign",
+        scalar("smaller"): "Min",
+        scalar("smaller_number"): "Min",
     }
 )
 """The node of a function of elements, if there is one."""
@@ -97,14 +97,14 @@ COMPOSED: Final[Mapping[str, Callable[[Node, Number, Sequence[Any]], Any]]] = Ma
         "numpy:expm1": lambda node, number, x: node("Sub", node("Exp", x[0]), number(1)),
         "numpy:log1p": lambda node, number, x: node("Log", node("Add", x[0], number(1))),
         "numpy:square": lambda node, number, x: node("Mul", x[0], x[0]),
-        f"{_HERE}multiply_add": lambda node, number, x: node("Add", node("Mul", x[0], x[1]), x[2]),
-        f"{_HERE}reciprocal_root": lambda node, number, x: node("Reciprocal", node("Sqrt", x[0])),
+        scalar("multiply_add"): lambda node, number, x: node("Add", node("Mul", x[0], x[1]), x[2]),
+        scalar("reciprocal_root"): lambda node, number, x: node("Reciprocal", node("Sqrt", x[0])),
     }
 )
 """Functions that are several nodes."""
 
-SAME: Final = f"{_HERE}same"
-CLAMPED: Final = f"{_HERE}clamped"
+SAME: Final = scalar("same")
+CLAMPED: Final = scalar("clamped")
 
 BY_RULE: Final[Mapping[str, str]] = MappingProxyType(
     {

@@ -92,9 +92,9 @@ class Graph:
         """The number of a type of elements in files."""
         return getattr(self._onnx.TensorProto, type)
 
-    def node(self, type: str, inputs: Sequence[str], hint: str = "", **attributes: Any) -> str:
+    def node(self, type: str, inputs: Sequence[str], **attributes: Any) -> str:
         """A new node with one result; returns its name. An input may be missing: ''."""
-        name = self._named(hint or type.lower())
+        name = self._named(type.lower())
         make = self._onnx.helper.make_node
         self._nodes[name] = make(type, list(inputs), [name], name=name, **attributes)
         return name
@@ -107,14 +107,14 @@ class Graph:
         # Nodes come after those that they read.
         self._nodes[name] = node
 
-    def constant(self, elements: NDArray[Any], type: str, hint: str = "") -> str:
+    def constant(self, elements: NDArray[Any], type: str) -> str:
         """A constant of a type, whose elements have the bits of those given; returns its name."""
         packed = _packed(elements) if type.endswith("INT4") else elements
         data = np.ascontiguousarray(packed).tobytes()
         key = (data, type, elements.shape) if len(data) < _SMALL else None
         if key is not None and (known := self._known.get(key)) is not None:
             return known
-        name = self._named(hint or "c")
+        name = self._named("c")
         tensor = self._onnx.TensorProto(
             name=name,
             data_type=self.number_of(type),

@@ -11,7 +11,16 @@ import numpy as np
 from xdsl.dialects.builtin import i1, i32
 from xdsl.ir import Attribute
 
-from qdialect.algebra.movement import BroadcastInDim, Reshape, Reverse, Shape, Slice, Transpose
+from qdialect.algebra.movement import (
+    BroadcastInDim,
+    Reshape,
+    Reverse,
+    Shape,
+    Slice,
+    Transpose,
+    inverse,
+)
+from qdialect.dialects import scalar
 from qdialect.export.onnx_tensors import Tensor, Tensors, in_graph, name_of_type
 from qdialect.ops.fields import Contraction, Reduction, Window
 from qdialect.ops.interface import Refusal, RefusalCode
@@ -19,15 +28,8 @@ from qdialect.ops.interface import Refusal, RefusalCode
 Labels = list[str]
 
 
-@dataclass(frozen=True)
-class Layer:
-    """A node of a sum of products, to which a bias can be added."""
-
-    type: str
-    """The type of the node that adds a bias too."""
-
-    axis: int
-    """The axis of the channels in the graph's tensor."""
+_CHANNELS: Final = 1
+"""The axis of channels in the graph, of results of layers."""
 
 
 @dataclass
@@ -35,8 +37,8 @@ class Layers:
     """Adds the nodes of layers to a graph."""
 
     tensors: Tensors
-    without_bias: dict[str, Layer] = field(default_factory=dict[str, Layer])
-    """The layers that have no bias yet, by the name of their result."""
+    without_bias: dict[str, str] = field(default_factory=dict[str, str])
+    """By the name of the result of a layer without a bias, the type of the node with one."""
 
     def product(
         self,
@@ -182,7 +184,10 @@ class Layers:
         ]
         # Padding beyond the whole kernel adds zeros after the strided image.
         added = [max(-pad, 0) for pad in high]
-        if any(pad < 0 for pad in low):
+        is_inside = all(
+            pad < window.base_dilation for pad, window in zip(added, windows, strict=True)
+        )
+        if any(pad < 0 for pad in low) or not is_inside:
             raise Refusal(RefusalCode.UNKNOWN_OP, "it is padded by more than its kernel")
         attributes: dict[str, Any] = {
             "strides": [window.base_dilation for window in windows],
@@ -213,7 +218,7 @@ class Layers:
         name = self.tensors.graph.node(
             type, names, group=groups, kernel_shape=list(weights.shape[2:]), **attributes
         )
-        self.without_bias[name] = Layer(type, 1)
+        self.without_bias[name] = type
         return in_graph(name, shape, image.type)
 
     def _unpadded(self, image: Tensor) -> tuple[Tensor, Sequence[int], Sequence[int]]:
@@ -249,19 +254,16 @@ class Layers:
             raise Refusal(RefusalCode.UNKNOWN_OP, "an axis of one operand is summed alone")
         lengths = dict(zip((*left, *right), (*lhs.shape, *rhs.shape), strict=True))
 
-        def axes(side: Labels, names: Labels) -> list[int]:
-            return [side.index(name) for name in names]
-
         sizes = [[lengths[name] for name in names] for names in (batch, rows, columns)]
         is_shared = all(lengths[name] == 1 for name in batch)
-        if is_shared:
-            one = self._merged(lhs, [axes(left, batch + rows), axes(left, summed)])
-            other = self._merged(rhs, [axes(right, batch + summed), axes(right, columns)])
-        else:
-            parts = [[axis] for axis in axes(left, batch)]
-            one = self._merged(lhs, [*parts, axes(left, rows), axes(left, summed)])
-            parts = [[axis] for axis in axes(right, batch)]
-            other = self._merged(rhs, [*parts, axes(right, summed), axes(right, columns)])
+        apart, among = ([], batch) if is_shared else (batch, [])
+
+        def matrix(tensor: Tensor, side: Labels, first: Labels, last: Labels) -> Tensor:
+            groups = [*([label] for label in apart), among + first, last]
+            return self._merged(tensor, [[*map(side.index, group)] for group in groups])
+
+        one = matrix(lhs, left, rows, summed)
+        other = matrix(rhs, right, summed, columns)
         names = [
             self.tensors.named(self.tensors.number(one)),
             self.tensors.named(self.tensors.number(other, is_weight=True)),
@@ -269,7 +271,7 @@ class Layers:
         name = self.tensors.graph.node("MatMul", names)
         shape = (*one.shape[:-1], other.shape[-1])
         if is_shared:
-            self.without_bias[name] = Layer("Gemm", 1)
+            self.without_bias[name] = "Gemm"
         product = in_graph(name, shape, lhs.type)
         return self._split(product, list(zip((batch, rows, columns), sizes, strict=True)))
 
@@ -282,10 +284,10 @@ class Layers:
         None unless the bias is known, and the same for all positions of a channel.
         """
         inner = product if product.base is None else product.base
-        layer = self.without_bias.get(inner.name)
-        if layer is None or bias.elements is None or len(bias.shape) > len(product.shape):
+        type = self.without_bias.get(inner.name)
+        if type is None or bias.elements is None or len(bias.shape) > len(product.shape):
             return None
-        axis = self._channel_axis(product, layer)
+        axis = self._channel_axis(product)
         if axis is None:
             return None
         lacking = len(product.shape) - len(bias.shape)
@@ -304,17 +306,17 @@ class Layers:
         if line.codes is not None and line.codes.parameters.storage.width < 32:
             line = self.tensors.computed(line)
         added = self.tensors.named(self.tensors.number(line))
-        self.tensors.graph.add_input(inner.name, layer.type, added)
+        self.tensors.graph.add_input(inner.name, type, added)
         del self.without_bias[inner.name]
         return product
 
-    def _channel_axis(self, product: Tensor, layer: Layer) -> int | None:
+    def _channel_axis(self, product: Tensor) -> int | None:
         """The axis of a tensor that has the channels of a layer."""
         if product.base is None:
-            return product.order.index(layer.axis)
+            return product.order.index(_CHANNELS)
         # A reshape keeps an axis that has as many elements before it, and its length.
         base = product.base
-        axis = base.order.index(layer.axis)
+        axis = base.order.index(_CHANNELS)
         before = math.prod(base.shape[:axis])
         for at, length in enumerate(product.shape):
             if length == base.shape[axis] and math.prod(product.shape[:at]) == before:
@@ -364,8 +366,7 @@ class Layers:
         if any(window.base_dilation != 1 for window in windows.values()):
             raise Refusal(RefusalCode.UNKNOWN_OP, "it has gaps in its operand")
         others = [axis for axis in range(len(tensor.shape)) if axis not in windows]
-        leading = [others[:1], others[1:]]
-        image = self._merged(tensor, [*leading, *([axis] for axis in windows)])
+        image = self._merged(tensor, [others[:1], others[1:], *([axis] for axis in windows)])
         used = [*windows.values()]
         attributes: dict[str, Any] = {
             "kernel_shape": [window.size for window in used],
@@ -377,7 +378,7 @@ class Layers:
         count = math.prod(window.size for window in used)
         graph = self.tensors.graph
         pooled = (*image.shape[:2], *lengths)
-        if reduction.function == MAXIMUM:
+        if REDUCTIONS[reduction.function] == "ReduceMax":
             codes = image.codes
             if codes is not None and codes.is_single() and codes.parameters.storage.width <= 8:
                 name = graph.node("MaxPool", [self.tensors.named(image)], **attributes)
@@ -387,7 +388,7 @@ class Layers:
                 result = in_graph(
                     graph.node("MaxPool", [number], **attributes), pooled, tensor.type
                 )
-        elif reduction.function == SUM:
+        elif REDUCTIONS[reduction.function] == "ReduceSum":
             number = self.tensors.named(self.tensors.number(image))
             counts_pads = int(not reduction.is_mean)
             name = graph.node("AveragePool", [number], count_include_pad=counts_pads, **attributes)
@@ -400,32 +401,22 @@ class Layers:
             result = in_graph(name, pooled, tensor.type)
         else:
             raise Refusal(RefusalCode.UNKNOWN_OP, "ONNX has no such pool")
-        lengths = [tensor.shape[axis] for axis in others]
-        names = [str(axis) for axis in others]
-        split, labels = self._split(
-            result,
-            [
-                (names[:1], lengths[:1]),
-                (names[1:], lengths[1:]),
-                *(([str(axis)], [shape[axis]]) for axis in windows),
-            ],
-        )
+        axes = (*others, *windows)
         return self._move(
-            split, Transpose(tuple(labels.index(str(at)) for at in range(len(shape))))
+            result, Reshape(tuple(shape[axis] for axis in axes)), Transpose(inverse(axes))
         )
 
 
 SUM: Final = "numpy:add"
-MAXIMUM: Final = "qdialect.dialects.arrays.scalar_functions:larger"
-_OTHERS: Final = "qdialect.dialects.arrays.scalar_functions:"
+MAXIMUM: Final = scalar("larger")
 
 REDUCTIONS: Final = {
     SUM: "ReduceSum",
     "numpy:multiply": "ReduceProd",
     MAXIMUM: "ReduceMax",
-    f"{_OTHERS}larger_number": "ReduceMax",
-    f"{_OTHERS}smaller": "ReduceMin",
-    f"{_OTHERS}smaller_number": "ReduceMin",
+    scalar("larger_number"): "ReduceMax",
+    scalar("smaller"): "ReduceMin",
+    scalar("smaller_number"): "ReduceMin",
     "numpy:maximum": "ReduceMax",
     "numpy:minimum": "ReduceMin",
 }

@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.context import Context
-from xdsl.dialects.builtin import AnyFloat, ModuleOp, i1, i64
+from xdsl.dialects.builtin import AnyFloat, ModuleOp, f32, i1, i64
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import InterpretationError, VerifyException
@@ -27,6 +27,7 @@ from qdialect.algebra.movement import (
     Reshape,
     Shape,
     Transpose,
+    inverse,
 )
 from qdialect.check.interpreters import ModuleInterpreter, TypedArray
 from qdialect.dialects.arrays.elements import range_of
@@ -85,7 +86,7 @@ from qdialect.ops.interface import (
     windows_of,
 )
 from qdialect.ops.model import NOTHING, OnElements, OnNumbers, models_of
-from qdialect.ops.readers import named_function
+from qdialect.ops.readers import last_step, named_function
 from qdialect.support.memory import MemoryLimitError
 
 Compose = Callable[[Callable[..., Tensor], Callable[[float], Tensor], Sequence[Tensor]], Tensor]
@@ -362,7 +363,7 @@ class _Writer:
         rank = len(shape)
         orders = [t.order for t in tensors if t.elements is None and t.base is None]
         order = next((order for order in orders if len(order) == rank), tuple(range(rank)))
-        back = tuple(sorted(range(rank), key=order.__getitem__))
+        back = inverse(order)
         names: list[str] = []
         for tensor in tensors:
             if 0 < len(tensor.shape) < rank and order != tuple(range(rank)):
@@ -455,10 +456,8 @@ class _Writer:
         """The larger of two tensors, or the smaller: a clamp if one of them is a number."""
         if tensor.elements is not None:
             tensor, limit = limit, tensor
-        number = _as_scalar(limit)
-        if number is not None and isinstance(tensor.type, AnyFloat):
-            of_number = self._typed(number, number.type).numbers
-            end = float(of_number.reshape(()))
+        end = self._number_in(limit)
+        if end is not None and isinstance(tensor.type, AnyFloat):
             is_low = NODES[path] == "Max"
             return self._clip(tensor, end if is_low else -math.inf, math.inf if is_low else end)
         return self._elementwise(NODES[path], [tensor, limit], tensor.type)
@@ -504,7 +503,7 @@ class _Writer:
 
     def _require_no_zero_points(self, op: Operation, operands: Sequence[Tensor]) -> None:
         for number in op_model(op).zero_points or ():
-            if 0 <= number < len(operands) and not self._is_number(operands[number], 0):
+            if 0 <= number < len(operands) and self._number_in(operands[number]) != 0:
                 raise Refusal(RefusalCode.ARITHMETIC, "its zero points are not 0")
 
     def _layer(self, op: Operation, contraction: Contraction, operands: Sequence[Tensor]) -> Tensor:
@@ -516,7 +515,7 @@ class _Writer:
         shape = _static_shape(op.results[0])
         result = self._layers.product(lhs, rhs, contraction, windows, shape)
         at = contraction.bias
-        if at is None or at >= len(operands) or self._is_number(operands[at], 0):
+        if at is None or at >= len(operands) or self._number_in(operands[at]) == 0:
             return result
         bias = operands[at]
         if len(bias.shape) == 1 and len(shape) > 1:
@@ -530,13 +529,10 @@ class _Writer:
         with_bias = self._layers.with_bias(result, bias)
         return with_bias or self._elementwise("Add", [result, bias], result.type)
 
-    def _is_number(self, tensor: Tensor, number: float) -> bool:
-        """Whether all elements are known to be a number."""
+    def _number_in(self, tensor: Tensor) -> float | None:
+        """The number that all elements are known to be; None if there is none."""
         scalar = _as_scalar(tensor)
-        if scalar is None:
-            return False
-        scalar = self._tensors.computed(scalar)
-        return bool(self._typed(scalar, scalar.type).numbers == number)
+        return None if scalar is None else float(self._typed(scalar, scalar.type).numbers)
 
     def _reduced(self, op: Operation, reduction: Reduction, operands: Sequence[Tensor]) -> Tensor:
         self._require_no_zero_points(op, operands)
@@ -557,14 +553,13 @@ class _Writer:
         return self._elementwise(NODES[path], [total, initial], total.type)
 
     def _is_identity(self, initial: Tensor, path: str) -> bool:
+        number = self._number_in(initial)
         if path in _IDENTITIES:
-            return self._is_number(initial, _IDENTITIES[path])
-        scalar = _as_scalar(initial)
-        if scalar is None or not isinstance(scalar.type, AnyFloat):
+            return number == _IDENTITIES[path]
+        if number is None or not isinstance(initial.type, AnyFloat):
             return False
-        number = float(self._typed(self._tensors.computed(scalar), scalar.type).numbers)
         # No finite number is beyond it.
-        most = float(np.finfo(np.float32).max) if str(scalar.type) == "f32" else math.inf
+        most = float(np.finfo(np.float32).max) if initial.type == f32 else math.inf
         return number <= -most if NODES[path] == "Max" else number >= most
 
     def _normalized(self, read: Normalization) -> Tensor:
@@ -578,7 +573,7 @@ class _Writer:
         inputs = [self._tensors.named(image), *names]
         name = self.graph.node("BatchNormalization", inputs, epsilon=read.epsilon)
         normal = in_graph(name, image.shape, tensor.type)
-        return self._tensors.moved([normal], Transpose(tuple(map(order.index, range(rank)))))
+        return self._tensors.moved([normal], Transpose(inverse(order)))
 
     # Look-ups
 
@@ -658,11 +653,10 @@ class _Writer:
             if argument.first_use is not None and (argument.index < first or not loops.reducing):
                 aligned = self._aligned(self._values[operand], axes, rank)
                 self._bind(argument, aligned)
-        end = block.last_op
-        assert end is not None
+        yielded = _yielded(block)
         read = [at for at, result in enumerate(op.results) if result.first_use is not None]
-        steps = {at: self._step(end.operands[at], block) for at in read if loops.reducing}
-        values = [steps[at][1] if loops.reducing else end.operands[at] for at in read]
+        steps = {at: self._step(block, at) for at in read if loops.reducing}
+        values = [steps[at][1] if loops.reducing else yielded[at] for at in read]
         for inner in _needed_for(values, block):
             if len(inner.results) == 1 and inner.results[0] in loops.positions:
                 loop = loops.positions[inner.results[0]]
@@ -682,11 +676,10 @@ class _Writer:
                 turned = self._tensors.moved([total], Transpose(place))
                 turned = self._tensors.moved([turned], Reshape(_static_shape(op.results[at])))
                 initial = self._values[op.operands[first + at]]
-                function = named_function(steps[at][0]) or ""
-                results.append(self._started(turned, initial, function))
+                results.append(self._started(turned, initial, steps[at][0]))
             else:
                 shape = tuple(lengths[loop] for loop in range(rank))
-                value = self._values[end.operands[at]]
+                value = self._values[yielded[at]]
                 whole = BroadcastInDim.trailing(value.shape, shape)
                 order = Transpose(tuple(cast(int, loop) for loop in axes))
                 value = self._tensors.moved([self._tensors.moved([value], whole)], order)
@@ -700,38 +693,33 @@ class _Writer:
             kept = zip(tensor.shape, axes, strict=True)
             shape = tuple(n for n, loop in kept if loop is not None)
             tensor = self._tensors.moved([tensor], Reshape(shape))
-        order = tuple(sorted(range(len(loops)), key=loops.__getitem__))
-        tensor = self._tensors.moved([tensor], Transpose(order))
+        tensor = self._tensors.moved([tensor], Transpose(inverse(loops)))
         if not loops or len(loops) == rank:
             return tensor
         lines = dict(zip(sorted(loops), tensor.shape, strict=True))
         shape = tuple(lines.get(loop, 1) for loop in range(rank))
         return self._tensors.moved([tensor], Reshape(shape))
 
-    def _step(self, value: SSAValue, block: Block) -> tuple[Operation, SSAValue]:
-        """The last step of a reducing body, and the value that it adds to what there was."""
-        step = value.owner
-        if isinstance(step, Operation) and len(step.operands) == 2 and named_function(step):
-            before = [isinstance(v, BlockArgument) and v.owner is block for v in step.operands]
-            count = len(cast(Operation, block.last_op).operands)
-            is_total = [
-                flag and cast(BlockArgument, v).index >= len(block.args) - count
-                for flag, v in zip(before, step.operands, strict=True)
-            ]
-            if is_total.count(True) == 1:
-                return step, step.operands[is_total.index(False)]
-        raise Refusal(RefusalCode.UNKNOWN_OP, "its reduction is not one function of two elements")
+    def _step(self, block: Block, number: int) -> tuple[str, SSAValue]:
+        """The function that ends a reducing body, and the value that it adds to what there was."""
+        step, so_far = last_step(block, number), block.args[number - len(_yielded(block))]
+        function = None if step is None else named_function(step)
+        if step is None or function is None or len(step.operands) != 2:
+            reason = "its reduction is not one function of two elements"
+            raise Refusal(RefusalCode.UNKNOWN_OP, reason)
+        (added,) = (operand for operand in step.operands if operand is not so_far)
+        return function, added
 
     def _folded(
-        self, step: tuple[Operation, SSAValue], loops: Loops, lengths: Mapping[int, int]
+        self, step: tuple[str, SSAValue], loops: Loops, lengths: Mapping[int, int]
     ) -> Tensor:
-        function = named_function(step[0]) or ""
-        tensor = self._values[step[1]]
+        function, added = step
+        tensor = self._values[added]
         shape = tuple(lengths[loop] for loop in range(len(lengths)))
         tensor = self._tensors.moved([tensor], BroadcastInDim.trailing(tensor.shape, shape))
         windows = {loop: PoolWindow(lengths[loop]) for loop in loops.reducing}
         kept = tuple(n for loop, n in enumerate(shape) if loop not in loops.reducing)
-        return self._layers.reduced(tensor, Reduction(function, windows, drops_axes=True), kept)
+        return self._layers.reduced(tensor, Reduction(function, windows), kept)
 
 
 _NODES: Final = {
@@ -762,6 +750,11 @@ def _needed_for(values: Iterable[SSAValue], block: Block) -> Sequence[Operation]
             ops.append(op)
             needed |= dict.fromkeys((*op.operands, *captured_by(op)))
     return ops[::-1]
+
+
+def _yielded(block: Block) -> Sequence[SSAValue]:
+    """What the body of an op yields."""
+    return () if block.last_op is None else block.last_op.operands
 
 
 def _as_scalar(tensor: Tensor) -> Tensor | None:

@@ -29,6 +29,7 @@ from qdialect.algebra.movement import (
     Slice,
     Take,
     Transpose,
+    inverse,
 )
 from qdialect.algebra.padding import Pad, PadWith, Stored
 from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
@@ -128,7 +129,7 @@ class Tensor:
     @property
     def back(self) -> Order:
         """For each axis in the graph, the axis of the tensor."""
-        return tuple(sorted(range(len(self.order)), key=self.order.__getitem__))
+        return inverse(self.order)
 
 
 def in_graph(name: str, shape: Shape, type: Attribute, codes: Codes | None = None) -> Tensor:
@@ -406,11 +407,10 @@ class Tensors:
     @_write.register
     def _(self, movement: BroadcastInDim, tensors: Sequence[Tensor], shape: Shape) -> Tensor:
         (tensor,) = tensors
-        order = tuple(sorted(range(len(tensor.shape)), key=movement.dims.__getitem__))
         lengths = [1] * len(shape)
         for axis, dim in enumerate(movement.dims):
             lengths[dim] = tensor.shape[axis]
-        turned = self.moved([replace(tensor, codes=None)], Transpose(order))
+        turned = self.moved([replace(tensor, codes=None)], Transpose(inverse(movement.dims)))
         spread = self.moved([turned], Reshape(tuple(lengths)))
         if spread.shape == shape:
             return spread

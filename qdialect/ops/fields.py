@@ -529,9 +529,6 @@ class Reduction(NamedTuple):
     initial: int | None = None
     """The number of the operand with the initial element."""
 
-    drops_axes: bool = False
-    """Whether the result lacks the axes of the windows, which are all of their elements."""
-
     is_mean: bool = False
     """Whether it is divided by the number of elements in a window, without padding."""
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import AnyFloat, i1
-from xdsl.ir import Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from qdialect.algebra.movement import (
     DYNAMIC,
@@ -25,8 +25,10 @@ from qdialect.ops.fields import (
     Contraction,
     Movements,
     Operands,
+    PoolWindow,
     Positions,
     QuantizationRule,
+    Reduction,
     RuleKind,
     RunTimeShape,
     ShapeOpModel,
@@ -159,14 +161,39 @@ def named_function(op: Operation) -> str | None:
             return None
 
 
-def combining_function(region: Region) -> str:
-    """The path of the function of the single op that combines two elements. Raises Refusal."""
-    ops = [*region.block.ops]
-    if len(ops) == 2 and {*ops[0].operands} == {*region.block.args}:
-        function = named_function(ops[0])
-        if function is not None and [*ops[1].operands] == [*ops[0].results]:
-            return function
-    raise Refusal(RefusalCode.UNKNOWN_OP, "its body is not one function of two elements")
+def combining_op(block: Block) -> Operation | None:
+    """The single op of a body, which combines two elements; None for other bodies."""
+    ops = [*block.ops]
+    if len(ops) != 2 or len(block.args) != 2 or len(ops[0].results) != 1:
+        return None
+    is_plain = {*ops[0].operands} == {*block.args} and [*ops[1].operands] == [*ops[0].results]
+    return ops[0] if is_plain else None
+
+
+def last_step(block: Block, number: int) -> Operation | None:
+    """
+    The op that adds to what a reduction has so far, and whose result the body yields.
+
+    None if the yielded value of that number has no such op. What there is so far are the last
+    arguments of the body, which other ops may read too.
+    """
+    end = block.last_op
+    if end is None or len(end.operands) > len(block.args):
+        return None
+    step, so_far = end.operands[number].owner, block.args[number - len(end.operands)]
+    if not isinstance(step, Operation) or step.parent is not block:
+        return None
+    return step if [*step.operands].count(so_far) == 1 else None
+
+
+def reduction_by_region(op: Operation) -> Reduction:
+    """A reduction of one operand along `dimensions` by the function in a region. Raises Refusal."""
+    step = combining_op(op.regions[0].block)
+    if step is None or (function := named_function(step)) is None:
+        raise Refusal(RefusalCode.UNKNOWN_OP, "its body is not one function of two elements")
+    shape = static_shape_of(op.operands[0])
+    axes = () if find_attribute(op, "dimensions") is None else integers_of(op, "dimensions")
+    return Reduction(function, {axis: PoolWindow(shape[axis]) for axis in axes}, 1)
 
 
 # Positions, and the numbers that each must be below

@@ -72,20 +72,20 @@ NUMBERS = ("support.", "algebra.", "ptq.schemes.")
 
 BUDGETS = {
     "support": (1672, 3),
-    "algebra": (2731, 4),
+    "algebra": (2732, 4),
     "ir": (1836, 2),
     "text": (5798, 5),
-    "ops": (3024, 3),
-    "dialects": (15914, 10),
+    "ops": (3048, 3),
+    "dialects": (15885, 10),
     "lowering": (1874, 3),
     "folding": (6081, 5),
     "sinking": (949, 2),
     "passes": (1506, 2),
     "opt": (3385, 5),
     "check": (6926, 7),
-    "ptq": (19634, 7),
+    "ptq": (19630, 7),
     "frontends": (764, 3),
-    "export": (2266, 4),
+    "export": (2250, 4),
 }
 """
 Of each folder: the number of its lines, and of the files in its longest chain of imports. They only

@@ -44,6 +44,7 @@ from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.fields import Contraction, PoolWindow, Window
 from qdialect.ops.interface import layer_of, name_of, windows_of
 from qdialect.ops.model import OnElements, OnNumbers, imported, model_named
+from qdialect.ops.readers import combining_op
 
 _PIECE: Final = 1 << 21
 """The maximum number of elements copied at once, unless one row has more."""
@@ -365,22 +366,23 @@ def reduced(combine: Combine, arrays: Arrays, axes: Sequence[int]) -> Arrays:
     return [array[0] for array in arrays]
 
 
-def windows_in(op: Operation, value: TypedArray) -> list[PoolWindow]:
-    """The windows of a reduction, for all axes of its operand. Raises Refusal."""
+def read_reduction(op: Operation) -> tuple[Combine, Mapping[int, PoolWindow]]:
+    """How an op combines elements, and its windows, by axis. Raises Refusal."""
     read = model_named(name_of(op)).reduction
     assert read is not None
-    windows = read(op).windows
-    return [windows.get(axis, PoolWindow()) for axis in range(len(value.shape))]
+    reduction = read(op)
+    return combined_by(imported(reduction.function)), reduction.windows
 
 
 def pooled(
-    combine: Combine, arrays: Arrays, initial: Arrays, windows: Sequence[PoolWindow]
+    combine: Combine, arrays: Arrays, initial: Arrays, windows_by_axis: Mapping[int, PoolWindow]
 ) -> Arrays:
     """
     The reduction of each window, one element at a time, starting with `initial`.
 
-    `windows` has one window per axis. Padding consists of the initial elements.
+    Along other axes, nothing is combined. Padding consists of the initial elements.
     """
+    windows = [windows_by_axis.get(axis, PoolWindow()) for axis in range(arrays[0].ndim)]
     ends = [(window.low, window.high, window.base_dilation) for window in windows]
     around = [
         padded(array, start.reshape(-1)[0], ends)
@@ -463,11 +465,8 @@ def _as_numbers(value: TypedArray) -> Numbers:
 
 def _combiner_in(block: Block) -> Combiner | None:
     """The function of two elements that a block computes; None if it is another computation."""
-    ops = list(block.ops)
-    if len(ops) != 2 or len(block.args) != 2 or len(ops[0].results) != 1:
-        return None
-    is_plain = {*ops[0].operands} == {*block.args} and [*ops[1].operands] == [*ops[0].results]
-    return combiner_of(ops[0]) if is_plain else None
+    op = combining_op(block)
+    return None if op is None else combiner_of(op)
 
 
 Reduce = Callable[[Combine, Arrays, Arrays], Arrays]

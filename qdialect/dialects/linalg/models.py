@@ -76,7 +76,7 @@ from qdialect.ops.interface import (
     static_shape_of,
 )
 from qdialect.ops.model import Bits, Effects, OnElements, OpModel, OpModels
-from qdialect.ops.readers import combining_function, positive, sliding_axes
+from qdialect.ops.readers import positive, reduction_by_region, sliding_axes
 from qdialect.ops.reading import integers_of_op
 from qdialect.ops.unused_ops import erase_unused
 from qdialect.support.lazy_numpy import NDArray, np
@@ -619,33 +619,22 @@ _POOLS: Final = {
 """The window axes and the kinds of pools, by the layout in their names."""
 
 
-def _windows_of_pool(op: Operation) -> Mapping[int, PoolWindow]:
-    """The windows of a pool, by axis. Raises Refusal."""
-    axes, _ = _POOLS[name_of(op).split("_")[1]]
-    image, window = shape_of(op.operands[0]), static_shape_of(op.operands[1])
+def _read_pool(op: Operation) -> Reduction:
+    _, layout, kind = name_of(op).split("_")
+    axes, _ = _POOLS[layout]
+    image, window = shape_of(op.operands[0]), shape_of(op.operands[1])
     if len(window) != len(axes) or len(image) != len(axes) + 2:
         raise Refusal(RefusalCode.UNKNOWN_OP, "its operands do not have the axes of its name")
     strides = positive(op, "strides", len(axes), default=1)
     dilations = positive(op, "dilations", len(axes), default=1)
-    return {
+    windows = {
         axis: PoolWindow(*numbers)
         for axis, *numbers in zip(axes, window, strides, dilations, strict=True)
     }
+    return Reduction(_COMBINED[kind], windows, 2)
 
 
 _COMBINED: Final = {"max": scalar("larger"), "min": scalar("smaller"), "sum": "numpy:add"}
-
-
-def _read_pool(op: Operation) -> Reduction:
-    return Reduction(_COMBINED[name_of(op).split("_")[2]], _windows_of_pool(op), 2)
-
-
-def _read_reduce(op: Operation) -> Reduction:
-    if len(op.operands) != 2:
-        raise Refusal(RefusalCode.UNKNOWN_OP, "it reduces several tensors")
-    shape = static_shape_of(op.operands[0])
-    windows = {axis: PoolWindow(shape[axis]) for axis in integers_of(op, "dimensions")}
-    return Reduction(combining_function(op.regions[0]), windows, 1, drops_axes=True)
 
 
 def _pool(kind: str, axes: tuple[int, ...]) -> QuantizationRule:
@@ -740,7 +729,7 @@ MODELS = OpModels(
             runs_on_codes=True,
         ),
         "map": _exact(maps_elements=True, rule=_with_body, run=_run("map_elements")),
-        "reduce": _rounded(rule=_with_body, reduction=_read_reduce, run=_run("reduce")),
+        "reduce": _rounded(rule=_with_body, reduction=reduction_by_region, run=_run("reduce")),
         "index": _exact(run=_run("index")),
         "yield": _exact(yields=True),
         # Windows

@@ -14,7 +14,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, cast
 
@@ -57,9 +57,9 @@ from qdialect.dialects.arrays.reductions import (
     combiner_of,
     contracted,
     pooled,
+    read_reduction,
     reduce_by_region,
     reduced,
-    windows_in,
 )
 from qdialect.dialects.arrays.values import (
     TypedArray,
@@ -85,7 +85,8 @@ from qdialect.ops.interface import (
     name_of,
     op_model,
 )
-from qdialect.ops.model import OnElements, imported, model_named
+from qdialect.ops.model import OnElements, model_named
+from qdialect.ops.readers import last_step
 
 
 class Access:
@@ -420,19 +421,12 @@ def _combiners(block: Block, count: int) -> list[Combiner] | None:
     """The last steps of a body, one per result; None if the body does not end in such steps."""
     if block.last_op is None or len(block.last_op.operands) != count:
         return None
-    combiners: list[Combiner] = []
-    for value, so_far in zip(block.last_op.operands, block.args[-count:], strict=True):
-        step = value.owner
-        if (
-            not isinstance(step, Operation)
-            or step.parent is not block
-            or so_far.uses.get_length() != 1
-            or [*step.operands].count(so_far) != 1
-            or (combiner := combiner_of(step)) is None
-        ):
-            return None
-        combiners.append(combiner)
-    return combiners
+    if any(not so_far.has_one_use() for so_far in block.args[-count:]):
+        return None
+    steps = [last_step(block, number) for number in range(count)]
+    combiners = [step and combiner_of(step) for step in steps]
+    known = [combiner for combiner in combiners if combiner is not None]
+    return known if len(known) == count else None
 
 
 _PIECE: Final = 1 << 20
@@ -536,12 +530,15 @@ def elementwise(
 
 
 def pool(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
-    image, _window, initial = operands
-    read = model_named(name_of(op)).reduction
-    assert read is not None
-    combine = combined_by(imported(read(op).function))
+    image, window, initial = operands
+    combine, windows = read_reduction(op)
+    # The type of the window may leave its lengths open.
+    sized = {
+        axis: replace(windows[axis], size=size)
+        for axis, size in zip(windows, window.shape, strict=True)
+    }
     with all_numbers(image, initial) as (numbers, start):
-        (pools,) = pooled(combine, [numbers], [start], windows_in(op, image))
+        (pools,) = pooled(combine, [numbers], [start], sized)
         return [rounded(pools, op.results[0].type)]
 
 

@@ -86,7 +86,6 @@ from qdialect.ops.interface import (
 )
 from qdialect.ops.model import Bits, Effects, OnElements, OpModel, OpModels
 from qdialect.ops.readers import (
-    combining_function,
     conversion_rule,
     listed,
     moves,
@@ -95,6 +94,7 @@ from qdialect.ops.readers import (
     positions_of_slices,
     positions_on_any_axis,
     positive,
+    reduction_by_region,
     reshaped,
     shape_in,
 )
@@ -594,13 +594,7 @@ def _reduce_window(op: Operation) -> QuantizationRule | None:
     )
 
 
-def _read_reduce(op: Operation) -> Reduction:
-    shape, axes = static_shape_of(op.operands[0]), integers_of(op, "dimensions")
-    windows = {axis: PoolWindow(shape[axis]) for axis in axes}
-    return Reduction(combining_function(op.regions[0]), windows, 1, drops_axes=True)
-
-
-def windows_of_pool(op: Operation) -> Sequence[PoolWindow]:
+def windows_of_pool(op: Operation) -> Mapping[int, PoolWindow]:
     """The windows of a `reduce_window`, by axis. Raises Refusal."""
     count = len(shape_of(op.operands[0]))
     pads = per_window(op, "padding", 2 * count, default=0)
@@ -612,13 +606,12 @@ def windows_of_pool(op: Operation) -> Sequence[PoolWindow]:
         pads[::2],
         pads[1::2],
     )
-    return [PoolWindow(*numbers) for numbers in zip(*lists, strict=True)]
+    windows = enumerate(PoolWindow(*numbers) for numbers in zip(*lists, strict=True))
+    return {axis: window for axis, window in windows if window != PoolWindow()}
 
 
 def _read_pool(op: Operation) -> Reduction:
-    windows = dict(enumerate(windows_of_pool(op)))
-    used = {axis: window for axis, window in windows.items() if window != PoolWindow()}
-    return Reduction(combining_function(op.regions[0]), used, 1)
+    return reduction_by_region(op)._replace(windows=windows_of_pool(op))
 
 
 def _functions_of(op: Operation | None) -> frozenset[str]:
@@ -892,7 +885,7 @@ MODELS = OpModels(
         "batch_norm_inference": _rounded(
             normalization=_batch_norm, rule=own(0), run=_run("normalize")
         ),
-        "reduce": _rounded(rule=_reduce, reduction=_read_reduce, run=_run("reduce")),
+        "reduce": _rounded(rule=_reduce, reduction=reduction_by_region, run=_run("reduce")),
         "reduce_window": _rounded(
             rule=_reduce_window, reduction=_read_pool, run=_run("reduce_window")
         ),

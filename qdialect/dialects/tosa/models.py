@@ -219,10 +219,21 @@ def _along(function: str) -> Callable[[Operation], Reduction]:
 
     def read(op: Operation) -> Reduction:
         axis = integer_of(op, "axis")
-        lengths = dict(enumerate(static_shape_of(op.operands[0])))
-        return Reduction(function, {axis: PoolWindow(lengths.get(axis, 0))})
+        lengths = dict(enumerate(shape_of(op.operands[0])))
+        path = function if ":" in function else _by_nan_mode(op, function)
+        return Reduction(path, {axis: PoolWindow(lengths.get(axis, 0))})
 
     return read
+
+
+def _by_nan_mode(op: Operation, function: str) -> str:
+    """The path of `larger` or `smaller` of two numbers, or of that which ignores NaN."""
+    return scalar(f"{function}_number" if ignores_nan(op) else function)
+
+
+def ignores_nan(op: Operation) -> bool:
+    """Whether NaN is ignored; otherwise it propagates."""
+    return "IGNORE" in str(find_attribute(op, "nan_mode"))
 
 
 def _in_windows(op: Operation) -> Mapping[int, PoolWindow]:
@@ -237,7 +248,7 @@ def _in_windows(op: Operation) -> Mapping[int, PoolWindow]:
 
 
 def _max_pool(op: Operation) -> Reduction:
-    return Reduction(scalar("larger"), _in_windows(op))
+    return Reduction(_by_nan_mode(op, "larger"), _in_windows(op))
 
 
 def _average_pool(op: Operation) -> Reduction:
@@ -454,12 +465,8 @@ MODELS = OpModels(
         "argmax argmin": _exact(rule=own(0), run=_run("argmax")),
         "reduce_all": _exact(reduction=_along("numpy:logical_and"), run=_run("reduce")),
         "reduce_any": _exact(reduction=_along("numpy:logical_or"), run=_run("reduce")),
-        "reduce_max": _exact(
-            rule=_reduces("max"), reduction=_along(scalar("larger")), run=_run("reduce")
-        ),
-        "reduce_min": _exact(
-            rule=_reduces("min"), reduction=_along(scalar("smaller")), run=_run("reduce")
-        ),
+        "reduce_max": _exact(rule=_reduces("max"), reduction=_along("larger"), run=_run("reduce")),
+        "reduce_min": _exact(rule=_reduces("min"), reduction=_along("smaller"), run=_run("reduce")),
         "reduce_product": _rounded(
             rule=own(0, function="reduce"), reduction=_along("numpy:multiply"), run=_run("reduce")
         ),

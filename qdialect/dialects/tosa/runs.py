@@ -13,7 +13,6 @@ from xdsl.ir import Operation
 from xdsl.utils.exceptions import InterpretationError
 
 from qdialect.dialects.arrays.elements import (
-    Function,
     Numbers,
     all_numbers,
     is_float,
@@ -24,10 +23,9 @@ from qdialect.dialects.arrays.elements import (
 )
 from qdialect.dialects.arrays.places import within
 from qdialect.dialects.arrays.reductions import (
-    combined_by,
     pooled,
+    read_reduction,
     reduced,
-    windows_in,
 )
 from qdialect.dialects.arrays.scalar_functions import (
     larger,
@@ -36,13 +34,8 @@ from qdialect.dialects.arrays.scalar_functions import (
     smaller_number,
 )
 from qdialect.dialects.arrays.values import TypedArray, allocated, temporary_memory
+from qdialect.dialects.tosa.models import ignores_nan
 from qdialect.ops.interface import find_attribute, integer_of, name_of
-
-
-def _ignores_nan(op: Operation) -> bool:
-    """Whether NaN is ignored; otherwise it propagates."""
-    return "IGNORE" in str(find_attribute(op, "nan_mode"))
-
 
 _FIRST_OF: Final = {
     False: {"max": larger, "min": smaller},
@@ -54,14 +47,14 @@ _FIRST_OF: Final = {
 def extreme(
     interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
 ) -> Sequence[TypedArray]:
-    function = _FIRST_OF[_ignores_nan(op)][name_of(op)[len("tosa.") :][:3]]
+    function = _FIRST_OF[ignores_nan(op)][name_of(op)[len("tosa.") :][:3]]
     return on_elements(function, function, count=2, broadcasts=True)(interpreter, op, operands)
 
 
 def clamp(
     interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
 ) -> Sequence[TypedArray]:
-    functions = _FIRST_OF[_ignores_nan(op)]
+    functions = _FIRST_OF[ignores_nan(op)]
     least, greatest = (_number_of(op, name) for name in ("min_val", "max_val"))
 
     def clamp(numbers: Numbers) -> Numbers:
@@ -116,22 +109,13 @@ def conversion(
 # Reductions
 
 
-_REDUCTIONS: Final[dict[str, Function]] = {
-    "reduce_all": np.logical_and,
-    "reduce_any": np.logical_or,
-    "reduce_product": np.multiply,
-    "reduce_sum": np.add,
-}
-
-
 def reduce(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
-    name = name_of(op).removeprefix("tosa.")
-    function = _REDUCTIONS.get(name) or _FIRST_OF[_ignores_nan(op)][name[len("reduce_") :]]
+    combine, _windows = read_reduction(op)
     axis = _axis(op, operands[0])
     if not operands[0].shape[axis]:
         raise InterpretationError("it reduces an axis of length 0")
     with all_numbers(operands[0]) as numbers:
-        (totals,) = reduced(combined_by(function), numbers, [axis])
+        (totals,) = reduced(combine, numbers, [axis])
         return [rounded(np.expand_dims(totals, axis), op.results[0].type)]
 
 
@@ -149,7 +133,7 @@ def argmax(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Seq
     with all_numbers(operands[0]) as (numbers,):
         if name_of(op) == "tosa.argmin":
             numbers = -numbers
-        if is_float(operands[0]) and _ignores_nan(op):
+        if is_float(operands[0]) and ignores_nan(op):
             # NaN is less than all numbers. If all are NaN, the first one is the result.
             indices = np.argmax(np.where(np.isnan(numbers), -np.inf, numbers), axis)
         else:
@@ -183,10 +167,10 @@ def max_pool(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> S
     least: Any = -np.inf
     if not is_float(image):
         least = range_of(image.element_type)[0]
+    combine, windows = read_reduction(op)
     with all_numbers(image) as numbers:
-        combine = combined_by(_FIRST_OF[_ignores_nan(op)]["max"])
         initial = np.asarray(least, dtype=numbers[0].dtype)
-        (pools,) = pooled(combine, numbers, [initial], windows_in(op, image))
+        (pools,) = pooled(combine, numbers, [initial], windows)
         return [rounded(pools, op.results[0].type)]
 
 
@@ -195,10 +179,10 @@ def average_pool(
 ) -> Sequence[TypedArray]:
     """The mean of the elements in each window; padding does not count."""
     image = _image(operands)
-    windows = windows_in(op, image)
+    add, windows = read_reduction(op)
     if not is_float(image) or any(point.numbers.any() for point in operands[1:]):
         raise InterpretationError("it is supported only on floats with zero points of 0")
-    add, zero = combined_by(np.add), [np.zeros(())]
+    zero = [np.zeros(())]
     with all_numbers(image) as numbers:
         (total,) = pooled(add, numbers, zero, windows)
         (count,) = pooled(add, [np.ones((1, *image.shape[1:3], 1))], zero, windows)

@@ -6,9 +6,8 @@ import os
 import shutil
 import sys
 from argparse import Namespace, RawDescriptionHelpFormatter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final
 
 from qdialect.opt.module_tool import ModuleArgumentParser
@@ -23,19 +22,16 @@ from qdialect.support.terminal import write_tables
 TOOL: Final = "qdialect-quantize"
 """The name that the tool's own errors begin with."""
 
-_ONE_U8: Final = MappingProxyType({"scheme": "one-u8"})
-_SCHEMES: Final = {
-    "mlir": _ONE_U8,
-    "vmfb": _ONE_U8,
+_SCHEMES: Final[Mapping[str, Mapping[str, str]]] = {
     # ONNX Runtime is fast with symmetric weights; those of 8 bits it saturates on some CPUs.
     "onnx": {
-        **_ONE_U8,
+        "scheme": "one-u8",
         "weight_scheme": "onnxruntime-symmetric",
         "weight_storage": "i7",
         "ops": "sums-of-products",
-    },
+    }
 }
-"""The options of quantization unless there is a scheme, by the form of the result."""
+"""The options of quantization for a form of the result, unless there is a scheme."""
 
 _EPILOG: Final = """\
 steps:
@@ -128,7 +124,7 @@ def _run(options: Namespace) -> bool:
         quantized.import_model(dict(options.shape)).put_in_order()
         whole = options.reduction == ReductionKind.WHOLE
         quantized.calibrate(*running, *([] if whole else [f"--reduction={options.reduction}"]))
-        chosen = {"scheme": options.scheme} if options.scheme else _SCHEMES[options.to]
+        chosen = {"scheme": options.scheme} if options.scheme else _SCHEMES.get(options.to, {})
         quantized.quantize(granularity=options.granularity, **chosen)
         labels = [] if options.labels is None else ["--labels", options.labels]
         quantized.evaluate(*running, *labels)

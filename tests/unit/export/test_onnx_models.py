@@ -600,6 +600,19 @@ func.func @main(%x: tensor<2x64xf32>) -> tensor<2x96xf32> {{
             "stored integers are read",
         ),
         (
+            """%c = arith.constant dense<0.0> : tensor<f32>
+%r:2 = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> ()>,
+  affine_map<(i) -> ()>], iterator_types = ["reduction"]}
+  ins(%x : tensor<2xf32>) outs(%c, %c : tensor<f32>, tensor<f32>) {
+^bb0(%a: f32, %one: f32, %other: f32):
+  %p = arith.addf %one, %a : f32
+  %q = arith.maximumf %other, %a : f32
+  linalg.yield %q, %p : f32, f32
+} -> (tensor<f32>, tensor<f32>)
+%y = stablehlo.broadcast_in_dim %r#0, dims = [] : (tensor<f32>) -> tensor<2xf32>""",
+            "its reduction is not one function of two elements",
+        ),
+        (
             '"test.effect"(%x) : (tensor<2xf32>) -> ()\n%y = arith.negf %x : tensor<2xf32>',
             "it may have effects",
         ),
