@@ -350,7 +350,7 @@ class ZeroPoints(NamedTuple):
         low, high = self.range.minimum, self.range.maximum
         return self._are(self.parameters.store(np.zeros(()), low, high))
 
-    def _are(self, codes: IntArray) -> bool:
+    def _are(self, codes: NDArray[np.integer[Any]]) -> bool:
         zero_points = self.parameters.expand()[1]
         try:
             self.range.check(zero_points)

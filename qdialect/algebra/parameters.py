@@ -75,6 +75,14 @@ class StorageFormat(NamedTuple):
             return (values << dropped) >> dropped
         return values & ((1 << self.width) - 1)
 
+    def holds(self, dtype: np.dtype[Any] | None) -> bool:
+        """Whether all integers of a numpy dtype have the width."""
+        if dtype is None:
+            return False
+        if dtype.kind == "u":
+            return 8 * dtype.itemsize <= self.width - self.signed
+        return dtype.kind == "i" and self.signed and 8 * dtype.itemsize <= self.width
+
 
 _KNOWN_ENDS = BoundedCache[tuple[int, int], IntArray]()
 
@@ -213,11 +221,12 @@ class QuantizationParameters(SlotMap):
         bits. `in_single` gives the same numbers, as float32 where arithmetic in it does. Raises
         TypeError and ValueError if `codes` are not integers.
         """
-        codes = integer_array("codes", codes)
         dtype, rounded = self._arithmetic(in_single)
+        is_whole = self.storage.holds(getattr(codes, "dtype", None))
+        stored_codes = codes if is_whole else self.storage.wrap(integer_array("codes", codes))
         scales, zero_points = self.expand()
         with np.errstate(all="ignore"):
-            stored = rounded(self.storage.wrap(codes).astype(dtype))
+            stored = rounded(stored_codes.astype(dtype))
             difference = rounded(stored - rounded(zero_points.astype(dtype)))
             return rounded(difference * scales.astype(dtype, copy=False))
 
@@ -240,9 +249,10 @@ class QuantizationParameters(SlotMap):
         rounding: Rounding = Rounding.NEAREST_EVEN,
         *,
         in_single: bool = False,
-    ) -> IntArray:
+        dtype: str | np.dtype[Any] = "i8",
+    ) -> NDArray[np.integer[Any]]:
         """
-        The integers that store numbers: `round(number / scale + zero_point)`, int64, clamped.
+        The integers that store numbers: `round(number / scale + zero_point)`, clamped, of `dtype`.
 
         `numbers` are of the expressed type, float64 or float32, and broadcast to the tensor's
         shape; `in_single` is as in `read`.
@@ -251,11 +261,14 @@ class QuantizationParameters(SlotMap):
         are clamped; NaN becomes `minimum`. Exact for expressed types of up to 64 bits. Raises
         TypeError if `numbers` holds anything but numbers.
         """
-        dtype, rounded = self._arithmetic(in_single)
-        scales, zero_points = (part.astype(dtype, copy=False) for part in self.expand())
-        if getattr(numbers, "dtype", None) != dtype:
-            numbers = number_array("numbers", numbers).astype(dtype, copy=False)
+        computed, rounded = self._arithmetic(in_single)
+        scales, zero_points = (part.astype(computed, copy=False) for part in self.expand())
+        if getattr(numbers, "dtype", None) != computed:
+            numbers = number_array("numbers", numbers).astype(computed, copy=False)
         with np.errstate(all="ignore"):
-            shifted = rounded(rounded(numbers / scales) + rounded(zero_points))
-        bounded = np.clip(rounding.round(shifted), minimum, maximum)
-        return np.where(np.isnan(bounded), minimum, bounded).astype(np.int64)
+            shifted = rounded(np.asarray(numbers / scales))
+            shifted += rounded(zero_points)
+            whole = np.asarray(rounding.round(rounded(shifted)))
+            # Of NaN and the minimum, `fmax` is the minimum.
+            np.fmax(whole, minimum, out=whole)
+            return np.minimum(whole, maximum, out=whole).astype(dtype)

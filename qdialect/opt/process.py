@@ -59,6 +59,8 @@ def run(tool: str = "opt") -> int:
     if tool == "opt":
         # Each collection would visit all objects of a large module, and free little.
         gc.disable()
+    elif tool in ("calibrate", "evaluate"):
+        _keep_freed_memory()
     # Otherwise numpy starts threads for linear algebra, which no tool uses.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     statuses: list[int] = []
@@ -111,6 +113,23 @@ def _end(number: int, frame: object) -> None:
     exceptions, such as `__del__`.
     """
     end_process(128 + number)
+
+
+def _keep_freed_memory() -> None:
+    """
+    Let glibc keep up to 128 MiB that arrays free, for the next ones.
+
+    Otherwise each array of 128 KiB or more costs page faults, which take as long as computing it:
+    https://man7.org/linux/man-pages/man3/mallopt.3.html.
+    """
+    # Only once signals are handled.
+    import ctypes
+
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if mallopt is not None:
+        # M_MMAP_THRESHOLD, whose largest value is 32 MiB, and M_TRIM_THRESHOLD.
+        for parameter, value in ((-3, 1 << 25), (-1, 1 << 27)):
+            mallopt(parameter, value)
 
 
 def _show_warning(

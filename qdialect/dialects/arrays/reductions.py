@@ -49,6 +49,8 @@ from qdialect.ops.readers import combining_op
 _PIECE: Final = 1 << 21
 """The maximum number of elements copied at once, unless one row has more."""
 
+_FEW_TERMS: Final = 64
+
 _EXACT_IN_DOUBLE: Final = 1 << 53
 
 _INTEGER_PRODUCT: Final = 8
@@ -208,6 +210,15 @@ def contracted(
     strides = [abs(stride) for stride in lhs.strides[len(both) :]]
     is_along_rows = is_single and bool(rows) and min(strides) in strides[: len(rows)]
     spend_products(count(lengths) * (1 if dtype.kind == "f" else _INTEGER_PRODUCT))
+    # Windows of one channel each, and channels last: a matrix would be read across memory.
+    steps = [abs(stride) for stride, n in zip(lhs.strides, lhs.shape, strict=True) if n > 1]
+    is_by_terms = (
+        is_single
+        and bool(both)
+        and abs(lhs.strides[len(both) - 1]) <= min(steps, default=0)
+        and count(columns) == 1
+        and count(summed) <= _FEW_TERMS
+    )
     outer = max(range(len(both) + len(rows)), key=shape.__getitem__, default=None)
     pieces: Iterable[slice] = [slice(None)]
     if outer is not None and shape[outer]:
@@ -223,6 +234,9 @@ def contracted(
             at = (slice(None),) * (outer or 0) + (piece,) if outer is not None else ()
             of_rhs = rhs[at] if outer is not None and outer < len(both) else rhs
             part = lhs[at]
+            if is_by_terms:
+                sums[at] = _sum_of_terms(part, of_rhs, len(both), len(rows)).reshape(sums[at].shape)
+                continue
             batch = math.prod(part.shape[: len(both)])
             one = _as_matrices(part, dtype, len(both), len(rows), is_along_rows=is_along_rows)
             other = of_rhs.astype(dtype, copy=False).reshape(batch, count(summed), count(columns))
@@ -232,6 +246,25 @@ def contracted(
             )
     names = [*both, *rows, *columns]
     return sums.transpose([names.index(name) for name in result])
+
+
+def _sum_of_terms(lhs: Numbers, rhs: Numbers, batches: int, rows: int) -> Numbers:
+    """
+    The sums over the last axes of `lhs`, one term after the other.
+
+    `lhs` has `batches` axes, `rows` axes, and those, and `rhs` the same without the rows.
+    """
+    shape = (*rhs.shape[:batches], *(1,) * rows)
+    total = term = None
+    for at in np.ndindex(*lhs.shape[batches + rows :]):
+        factor = rhs[(slice(None),) * batches + at].reshape(shape)
+        # The result has the order of memory of the operand.
+        term = np.multiply(lhs[(..., *at)], factor, out=term)
+        if total is None:
+            total, term = term, None
+        else:
+            total += term
+    return np.zeros(lhs.shape[: batches + rows], lhs.dtype) if total is None else total
 
 
 def _as_matrices(

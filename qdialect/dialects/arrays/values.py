@@ -532,8 +532,7 @@ def dequantized(value: TypedArray, declared: Attribute) -> TypedArray:
     parameters, type = value.parameters, element_type_or_self(declared)
 
     def read(slices: Slices, codes: NDArray[Any]) -> NDArray[Any]:
-        stored = TypedArray(codes, value.element_type).numbers
-        read = _part(parameters, slices).read(stored, in_single=is_in_single())
+        read = _part(parameters, slices).read(codes, in_single=is_in_single())
         return elements_of_numbers(read, type)
 
     elements = _with_slots(read, value, parameters, type)
@@ -559,8 +558,9 @@ def quantized(
     def store(slices: Slices, elements: NDArray[Any]) -> NDArray[Any]:
         numbers = TypedArray(elements, value.element_type).numbers
         part = _part(parameters, slices)
-        stored = part.store(numbers, least, greatest, rounding, in_single=is_in_single())
-        return elements_of_numbers(stored, type)
+        return part.store(
+            numbers, least, greatest, rounding, in_single=is_in_single(), dtype=dtype_of(type)
+        )
 
     return TypedArray.of(_with_slots(store, value, parameters, type), declared)
 

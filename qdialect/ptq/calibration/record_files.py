@@ -212,6 +212,7 @@ class RecordFiles:
             )
         counts = dict[str, int | None]()
         for name, argument in zip(names, self._arguments, strict=True):
+            headers[name] = _records_apart(headers[name], argument.type)
             counts[name] = _count_of(path, name, headers[name], argument.type)
         if len({*counts.values()}) > 1:
             told = ", ".join(
@@ -427,6 +428,24 @@ def _header(name: str, member: zipfile.ZipInfo, stream: IO[bytes]) -> _Header:
     if nbytes != header.nbytes and not dtype.hasobject:
         raise ValueError(f"'{name}' has {nbytes} bytes, but its shape needs {header.nbytes}")
     return header
+
+
+def _records_apart(header: _Header, type: Attribute) -> _Header:
+    """
+    The array with an axis for records, if its first axis has several times the batch of one.
+
+    This is how datasets are stored, and a model often has a batch of 1.
+    """
+    shape = shape_of(type) or ()
+    if (
+        header.is_fortran
+        or len(header.shape) != len(shape)
+        or not _fits(header.shape[1:], shape[1:])
+    ):
+        return header
+    if not shape or shape[0] < 1 or header.shape[0] <= shape[0] or header.shape[0] % shape[0]:
+        return header
+    return header._replace(shape=(header.shape[0] // shape[0], shape[0], *header.shape[1:]))
 
 
 def _count_of(path: Path, name: str, header: _Header, type: Attribute) -> int | None:

@@ -695,6 +695,22 @@ def test_a_lone_array_is_that_of_the_only_argument(tmp_path: Path) -> None:
         RecordFiles(tmp_path, [argument])
 
 
+@pytest.mark.parametrize(
+    ("stored", "batch", "count"),
+    [((7, 3), 1, 7), ((8, 3), 2, 4), ((2, 3), 2, 1), ((2, 2, 3), 2, 2)],
+)
+def test_records_follow_each_other_along_the_axis_of_the_batch(
+    tmp_path: Path, stored: tuple[int, ...], batch: int, count: int
+) -> None:
+    arrays = np.random.default_rng(0).normal(size=stored).astype("f4")
+    np.savez(tmp_path / "a.npz", x=arrays)
+    records = RecordFiles(tmp_path, [Argument(("x",), TensorType(f32, [batch, 3]))])
+    read = [records[at][0].elements.view("f4") for at in range(len(records))]
+    assert np.array_equal(read, arrays.reshape(count, batch, 3))
+    with pytest.raises(RecordError, match=r"needs \[3, 3\] for one record, or \[n, 3, 3\] for n"):
+        RecordFiles(tmp_path, [Argument(("x",), TensorType(f32, [3, 3]))])
+
+
 def test_records_are_read_piece_by_piece(tmp_path: Path) -> None:
     """Of 64 MiB, only one record is in memory, and counts in the budget."""
     zeros_of(tmp_path / "data.npz", 1 << 14, 1024)
