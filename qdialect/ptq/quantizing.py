@@ -34,6 +34,7 @@ from qdialect.ptq.precision_search import (
     decibels_of,
     least_raised,
 )
+from qdialect.ptq.tools.evaluation import TIMES, TIMES_NAMES, cells_of_time
 from qdialect.support.files import number_from_json
 from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import DEFAULT_MAX_MEMORY
@@ -161,7 +162,7 @@ class Quantized:
             "evaluate",
             [
                 *("evaluate", "ordered.mlir", "quantized.mlir", "--data", self._records),
-                *("--json", "evaluation.json", "--worst", "0", self._limit, *options),
+                *("--json", "evaluation.json", "--worst", "0", "--times", self._limit, *options),
             ],
         )
         return self
@@ -313,6 +314,7 @@ class Quantized:
             Table("size (MiB)", ("", "float", "quantized"), (*sizes,), 1),
             Table("raised layers", _RAISED, (*raised,), 2),
             Table("results", names, (*results,), 1),
+            Table(TIMES, TIMES_NAMES, (*map(cells_of_time, self.evaluation.get("times", ())),), 1),
         )
 
     @override

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import cached_property
+from time import perf_counter
 from typing import Any, Final
 
 from typing_extensions import override
@@ -31,7 +33,16 @@ from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.rewriting import captured_by
 from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
 from qdialect.ir.xdsl_private import set_scope
-from qdialect.ops.interface import is_cast, model_of, models_of, name_of, op_model
+from qdialect.ops.fields import Contraction
+from qdialect.ops.interface import (
+    is_cast,
+    known_layer,
+    model_of,
+    models_of,
+    name_of,
+    op_model,
+    windows_of,
+)
 from qdialect.ops.model import Bits, bits_of
 from qdialect.ptq.calibration.keys import constant_values
 from qdialect.support.lazy_numpy import NDArray, np
@@ -79,6 +90,23 @@ def _is_large_dequantization(op: Operation) -> bool:
     return not is_static(shape) or math.prod(shape) >= _MIN_LARGE
 
 
+def group_of(op: Operation) -> str:
+    """What an op computes, in the words of a table of times."""
+    layer = known_layer(op)
+    if isinstance(layer, Contraction):
+        return "convolutions" if windows_of(op, layer) else "matrix products"
+    if is_cast(op):
+        return "casts"
+    model = op_model(op)
+    if layer is not None or (model.movement is not None and not model.maps_elements):
+        return "movements"
+    if model.has_blocks:
+        return "loops and branches"
+    sizes = [math.prod(shape_of(value.type) or ()) for value in (*op.operands, *op.results)]
+    is_less = bool(op.results) and sizes[-1] < max(sizes)
+    return "reductions" if is_less else "functions of elements"
+
+
 class ObservedRun(ModuleInterpreter):
     """
     Runs a function on records, and hands over observed values.
@@ -109,6 +137,10 @@ class ObservedRun(ModuleInterpreter):
             self._places.setdefault(value, []).append(place)
         self._kernels = dict[Operation, tuple[Sequence[SSAValue], Kernel]]()
         self._take: Take | None = None
+        self._seconds = defaultdict[Operation, float](float)
+        """The time that ops of the first block took."""
+        self._taken = 0.0
+        """The time in which values were taken."""
         self._readers = dict[SSAValue, list[Operation]]()
         """The ops whose kernels read a value."""
         self._slow = set[Operation]()
@@ -142,6 +174,15 @@ class ObservedRun(ModuleInterpreter):
                     continue
                 known.update(zip(op.results, result.values, strict=True))
         return {value: known[value] for value in known if isinstance(known[value], TypedArray)}
+
+    def seconds_of_groups(self) -> Mapping[str, float]:
+        """The time since the last call that ops took that compute the same: see `group_of`."""
+        groups = defaultdict[str, float](float)
+        with models_of(self._context):
+            for op, seconds in self._seconds.items():
+                groups[group_of(op)] += seconds
+        self._seconds.clear()
+        return groups
 
     @cached_property
     def constant_places(self) -> Sequence[int]:
@@ -210,6 +251,13 @@ class ObservedRun(ModuleInterpreter):
 
     def _step(self, op: Operation, values: dict[SSAValue, Any]) -> TerminatorValue | None:
         """Run an op of the first block, in as little time as possible."""
+        start, taken = perf_counter(), self._taken
+        try:
+            return self._run_step(op, values)
+        finally:
+            self._seconds[op] += perf_counter() - start - (self._taken - taken)
+
+    def _run_step(self, op: Operation, values: dict[SSAValue, Any]) -> TerminatorValue | None:
         if op in self._kernels:
             inputs, kernel = self._kernels[op]
             try:
@@ -275,9 +323,11 @@ class ObservedRun(ModuleInterpreter):
 
     def _hand_over(self, values: Sequence[SSAValue], results: Sequence[Any]) -> None:
         assert self._take is not None
+        start = perf_counter()
         for value, result in zip(values, results, strict=False):
             for place in self._places.get(value, ()):
                 self._take(place, result)
+        self._taken += perf_counter() - start
 
 
 def _moving(op: Operation, steps: Sequence[Callable[[Sequence[NDArray[Any]]], Any]]) -> Kernel:

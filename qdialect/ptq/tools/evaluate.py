@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
@@ -53,10 +54,12 @@ if TYPE_CHECKING:
 TOOL: Final = "qdialect-evaluate"
 """The name that the tool's own errors begin with."""
 
-_Compared = tuple[int, tuple[Noise, ...], tuple[Answers | None, ...]]
+_Compared = tuple[
+    int, tuple[Noise, ...], tuple[Answers | None, ...], tuple[Mapping[str, float], ...]
+]
 """
-The index of a record, the noise of each value and of each result, and the answers of each result
-that has classes.
+The index of a record, the noise of each value and of each result, the answers of each result that
+has classes, and the seconds that groups of ops of both functions took.
 """
 
 
@@ -84,6 +87,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         default=10,
         metavar="N",
         help="list the N worst values (10)",
+    )
+    parser.add_argument(
+        "--times", action="store_true", help="list the time that groups of ops take"
     )
     parser.add_argument("--json", metavar="FILE", help="write the results as JSON, too")
     parser.add_argument(
@@ -207,11 +213,13 @@ def _evaluate(options: Namespace) -> Evaluation | None:
                 progress.advance()
     except RecordError as error:
         raise ToolError(str(error)) from None
-    noises = [*map(Noise.total, zip(*(noises for _, noises, _ in records), strict=True))]
+    noises = [*map(Noise.total, zip(*(noises for _, noises, _, _ in records), strict=True))]
     answers = (
         Answers.total(part for part in parts if part is not None) if result.has_classes else None
         for result, parts in zip(
-            compared.results, zip(*(answers for _, _, answers in records), strict=True), strict=True
+            compared.results,
+            zip(*(answers for _, _, answers, _ in records), strict=True),
+            strict=True,
         )
     )
     of_values, of_results = noises[: len(compared.values)], noises[len(compared.values) :]
@@ -222,7 +230,19 @@ def _evaluate(options: Namespace) -> Evaluation | None:
         (*map(ResultNoise, compared.results, of_results, answers),),
         options.labels is not None,
         compared.not_compared,
+        (*(_total(record[3][side] for record in records) for side in range(2)),)
+        if options.times
+        else (),
     )
+
+
+def _total(parts: Iterable[Mapping[str, float]]) -> Mapping[str, float]:
+    """The sums of numbers by name."""
+    total = defaultdict[str, float](float)
+    for part in parts:
+        for name, number in part.items():
+            total[name] += number
+    return total
 
 
 @dataclass(frozen=True)
@@ -265,4 +285,5 @@ class _Comparing(Task[_Compared]):
         of_values = [Noise.total(noises[at] for at in islice(places, n)) for n in self.parts]
         results = range(first, first + len(self.have_classes))
         of_results = [noises[at] for at in results]
-        return index, (*of_values, *of_results), tuple(map(answers.get, results))
+        times = tuple(run.seconds_of_groups() for run in runs)
+        return index, (*of_values, *of_results), tuple(map(answers.get, results)), times

@@ -25,6 +25,15 @@ _NAMED: Final = 10
 """The number of values of only one module that are listed by name."""
 
 
+TIMES: Final = "times of groups of ops in the evaluation (ms for a record)"
+TIMES_NAMES: Final = "group", "float", "quantized"
+
+
+def cells_of_time(row: tuple[str, float, float]) -> tuple[str, ...]:
+    """The cells of a group and its seconds."""
+    return row[0], *(f"{1000 * seconds:.2f}" for seconds in row[1:])
+
+
 class Row(NamedTuple):
     """A value and its noise."""
 
@@ -53,6 +62,8 @@ class Evaluation:
     results: tuple[ResultNoise, ...]
     has_labels: bool
     not_compared: tuple[NotCompared, ...]
+    times: tuple[Mapping[str, float], ...] = ()
+    """The seconds that groups of ops took in all records, of both modules; or nothing."""
 
     @cached_property
     def rows(self) -> tuple[Row, ...]:
@@ -86,6 +97,22 @@ class Evaluation:
             _table("values", rows),
             _table("lowest signal-to-noise ratios", lowest[:worst]),
             _table("largest drops from the operands of an op", losing[:worst]),
+            Table(TIMES, TIMES_NAMES, (*map(cells_of_time, self._times_of_records),), 1),
+        )
+
+    @property
+    def _times_of_records(self) -> list[tuple[str, float, float]]:
+        """The groups of ops, and the seconds that each takes for a record, the longest first."""
+        if not self.times:
+            return []
+        before, after = self.times
+        groups = dict.fromkeys((*before, *after))
+        return sorted(
+            (
+                (group, before.get(group, 0.0) / self.records, after.get(group, 0.0) / self.records)
+                for group in groups
+            ),
+            key=lambda row: -max(row[1:]),
         )
 
     def lines(self) -> list[str]:
@@ -146,7 +173,8 @@ class Evaluation:
                     "not_compared": [
                         {"key": value.key, "reason": value.reason} for value in self.not_compared
                     ],
-                },
+                }
+                | ({"times": self._times_of_records} if self.times else {}),
                 indent=1,
             )
             + "\n"

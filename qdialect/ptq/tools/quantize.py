@@ -17,10 +17,14 @@ from qdialect.ptq.quantizing import QuantizationError, Quantized
 from qdialect.ptq.schemes.presets import SCHEME_NAMES
 from qdialect.ptq.schemes.ranges import ReductionKind
 from qdialect.ptq.tools import add_reduction
+from qdialect.support.extras import MissingLibraryError, library
 from qdialect.support.terminal import write_tables
 
 TOOL: Final = "qdialect-quantize"
 """The name that the tool's own errors begin with."""
+
+_LIBRARIES: Final = {"onnx": ("onnx", "onnx"), "vmfb": ("iree.compiler", "iree")}
+"""For `--to`, the library that writes it, and the extra that installs that."""
 
 _SCHEMES: Final[Mapping[str, Mapping[str, str]]] = {
     # ONNX Runtime is fast with symmetric weights; those of 8 bits it saturates on some CPUs.
@@ -115,6 +119,12 @@ def _run(options: Namespace) -> bool:
         if overwrite_each_other(options.output, path):
             raise ToolError(f"the result would be written over '{path}'")
     check_writable(options.output)
+    try:
+        # Before the work of the other steps.
+        if options.to in _LIBRARIES:
+            library(*_LIBRARIES[options.to])
+    except MissingLibraryError as error:
+        raise ToolError(f"--to={options.to}: {error}") from None
     folder = Path(options.folder or f"{options.output}.steps")
     running = [f"--engine={options.engine}"]
     if options.max_memory is not None:

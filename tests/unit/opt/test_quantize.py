@@ -75,6 +75,37 @@ def test_the_command(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     ] == commands
 
 
+GROUPS = """
+func.func @main(%x: tensor<1x6x6x2xf32>) -> tensor<1x8xf32> {
+  %w = arith.constant dense<0.5> : tensor<3x3x2x2xf32>
+  %d = arith.constant dense<0.25> : tensor<8x8xf32>
+  %c = stablehlo.convolution(%x, %w) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f],
+    window = {stride = [1, 1]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+    : (tensor<1x6x6x2xf32>, tensor<3x3x2x2xf32>) -> tensor<1x4x4x2xf32>
+  %t = stablehlo.tanh %c : tensor<1x4x4x2xf32>
+  %s = stablehlo.slice %t [0:1, 0:2, 0:2, 0:2] : (tensor<1x4x4x2xf32>) -> tensor<1x2x2x2xf32>
+  %r = stablehlo.reshape %s : (tensor<1x2x2x2xf32>) -> tensor<1x8xf32>
+  %y = stablehlo.dot_general %r, %d, contracting_dims = [1] x [0]
+    : (tensor<1x8xf32>, tensor<8x8xf32>) -> tensor<1x8xf32>
+  return %y : tensor<1x8xf32>
+}
+"""
+
+
+def test_times_of_groups_of_ops(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "model.mlir").write_text(GROUPS)
+    np.savez(
+        tmp_path / "data.npz", x=np.random.default_rng(1).normal(size=(5, 6, 6, 2)).astype("f4")
+    )
+    assert run(tmp_path) == 0
+    assert "times of groups of ops" in capfd.readouterr().out
+    times = json.loads((tmp_path / "q.mlir.steps" / "evaluation.json").read_text())["times"]
+    floats, quantized = ({row[0] for row in times if row[at]} for at in (1, 2))
+    assert floats == {"convolutions", "matrix products", "functions of elements", "movements"}
+    assert quantized == floats | {"casts"}
+    assert all(0 <= seconds < 1 for row in times for seconds in row[1:])
+
+
 @pytest.mark.iree
 def test_a_model_that_iree_runs(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """The result is the binary, which is as near to the float model as was evaluated."""
@@ -113,6 +144,24 @@ def test_a_model_of_onnx(folder: Path, capfd: pytest.CaptureFixture[str]) -> Non
     (told,) = re.findall(r"result 0 \('sums'\) +([0-9.]+)", capfd.readouterr().out)
     assert abs(10 * np.log10(signal / noise) - float(told)) < 0.3
     assert b"QLinearMatMul" in (folder / "run.onnx").read_bytes()
+
+
+@pytest.mark.parametrize(("to", "library"), [("onnx", "onnx"), ("vmfb", "iree.compiler")])
+def test_a_missing_library_is_told_first(
+    folder: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    to: str,
+    library: str,
+) -> None:
+    # An import of None is one of nothing.
+    monkeypatch.setitem(sys.modules, library, None)
+    assert run(folder, f"--to={to}") == 1
+    printed = capfd.readouterr()
+    assert not (folder / "q.mlir.steps").exists()
+    assert re.fullmatch(
+        rf"qdialect-quantize: error: --to={to}: '{library}' is not installed: .*\n", printed.err
+    )
 
 
 @pytest.mark.skipif(shutil.which("sh") is None, reason="there is no shell")
