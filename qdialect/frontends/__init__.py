@@ -178,6 +178,7 @@ def from_onnx(
     *,
     opset: int | None = 17,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    values: Mapping[str, float] | None = None,
     context: Context | None = None,
 ) -> ModuleOp:
     """
@@ -190,7 +191,9 @@ def from_onnx(
     constants, including those in files beside the model.
 
     Models of an opset before `opset` are converted to it, unless that is None. `shapes` has lengths
-    for the axes of inputs, by their names, where the model leaves them open. Arguments, constants
+    for the axes of inputs, by their names, where the model leaves them open. `values` has numbers
+    for inputs whose elements are always that, such as a rate: they are no arguments. An `If` whose
+    condition is then known is the branch that it takes. Arguments, constants
     and results have the names of inputs, initializers and nodes, with underscores for characters
     that MLIR's names cannot have; locations have the names themselves.
 
@@ -207,7 +210,7 @@ def from_onnx(
     ir: Any = library("iree.compiler.ir", "onnx")
     passes: Any = library("iree.compiler.passmanager", "onnx")
     name = os.fspath(path)
-    model = read_onnx(name, opset, shapes or {})
+    model = read_onnx(name, opset, shapes or {}, values or {})
 
     def imported(proto: Any) -> bytes:
         info = importer.ModelInfo(proto)

@@ -23,7 +23,8 @@ TOOL: Final = "qdialect-import"
 
 
 def _of_onnx(options: Namespace, context: ToolContext) -> ModuleOp:
-    return from_onnx(options.model, shapes=dict(options.shape), context=context)
+    shapes, values = dict(options.shape), dict(options.value)
+    return from_onnx(options.model, shapes=shapes, values=values, context=context)
 
 
 def _of_tflite(options: Namespace, context: ToolContext) -> ModuleOp:
@@ -52,15 +53,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("model", help=f"a file that ends in {', '.join(_READERS)}")
     parser.add_argument("-o", dest="output", default="-", metavar="FILE", help="the module")
-    parser.add_shapes()
+    parser.add_inputs()
     return parser.run(_run, argv, reads_modules=False)
 
 
 def _run(options: Namespace) -> bool:
     path: str = options.model
     ending = os.path.splitext(path)[1]
-    if options.shape and ending != ".onnx":
-        raise ToolError("--shape is for ONNX files: other formats have all lengths")
+    for name in ("shape", "value"):
+        if getattr(options, name) and ending != ".onnx":
+            raise ToolError(f"--{name} is for ONNX files: other formats have all lengths")
     if ending not in _READERS:
         raise ToolError(f"'{path}' must end in {', '.join(_READERS)}")
     if not os.path.isfile(path):

@@ -13,7 +13,9 @@ from functools import partial
 from pathlib import Path, PurePath
 from typing import Any, Final, NamedTuple
 
+from qdialect.frontends.onnx_shapes import with_known_shapes
 from qdialect.support.extras import library
+from qdialect.support.lazy_numpy import np
 
 _MIN_SIZE: Final = 1 << 14
 """The number of bytes from which on a tensor is large."""
@@ -45,11 +47,16 @@ class OnnxModel(NamedTuple):
     """The weights, in the order of these inputs."""
 
 
-def read_onnx(path: str, opset: int | None, shapes: Mapping[str, Sequence[int]]) -> OnnxModel:
+def read_onnx(
+    path: str,
+    opset: int | None,
+    shapes: Mapping[str, Sequence[int]],
+    values: Mapping[str, float],
+) -> OnnxModel:
     """
-    Read a model, convert an older opset, and set shapes of inputs, by their names.
+    Read a model, convert an older opset, and set shapes and values of inputs, by their names.
 
-    Raises OSError, ValueError for names and shapes of inputs, and errors of `onnx`.
+    Raises OSError, ValueError for names, shapes and values of inputs, and errors of `onnx`.
     """
     onnx: Any = library("onnx", "onnx")
     proto, weights = _read(onnx, path)
@@ -58,6 +65,9 @@ def read_onnx(path: str, opset: int | None, shapes: Mapping[str, Sequence[int]])
         proto = onnx.version_converter.convert_version(proto, opset)
     graph = proto.graph
     _set_shapes(graph, shapes)
+    _set_values(onnx, graph, values)
+    proto = with_known_shapes(onnx, proto, weights)
+    graph = proto.graph
     _take_out_constants(onnx, graph, weights)
     for node in graph.node:
         # Places of values in the module are those of nodes.
@@ -225,12 +235,8 @@ def _varint(number: int) -> bytes:
 
 
 def _set_shapes(graph: Any, shapes: Mapping[str, Sequence[int]]) -> None:
-    inputs = {value.name: value.type.tensor_type.shape for value in graph.input}
     for name, shape in shapes.items():
-        if name not in inputs:
-            known = ", ".join(f"'{other}'" for other in inputs)
-            raise ValueError(f"there is no input '{name}'; the inputs are {known}")
-        dims = inputs[name].dim
+        dims = _input_named(graph, name).type.tensor_type.shape.dim
         if len(dims) != len(shape):
             raise ValueError(f"input '{name}' has rank {len(dims)}, but a shape of {len(shape)}")
         for axis, (dim, length) in enumerate(zip(dims, shape, strict=True)):
@@ -247,6 +253,31 @@ def _set_shapes(graph: Any, shapes: Mapping[str, Sequence[int]]) -> None:
             for dim in value.type.tensor_type.shape.dim:
                 if not dim.HasField("dim_value"):
                     dim.Clear()
+
+
+def _set_values(onnx: Any, graph: Any, values: Mapping[str, float]) -> None:
+    """Make initializers of inputs, whose elements are all the same."""
+    for name, number in values.items():
+        value = _input_named(graph, name)
+        type = value.type.tensor_type
+        dims = [dim.dim_value for dim in type.shape.dim]
+        if not all(dim.HasField("dim_value") for dim in type.shape.dim):
+            raise ValueError(f"input '{name}' has open lengths: give its shape, too")
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(type.elem_type)
+        if dtype.kind not in "biuf" or np.full((), number).astype(dtype) != number:
+            raise ValueError(f"input '{name}' has elements of type {dtype}, which {number} is not")
+        graph.input.remove(value)
+        array = np.full(dims, number, dtype)
+        graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+
+
+def _input_named(graph: Any, name: str) -> Any:
+    """The input of a name. Raises ValueError if there is none."""
+    for value in graph.input:
+        if value.name == name:
+            return value
+    known = ", ".join(f"'{value.name}'" for value in graph.input)
+    raise ValueError(f"there is no input '{name}'; the inputs are {known}")
 
 
 def _take_out_constants(onnx: Any, graph: Any, weights: dict[str, Callable[[], bytes]]) -> None:

@@ -50,6 +50,15 @@ def _shape_of_input(text: str) -> tuple[str, tuple[int, ...]]:
         raise ToolError(f"--shape must be like x=1,3,224,224, but is '{text}'") from None
 
 
+def _value_of_input(text: str) -> tuple[str, float]:
+    """The name and the number in an argument. Raises ToolError."""
+    name, _, number = text.rpartition("=")
+    try:
+        return name, int(number) if number.lstrip("-").isdecimal() else float(number)
+    except ValueError:
+        raise ToolError(f"--value must be like rate=16000, but is '{text}'") from None
+
+
 class ModuleArgumentParser(ArgumentParser):
     """The command line of a tool that reads modules. Wrong arguments raise ToolError."""
 
@@ -107,8 +116,8 @@ class ModuleArgumentParser(ArgumentParser):
             "IREE, or to qdialect's interpreter, which rounds each result once (numpy)",
         )
 
-    def add_shapes(self) -> None:
-        """Add `--shape`, for models whose files leave lengths open."""
+    def add_inputs(self) -> None:
+        """Add `--shape` and `--value`, for models whose files leave lengths open, or have cases."""
         self.add_argument(
             "--shape",
             action="append",
@@ -116,6 +125,14 @@ class ModuleArgumentParser(ArgumentParser):
             type=_shape_of_input,
             metavar="NAME=LENGTHS",
             help="the shape of an input whose lengths an ONNX file leaves open, as x=1,3,224,224",
+        )
+        self.add_argument(
+            "--value",
+            action="append",
+            default=[],
+            type=_value_of_input,
+            metavar="NAME=NUMBER",
+            help="the number that an input of an ONNX file always has, as rate=16000",
         )
 
     def _add_max_memory(self, default: int | None) -> None:

@@ -34,7 +34,6 @@ from qdialect.ptq.precision_search import (
     decibels_of,
     least_raised,
 )
-from qdialect.ptq.tools.evaluation import TIMES, TIMES_NAMES, cells_of_time
 from qdialect.support.files import number_from_json
 from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import DEFAULT_MAX_MEMORY
@@ -110,14 +109,23 @@ class Quantized:
 
     # The steps
 
-    def import_model(self, shapes: Mapping[str, Sequence[int]] | None = None) -> Quantized:
-        """Read the model as a module: `float.mlir`. `shapes` are those that a file leaves open."""
-        if Path(self._model).suffix == ".mlir" and not shapes:
+    def import_model(
+        self,
+        shapes: Mapping[str, Sequence[int]] | None = None,
+        values: Mapping[str, float] | None = None,
+    ) -> Quantized:
+        """
+        Read the model as a module: `float.mlir`.
+
+        `shapes` and `values` are those of inputs, as in `qdialect.frontends.from_onnx`.
+        """
+        if Path(self._model).suffix == ".mlir" and not shapes and not values:
             self._run("import", ["opt", self._model, "-o", "float.mlir"])
             return self
         options = [
             f"--shape={name}={','.join(map(str, shape))}" for name, shape in (shapes or {}).items()
         ]
+        options += [f"--value={name}={number}" for name, number in (values or {}).items()]
         self._run("import", ["import", self._model, *options, "-o", "float.mlir"])
         return self
 
@@ -314,7 +322,7 @@ class Quantized:
             Table("size (MiB)", ("", "float", "quantized"), (*sizes,), 1),
             Table("raised layers", _RAISED, (*raised,), 2),
             Table("results", names, (*results,), 1),
-            Table(TIMES, TIMES_NAMES, (*map(cells_of_time, self.evaluation.get("times", ())),), 1),
+            table_of_times(self.evaluation.get("times", ())),
         )
 
     @override
@@ -469,6 +477,13 @@ def _cells_of(result: Mapping[str, Any]) -> tuple[str, ...]:
     counts = [result.get("agreeing"), *result.get("right", (None, None))]
     shares = ("" if part is None or not count else f"{100 * part / count:.2f} %" for part in counts)
     return ("" if ratio is None else f"{ratio:.2f}", *shares)
+
+
+def table_of_times(rows: Iterable[tuple[str, float, float]]) -> Table:
+    """The table of groups of ops, and of the seconds that each takes in both modules."""
+    title = "times of groups of ops in the evaluation (ms for a record)"
+    cells = ((name, *(f"{1000 * seconds:.2f}" for seconds in pair)) for name, *pair in rows)
+    return Table(title, ("group", "float", "quantized"), (*cells,), 1)
 
 
 def _html_of(table: Table) -> str:

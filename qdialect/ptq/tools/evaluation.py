@@ -16,6 +16,7 @@ from qdialect.ptq.calibration.recorded_functions import (
     ComparedValue,
     NotCompared,
 )
+from qdialect.ptq.quantizing import table_of_times
 from qdialect.ptq.schemes.noise import Answers, Noise
 from qdialect.support.extras import MissingLibraryError, library
 from qdialect.support.files import number_from_json, number_to_json
@@ -23,15 +24,6 @@ from qdialect.support.terminal import Table, write_tables
 
 _NAMED: Final = 10
 """The number of values of only one module that are listed by name."""
-
-
-TIMES: Final = "times of groups of ops in the evaluation (ms for a record)"
-TIMES_NAMES: Final = "group", "float", "quantized"
-
-
-def cells_of_time(row: tuple[str, float, float]) -> tuple[str, ...]:
-    """The cells of a group and its seconds."""
-    return row[0], *(f"{1000 * seconds:.2f}" for seconds in row[1:])
 
 
 class Row(NamedTuple):
@@ -97,7 +89,7 @@ class Evaluation:
             _table("values", rows),
             _table("lowest signal-to-noise ratios", lowest[:worst]),
             _table("largest drops from the operands of an op", losing[:worst]),
-            Table(TIMES, TIMES_NAMES, (*map(cells_of_time, self._times_of_records),), 1),
+            table_of_times(self._times_of_records),
         )
 
     @property

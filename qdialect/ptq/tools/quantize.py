@@ -96,7 +96,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--labels", metavar="NAME", help="the array of the records with the right answers"
     )
-    parser.add_shapes()
+    parser.add_inputs()
     parser.add_argument(
         "--folder", metavar="PATH", help="the files of all steps (the output, with .steps)"
     )
@@ -131,7 +131,7 @@ def _run(options: Namespace) -> bool:
         running.append(f"--max-memory={options.max_memory}")
     try:
         quantized = Quantized(options.model, options.data, folder=folder, report=_tell)
-        quantized.import_model(dict(options.shape)).put_in_order()
+        quantized.import_model(dict(options.shape), dict(options.value)).put_in_order()
         whole = options.reduction == ReductionKind.WHOLE
         quantized.calibrate(*running, *([] if whole else [f"--reduction={options.reduction}"]))
         chosen = {"scheme": options.scheme} if options.scheme else _SCHEMES.get(options.to, {})

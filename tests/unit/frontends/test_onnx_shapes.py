@@ -1,0 +1,213 @@
+"""Models of ONNX with computed shapes and `If`s: what is left runs as in ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from installed import needs
+from numpy.typing import NDArray
+from xdsl.dialects.func import FuncOp
+
+from qdialect.check.interpreters import TypedArray, run_function
+from qdialect.frontends import from_onnx
+from qdialect.frontends.import_tool import main
+from qdialect.opt.registry import ToolContext
+
+needs_tools = needs("onnx", "onnxruntime", "iree.compiler")
+pytestmark = [pytest.mark.exporters, needs_tools, pytest.mark.filterwarnings("ignore")]
+
+FLOAT, INT64, BOOL = 1, 7, 9
+
+
+def node(op: str, inputs: str, outputs: str, **attributes: Any) -> Any:
+    return import_module("onnx").helper.make_node(op, inputs.split(), outputs.split(), **attributes)
+
+
+def graph(nodes: Sequence[Any], inputs: Sequence[Any], outputs: str, **constants: Any) -> Any:
+    """A graph whose results have open shapes."""
+    onnx: Any = import_module("onnx")
+    results = [onnx.helper.make_tensor_value_info(name, FLOAT, None) for name in outputs.split()]
+    tensors = [
+        onnx.numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()
+    ]
+    return onnx.helper.make_graph(nodes, "main", inputs, results, tensors)
+
+
+def value(name: str, shape: Sequence[Any], type: int = FLOAT) -> Any:
+    return import_module("onnx").helper.make_tensor_value_info(name, type, shape)
+
+
+def save(path: Path, graph: Any) -> str:
+    onnx: Any = import_module("onnx")
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
+    model.ir_version = 8
+    onnx.save(model, str(path / "model.onnx"))
+    return str(path / "model.onnx")
+
+
+def check(
+    path: str,
+    given: Mapping[str, NDArray[Any]],
+    shapes: Mapping[str, Sequence[int]],
+    values: Mapping[str, float],
+) -> set[str]:
+    """Compare the results with ONNX Runtime's. Returns the names of the ops."""
+    runtime: Any = import_module("onnxruntime")
+    inputs = {**given, **{name: np.array(number) for name, number in values.items()}}
+    expected = runtime.InferenceSession(path).run(None, inputs)
+    module = from_onnx(path, shapes=shapes, values=values)
+    (function,) = (op for op in module.walk() if isinstance(op, FuncOp))
+    types = function.function_type.inputs.data
+    arguments = [
+        TypedArray.of(array.view("u4"), type)
+        for array, type in zip(given.values(), types, strict=True)
+    ]
+    results = run_function(module, function.sym_name.data, arguments, context=ToolContext())
+    for result, wanted in zip(results, expected, strict=True):
+        assert result.shape == wanted.shape
+        assert np.allclose(result.elements.view("f4"), wanted, rtol=1e-5, atol=1e-6)
+    return {op.name for op in module.walk()}
+
+
+X: NDArray[Any] = np.random.default_rng(2).normal(size=(2, 1, 3)).astype("f4")
+
+
+def branch_on_a_length(axis: int) -> Any:
+    """A squeeze as torch writes it: only if the axis has length 1."""
+    squeeze = graph([node("Squeeze", "x axis", "y")], [], "y", axis=[axis])
+    same = graph([node("Identity", "x", "y")], [], "y")
+    nodes = [
+        node("Shape", "x", "shape"),
+        node("Gather", "shape axis", "length"),
+        node("Equal", "length one", "is_one"),
+        node("If", "is_one", "z", then_branch=squeeze, else_branch=same),
+        node("Neg", "z", "result"),
+    ]
+    open_input = value("x", ["a", "b", "c"])
+    return graph(nodes, [open_input], "result", axis=np.int64(axis), one=np.int64(1))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_branch_that_a_length_chooses(tmp_path: Path, axis: int) -> None:
+    path = save(tmp_path, branch_on_a_length(axis))
+    names = check(path, {"x": X}, {"x": X.shape}, {})
+    assert "scf.if" not in names
+
+
+@pytest.mark.parametrize("rate", [8000, 16000])
+def test_nested_branches_that_a_value_chooses(tmp_path: Path, rate: int) -> None:
+    """The branches of both sides use the same names, one of which is used outside, too."""
+
+    def side(factor: float, inner: str) -> Any:
+        deeper = graph([node("Mul", "t c", "u")], [], "u", c=np.float32(factor))
+        other = graph([node(inner, "t", "u")], [], "u")
+        nodes = [
+            node("Add", "x c", "t"),
+            node("ReduceMax", "sizes", "m", keepdims=0),
+            node("Greater", "m bound", "is_large"),
+            node("If", "is_large", "y", then_branch=deeper, else_branch=other),
+        ]
+        return graph(nodes, [], "y", c=np.float32(1 + factor), bound=np.int64(3 * (factor > 2)))
+
+    nodes = [
+        node("Shape", "x", "sizes"),
+        node("Mul", "x c", "t_outside"),
+        node("Equal", "rate high", "is_high"),
+        node("If", "is_high", "z", then_branch=side(2, "Neg"), else_branch=side(3, "Abs")),
+        node("Sub", "z t_outside", "result"),
+    ]
+    inputs = [value("x", [*X.shape]), value("rate", [], INT64)]
+    whole = graph(nodes, inputs, "result", c=np.float32(5), high=np.int64(16000))
+    names = check(save(tmp_path, whole), {"x": X}, {}, {"rate": rate})
+    assert "scf.if" not in names
+
+
+def test_a_branch_that_the_input_chooses_stays(tmp_path: Path) -> None:
+    one, other = (graph([node(op, "x", "y")], [], "y") for op in ("Neg", "Abs"))
+    nodes = [
+        node("ReduceMax", "x", "most", keepdims=0),
+        node("Greater", "most zero", "is_positive"),
+        node("If", "is_positive", "result", then_branch=one, else_branch=other),
+    ]
+    whole = graph(nodes, [value("x", [*X.shape])], "result", zero=np.float32(0))
+    for array in (X, -abs(X)):
+        assert "scf.if" in check(save(tmp_path, whole), {"x": array}, {}, {})
+
+
+def test_random_numbers_are_no_constants(tmp_path: Path) -> None:
+    """The condition differs between runs, although no input does."""
+    onnx: Any = import_module("onnx")
+    one, other = (graph([node(op, "x", "y")], [], "y") for op in ("Neg", "Abs"))
+    nodes = [
+        node("RandomUniform", "", "random", shape=[1]),
+        node("Cast", "random", "bit", to=BOOL),
+        node("If", "bit", "result", then_branch=one, else_branch=other),
+    ]
+    shapes: Any = import_module("qdialect.frontends.onnx_shapes")
+    path = save(tmp_path, graph(nodes, [value("x", [2])], "result"))
+    known = shapes.with_known_shapes(onnx, onnx.load(path), ())
+    assert "If" in {inner.op_type for inner in known.graph.node}
+
+
+def test_a_shape_that_is_computed(tmp_path: Path) -> None:
+    """ONNX's own inference of shapes does not see through the arithmetic."""
+    nodes = [
+        node("Shape", "x", "shape"),
+        node("ReduceProd", "shape", "count", keepdims=1),
+        node("Div", "count two", "half"),
+        node("Concat", "two half", "sizes", axis=0),
+        node("Reshape", "x sizes", "result"),
+    ]
+    whole = graph(nodes, [value("x", ["n", 1, 3])], "result", two=[2])
+    check(save(tmp_path, whole), {"x": X}, {"x": X.shape}, {})
+    module = from_onnx(tmp_path / "model.onnx", shapes={"x": X.shape})
+    (function,) = (op for op in module.walk() if isinstance(op, FuncOp))
+    assert str(function.function_type) == "(tensor<2x1x3xf32>) -> tensor<2x3xf32>"
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("--value=y=1", "there is no input 'y'; the inputs are 'x', 'rate'"),
+        ("--value=x=1", "input 'x' has open lengths: give its shape, too"),
+        ("--value=rate=1.5", "input 'rate' has elements of type int64, which 1.5 is not"),
+    ],
+)
+def test_values_that_inputs_cannot_have(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], argument: str, message: str
+) -> None:
+    inputs = [value("x", ["n"]), value("rate", [], INT64)]
+    path = save(tmp_path, graph([node("Neg", "x", "y")], inputs, "y"))
+    assert main([path, argument]) == 1
+    assert capsys.readouterr().err == (
+        f"qdialect-import: error: cannot import '{path}': {message}\n"
+    )
+
+
+def test_values_that_are_no_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["model.onnx", "--value=x"]) == 1
+    assert "--value must be like rate=16000, but is 'x'" in capsys.readouterr().err
+
+
+@needs("silero_vad")
+@pytest.mark.parametrize("name", ["silero_vad", "silero_vad_half", "silero_vad_openvino_16k"])
+def test_models_of_silero(name: str) -> None:
+    """Speech detection with branches on the rate and on lengths, and a recurrent layer."""
+    path = Path(str(import_module("silero_vad").__file__)).parent / "data" / f"{name}.onnx"
+    random = np.random.default_rng(0)
+    given = {
+        "input": random.normal(size=(1, 576)).astype("f4") / 10,
+        "state": random.normal(size=(2, 1, 128)).astype("f4"),
+    }
+    names = check(
+        str(path),
+        given,
+        {name: array.shape for name, array in given.items()},
+        {"sr": 16000} if name == "silero_vad" else {},
+    )
+    assert "scf.if" not in names
