@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, Final, cast
 
@@ -611,6 +612,14 @@ def _linear(op: Operation) -> Contraction:
     return Contraction.of(f"{rows}k,nk->{rows}n", bias=2)
 
 
+def _sum_and_product(op: Operation) -> Contraction:
+    """Its operands: what is added, both factors, and numbers that scale the addend and the sums."""
+    factors = [_number_in(value) for value in op.operands[3:5]]
+    if any(factor is None or factor.value.data != 1 for factor in factors):
+        raise Refusal(RefusalCode.UNKNOWN_OP, "its sums are scaled")
+    return replace(Contraction.of("mk,kn->mn", bias=0), operands=(1, 2))
+
+
 def _batch_norm(op: Operation) -> Normalization:
     """Its operands: tensor, scale, offset, mean, variance, is_training, momentum, epsilon."""
     training, epsilon = (_number_in(op.operands[number]) for number in (5, 7))
@@ -649,6 +658,7 @@ _LAYERS: Final = {
     "aten.mm": Contraction.of("mk,kn->mn"),
     "aten.bmm": Contraction.of("bmk,bkn->bmn"),
     "aten.linear": _linear,
+    "aten.addmm": _sum_and_product,
 }
 
 MODELS = OpModels(
@@ -729,7 +739,7 @@ MODELS = OpModels(
         "aten._softmax aten.softmax.int aten.sigmoid aten.tanh aten.exp aten.relu aten.gelu "
         "aten.silu aten.hardsigmoid aten.hardswish aten.hardtanh aten.clamp "
         "aten.pow.Tensor_Scalar": _pure(),
-        "aten.maximum aten.minimum aten.stack aten.addmm aten.matmul": _pure(),
+        "aten.maximum aten.minimum aten.stack aten.matmul": _pure(),
         "aten.abs aten.amax aten.argmax aten.mean.dim aten.sum.dim_IntList aten.avg_pool2d "
         "aten.max_pool2d aten.layer_norm aten.native_layer_norm": _pure(),
         # Quantization and dequantization

@@ -68,9 +68,8 @@ def candidates_of(report: Mapping[str, Any], evaluation: Mapping[str, Any]) -> l
             if roles.get(name) == "activation" and rows.get(name, row)["storage"] == "f32":
                 ends.setdefault(name, row["key"])
     groups = dict[str, list[str]]()
-    for key, row in rows.items():
-        # A float that is computed from nothing, such as zeros, is no layer.
-        if roles.get(key) == "activation" and (row["inputs"] or row["storage"] != "f32"):
+    for key in rows:
+        if roles.get(key) == "activation":
             groups.setdefault(_end_of(key, ends), []).append(key)
     candidates = [
         _candidate(keys, rows[end if end in rows else keys[-1]], rows, roles, evaluation["records"])

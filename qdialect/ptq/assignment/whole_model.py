@@ -107,6 +107,9 @@ class ValueReporter:
         recorded = graph.ranges.get(value)
         given = graph.given.get(value)
         role = Role.ACTIVATION if isinstance(value.owner, Operation) else Role.ARGUMENT
+        # Such as zeros that fill a tensor, and have no rule.
+        if value.owner not in graph.node_of and graph.is_computed(value):
+            role = Role.CONSTANT
         report = ValueReport(graph.keys[value], value, role, precision.name, recorded)
         if value not in written.quantized and given is None:
             code, reason = self._why_in_floats(value, written, unknown)

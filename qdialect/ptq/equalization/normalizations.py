@@ -20,6 +20,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qdialect.algebra.movement import MovementError, ValueSet
+from qdialect.algebra.views import Splat
 from qdialect.folding.graph import GraphReader
 from qdialect.folding.inlining import inline_calls
 from qdialect.folding.report import Outcome, PassRecord, PassReport
@@ -27,6 +28,7 @@ from qdialect.folding.writing import constant_like
 from qdialect.ir.elements import element_dtype, float_elements
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, tensor_like, tensor_parts
+from qdialect.ir.value_types import shape_of as shape_of_type
 from qdialect.lowering.dequantization import added, initial
 from qdialect.ops.along_axis import is_statistics
 from qdialect.ops.fields import Contraction, Side
@@ -34,10 +36,12 @@ from qdialect.ops.interface import (
     Refusal,
     RefusalCode,
     elements_attribute_of,
+    is_cast,
     known_layer,
     model_of,
     models_of,
     name_of,
+    op_model,
     read_movements,
     shape_of,
 )
@@ -123,7 +127,56 @@ class _Merger:
                 code = error.code if isinstance(error, Refusal) else RefusalCode.MEMORY
                 refusal = Refusal(code, str(error))
                 self._refused |= dict.fromkeys([step.op for step in steps], refusal)
+        self._fold_arithmetic()
         self._report_others()
+
+    def _fold_arithmetic(self) -> None:
+        """Write what ops compute from constants as constants, if these are not larger."""
+        for op in [op for op in self._module.walk() if op not in self._computed]:
+            for value in dict.fromkeys(op.operands):
+                owner, makers = value.owner, self._computed.ops(value)
+                is_float = isinstance(element_type_or_self(value.type), AnyFloat)
+                if not is_float or all(map(self._keeps_elements, makers)):
+                    continue
+                if (new := self._constant_of(value, makers)) is not None:
+                    value.replace_all_uses_with(self._placed(new, makers[-1], owner))
+                    self._erase([owner])
+                    self._record(Outcome.MERGED, op, "an operand was computed from constants")
+
+    def _keeps_elements(self, op: Operation) -> bool:
+        """Whether an op computes no new numbers: it holds, moves, converts or repeats elements."""
+        model = op_model(op)
+        if elements_attribute_of(op) is not None or model.is_undefined or model.is_list:
+            return True
+        with suppress(MovementError, Refusal):
+            if (reader := model_of(op)) is not None:
+                read_movements(op, reader, self._graph.operands)
+                return True
+        return model.repeats or is_cast(op)
+
+    def _constant_of(self, value: SSAValue, makers: Sequence[Operation]) -> Operation | None:
+        """
+        A constant of what ops compute from floats.
+
+        None if it is larger than these, or if integers of a tensor are read, such as codes.
+        """
+        sources = [op for op in makers if elements_attribute_of(op) is not None]
+        shapes = [shape_of(op.results[0]) for op in sources if tensor_parts(op.results[0].type)]
+        sizes = [math.prod(shape) for shape in shapes]
+        are_floats = all(
+            math.prod(shape_of_type(op.results[0].type) or ()) == 1
+            or isinstance(element_type_or_self(op.results[0].type), AnyFloat)
+            for op in sources
+        )
+        result = self._computed.elements(value) if sizes and are_floats else None
+        if result is None or tensor_parts(value.type) is None or not result.elements.size:
+            return None
+        elements = result.elements
+        first = elements.reshape(-1)[0]
+        bits = Splat(first, elements.shape) if (elements == first).all() else elements
+        if bits is elements and elements.size > max(sizes):
+            return None
+        return constant_like(sources, bits, value.type, self._resources)
 
     def _erase(self, gone: Iterable[Operation | Block]) -> None:
         """Erase unused ops that compute constants, and the ops that only they used."""

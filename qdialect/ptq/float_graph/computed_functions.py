@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from qdialect.ptq.float_graph.flow_graph import FlowGraph
 
 REDUCE: Final = "reduce"
+POWER: Final = "pow"
 PRODUCTS: Final = frozenset({"mul", "div"})
 SUMS: Final = frozenset({"add", "sub"})
 LINES: Final = PRODUCTS | SUMS | {"neg"}
@@ -125,7 +126,9 @@ class Computations:
             return Reading(frozenset(), inner.operands[:1], is_whole=False)
         if (rule := known_rule(op)) is None:
             return None
-        read = op.operands if rule.operands is None else [op.operands[at] for at in rule.operands]
+        # The exponent of a power may be an integer, which is not quantized.
+        is_whole = rule.operands is None or POWER in rule.functions
+        read = op.operands if is_whole else [op.operands[at] for at in rule.operands or ()]
         # It converts elements, or moves them to positions that are known at run time only.
         passes_on = rule.kind is RuleKind.SHARED and len(read) == 1 and not rule.mixed_axes
         if passes_on and REDUCE not in rule.functions:

@@ -36,7 +36,7 @@ _MINUS: Final = ("number", "-", None)
 _LOWEST: Final = -9999.0
 """The exponential of numbers up to this one is 0."""
 
-_SMALL: Final = 1e-3
+SMALL: Final = 1e-3
 """More than the rounding of the numbers by which means and logarithms are scaled."""
 
 _POWERS: Final = {"reciprocal": -1.0, "square": 2.0, "sqrt": 0.5, "rsqrt": -0.5, "cbrt": 1 / 3}
@@ -307,7 +307,7 @@ def _times(one: Powers, other: Powers, power: float = 1.0) -> Powers:
 
 def _is_share(powers: Powers) -> bool:
     """Whether a product is an exponential divided by a sum of such: it is between 0 and 1."""
-    if abs(powers.get(_E, 0.0)) > _SMALL or _MINUS in powers:
+    if abs(powers.get(_E, 0.0)) > SMALL or _MINUS in powers:
         return False
     for total in [atom for atom, own in powers.items() if own == -1 and _is_positive(atom, _SUM)]:
         rest = _times(_times(powers, {total: 1.0}), _summed(total), -1.0)
@@ -347,4 +347,4 @@ def _common(axes: Iterable[Axes | None]) -> Axes | None:
 
 
 def _is_near(degree: float | None, number: float) -> bool:
-    return degree is not None and abs(degree - number) < _SMALL
+    return degree is not None and abs(degree - number) < SMALL

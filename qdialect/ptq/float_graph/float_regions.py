@@ -26,6 +26,7 @@ from qdialect.ptq.float_graph.computed_functions import (
     CLAMPS,
     COMPARISONS,
     LINES,
+    POWER,
     PRODUCTS,
     REDUCE,
     SUMS,
@@ -34,7 +35,7 @@ from qdialect.ptq.float_graph.computed_functions import (
     is_one_function,
     name_of_function,
 )
-from qdialect.ptq.float_graph.facts import FactReader
+from qdialect.ptq.float_graph.facts import SMALL, FactReader
 from qdialect.ptq.float_graph.flow_graph import CLAMP, is_softmax_mask
 
 _MOST_OPS: Final = 64
@@ -48,6 +49,8 @@ _MOST_STEPS: Final = 8
 
 _JOINS: Final = PRODUCTS | SUMS | {"max", "min", "select"}
 """The functions that may end a region with several paths."""
+
+_ROOTS: Final = frozenset({"sqrt", POWER})
 
 _EXPONENTIALS: Final = frozenset({"exp", "exp2", "pow"})
 
@@ -221,9 +224,23 @@ class _Finder:
         for candidate in reversed(list(self._candidates(op))):
             has_reduction = REDUCE in self._functions_of(candidate.ops)
             find = self._with_reductions if has_reduction else self._of_one_number
-            if (region := find(op, candidate)) is not None:
+            region = self._length(op, candidate) or find(op, candidate)
+            if region is not None:
                 return region
         return None
+
+    def _length(self, op: Operation, candidate: _Candidate) -> FloatRegion | None:
+        """The root of a sum of squares: these have twice as many digits as the result."""
+        if self._steps[op].functions.isdisjoint(_ROOTS):
+            return None
+        reader = FactReader(self._computations, candidate.entry)
+        ends = [inner.results[0] for inner in candidate.ops if self._steps[inner].functions]
+        scales = {value: reader.degrees(value).scale for value in ends}
+        root = scales.pop(op.results[0])
+        is_length = root is not None and abs(root - 1) < SMALL and bool(scales)
+        if not is_length or not all(scale and scale > 1 + SMALL for scale in scales.values()):
+            return None
+        return self._region(candidate.ops, [candidate.entry], "length")
 
     def _of_one_number(self, op: Operation, candidate: _Candidate) -> FloatRegion | None:
         ops, entry, join, before, after, _ = candidate

@@ -36,7 +36,7 @@ def row(key: str, inputs: list[str], noise: float, elements: int, **more: Any) -
 
 
 def test_noise_is_what_an_op_adds_for_each_byte() -> None:
-    """A layer, its bias and its clamp are one; what no rule is known for, or has no operands, is none."""
+    """A layer, its bias and its clamp are one; what no rule is known for is none."""
     report = {
         "values": [
             value("x", "argument"),
@@ -45,7 +45,6 @@ def test_noise_is_what_an_op_adds_for_each_byte() -> None:
             value("relu"),
             value("tanh"),
             value("other", storage="f32", code="unknown-op", reason="no rule"),
-            value("zeros", storage="f32", reason="no quantized op makes or reads it"),
             value("w", "weight"),
         ]
     }
@@ -59,7 +58,6 @@ def test_noise_is_what_an_op_adds_for_each_byte() -> None:
             row("relu", ["biased"], 4.0, 8),
             row("tanh", ["relu"], 3.5, 8),
             row("other", ["tanh"], 50.0, 8, storage="f32"),
-            row("zeros", [], 0.0, 8, storage="f32"),
         ],
     }
     assert candidates_of(report, evaluation) == [

@@ -41,3 +41,24 @@ func.func @product(%x: !torch.vtensor<[3,2],f32>) -> !torch.vtensor<[3,2],f32> {
   %rest = "torch.aten.sub.Tensor"(%sum, %row, %two) : (!torch.vtensor<[3,2],f32>, !torch.vtensor<[2],f32>, !torch.int) -> !torch.vtensor<[3,2],f32>
   return %rest : !torch.vtensor<[3,2],f32>
 }
+
+// The bias of a sum of a vector and a product is merged; scaled sums stay.
+// CHECK-LABEL: @sum_and_product
+// CHECK-DAG:     %[[B:.*]] = "torch.vtensor.literal"() <{value = dense<[7.500000e-01, 3.000000e+00]> : tensor<2xf32>}>
+// CHECK-DAG:     %[[W:.*]] = "torch.vtensor.literal"() <{value = dense<{{\[\[}}5.000000e-01, 2.000000e+00], [1.500000e+00, 4.000000e+00]]> : tensor<2x2xf32>}>
+// CHECK:         %[[FC:.*]] = "torch.aten.addmm"(%[[B]], %x, %[[W]], %one, %one)
+// CHECK-NEXT:    %[[SCALED:.*]] = "torch.aten.addmm"(%row, %[[FC]], %w, %one, %two)
+// CHECK-NEXT:    "torch.aten.mul.Tensor"(%[[SCALED]], %row)
+func.func @sum_and_product(%x: !torch.vtensor<[3,2],f32>) -> !torch.vtensor<[3,2],f32> {
+  %w = "torch.vtensor.literal"() <{value = dense<[[1.0, 2.0], [3.0, 4.0]]> : tensor<2x2xf32>}> : () -> !torch.vtensor<[2,2],f32>
+  %row = "torch.vtensor.literal"() <{value = dense<[0.5, 1.0]> : tensor<2xf32>}> : () -> !torch.vtensor<[2],f32>
+  %bias = "torch.vtensor.literal"() <{value = dense<[0.5, 2.0]> : tensor<2xf32>}> : () -> !torch.vtensor<[2],f32>
+  %one = "torch.constant.int"() <{value = 1 : i64}> : () -> !torch.int
+  %two = "torch.constant.int"() <{value = 2 : i64}> : () -> !torch.int
+  %fc = "torch.aten.addmm"(%bias, %x, %w, %one, %one) : (!torch.vtensor<[2],f32>, !torch.vtensor<[3,2],f32>, !torch.vtensor<[2,2],f32>, !torch.int, !torch.int) -> !torch.vtensor<[3,2],f32>
+  %times = "torch.aten.mul.Tensor"(%fc, %row) : (!torch.vtensor<[3,2],f32>, !torch.vtensor<[2],f32>) -> !torch.vtensor<[3,2],f32>
+  %sum = "torch.aten.add.Tensor"(%times, %row, %one) : (!torch.vtensor<[3,2],f32>, !torch.vtensor<[2],f32>, !torch.int) -> !torch.vtensor<[3,2],f32>
+  %scaled = "torch.aten.addmm"(%row, %sum, %w, %one, %two) : (!torch.vtensor<[2],f32>, !torch.vtensor<[3,2],f32>, !torch.vtensor<[2,2],f32>, !torch.int, !torch.int) -> !torch.vtensor<[3,2],f32>
+  %rest = "torch.aten.mul.Tensor"(%scaled, %row) : (!torch.vtensor<[3,2],f32>, !torch.vtensor<[2],f32>) -> !torch.vtensor<[3,2],f32>
+  return %rest : !torch.vtensor<[3,2],f32>
+}
