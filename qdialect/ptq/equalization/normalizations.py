@@ -176,7 +176,9 @@ class _Merger:
         bits = Splat(first, elements.shape) if (elements == first).all() else elements
         if bits is elements and elements.size > max(sizes):
             return None
-        return constant_like(sources, bits, value.type, self._resources)
+        new = constant_like(sources, bits, value.type, self._resources)
+        new.results[0].name_hint = value.name_hint
+        return new
 
     def _erase(self, gone: Iterable[Operation | Block]) -> None:
         """Erase unused ops that compute constants, and the ops that only they used."""

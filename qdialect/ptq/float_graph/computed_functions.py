@@ -329,8 +329,13 @@ def name_of_function(computations: Computations, result: SSAValue, entry: SSAVal
         return ""
     if not curve.is_exact:
         return ""
-    named = ("sigmoid", _scalar_function("logistic")(numbers)), ("tanh", np.tanh(numbers))
-    for name, expected in (*named, ("softplus", np.logaddexp(numbers, 0))):
+    named = {
+        "sigmoid": _scalar_function("logistic")(numbers),
+        "tanh": np.tanh(numbers),
+        "softplus": np.logaddexp(numbers, 0),
+        "log-sigmoid": -np.logaddexp(-numbers, 0),
+    }
+    for name, expected in named.items():
         if np.allclose(results, expected, rtol=1e-6, atol=1e-9):
             return name
     inside = (results > _SMALL) & (results < 1 - _SMALL)

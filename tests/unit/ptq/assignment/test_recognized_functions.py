@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from qdialect.dialects.quant import QuantizeCastOp
 from qdialect.folding.report import Outcome
-from qdialect.frontends import from_jax, from_torch
+from qdialect.frontends import from_jax, from_onnx, from_torch
 from qdialect.opt.registry import ToolContext
 from qdialect.passes.inline import InlinePass
 from qdialect.ptq.assignment.settings import Settings, precision_of
@@ -239,8 +240,33 @@ TORCH_NAMES = [
     "batch-norm",
 ]
 MORE_TORCH_NAMES = ["log-sigmoid", "softsign", "squareplus", "group-norm"]
+ONNX_NAMES = [
+    # The exporter has no RMSNorm.
+    *(name for name in (*TORCH_NAMES, *MORE_TORCH_NAMES) if name != "rms-norm"),
+    *("rms-norm-by-hand", "length"),
+]
 FORMS = ["linalg-on-tensors", "tosa", "stablehlo"]
 IN_ONE_OP = {("gelu", "linalg-on-tensors"), ("gelu-tanh", "linalg-on-tensors")}
+
+
+def network_of(function: Callable[[Any], Any]) -> Any:
+    """A network of a function, with random parameters, for inference."""
+    torch: Any = import_module("torch")
+
+    class Network(torch.nn.Module):
+        function: Any
+
+        def forward(self, x: Any) -> Any:
+            return self.function(x)
+
+    network: Any = Network()
+    network.function = function
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for parameter in (*network.parameters(), *network.buffers()):
+            if parameter.dtype == torch.float32:
+                parameter.uniform_(0.5, 1.5)
+    return network.eval()
 
 
 @needs("torch", "torch_mlir")
@@ -255,24 +281,30 @@ IN_ONE_OP = {("gelu", "linalg-on-tensors"), ("gelu-tanh", "linalg-on-tensors")}
 def test_torch(name: str, form: Any, dtype: str):
     torch: Any = import_module("torch")
     expected, function = torch_functions()[name]
-
-    class Network(torch.nn.Module):
-        function: Any
-
-        def forward(self, x: Any) -> Any:
-            return self.function(x)
-
     type = getattr(torch, dtype)
-    network: Any = Network()
-    network.function = function
-    network = network.eval().to(type)
-    torch.manual_seed(0)
-    with torch.no_grad():
-        for parameter in (*network.parameters(), *network.buffers()):
-            if parameter.dtype == type:
-                parameter.uniform_(0.5, 1.5)
+    network = network_of(function).to(type)
     program = torch.export.export(network, (torch.randn(2, 8).to(type),))
     check(from_torch(program, form), expected)
+
+
+@needs("torch", "onnx", "iree.compiler")
+@pytest.mark.parametrize("opset", [11, 13, 17])
+@pytest.mark.parametrize("name", ONNX_NAMES)
+def test_torch_through_onnx(tmp_path: Path, name: str, opset: int):
+    """As the exporter of TorchScript writes them: powers have integers, for example."""
+    torch: Any = import_module("torch")
+    by_hand: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
+        "rms-norm-by-hand": (
+            "normalization",
+            lambda x: x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6),
+        ),
+        "length": ("length", lambda x: torch.sqrt(x[:, :4] ** 2 + x[:, 4:] ** 2)),
+    }
+    expected, function = {**torch_functions(), **by_hand}[name]
+    path = str(tmp_path / "model.onnx")
+    arguments = (torch.randn(2, 8),)
+    torch.onnx.export(network_of(function), arguments, path, opset_version=opset, dynamo=False)
+    check(from_onnx(path), "log-sigmoid" if name == "log-sigmoid" else expected)
 
 
 @needs("torch", "torch_mlir")
