@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     )
     from qdialect.dialects.quant.constants import ConstantOp
     from qdialect.dialects.quant.dialect import Quant
+    from qdialect.dialects.quant.quantile import QuantileType
     from qdialect.dialects.quant.shape_ops import (
         BroadcastInDimOp,
         ConcatOp,
@@ -57,6 +58,7 @@ __all__ = [
     "Granularity",
     "PadOp",
     "Quant",
+    "QuantileType",
     "QuantizeCastOp",
     "QuantizedTensor",
     "QuantizedType",
@@ -86,6 +88,7 @@ _PLACES = {
         "StorageCastOp"
     ),
     "constants": "ConstantOp",
+    "quantile": "QuantileType",
     "slots": "Granularity",
     "dialect": "Quant",
     "storage": "QuantizedType Storage StoredType",

@@ -1,25 +1,35 @@
-"""The storage of a quantized type: integers, their range, and the text of both."""
+"""
+The storage of a quantized type: integers, floats or a table, their range, and the text of both.
+
+What codes mean is `StorageFormat`; here it is derived from the type. Nothing else asks which of
+the three a storage is.
+"""
 
 from __future__ import annotations
 
+import math
 from abc import ABC
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
-from xdsl.dialects.builtin import IntAttr, IntegerType, Signedness
+from xdsl.dialects.builtin import AnyFloat, IntAttr, IntegerType, Signedness
 from xdsl.ir import ParametrizedAttribute, TypeAttribute
 from xdsl.utils.exceptions import VerifyException
 
+from qdialect.algebra.codebooks import Codebook
 from qdialect.algebra.parameters import MAX_STORAGE_WIDTH, StorageFormat
+from qdialect.dialects.quant.quantile import QuantileType
+from qdialect.dialects.quant.type_parser import FLOAT_STORAGE, StorageType
 from qdialect.ir.elements import integer_range
 from qdialect.support.arguments import check_instance, integer
+from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.memory import registered_cache
 
 
 class Storage(NamedTuple):
     """The storage of a quantized type: the first four parameters of the type."""
 
-    type: IntegerType
+    type: StorageType
     signed: IntAttr
     minimum: IntAttr
     maximum: IntAttr
@@ -27,35 +37,39 @@ class Storage(NamedTuple):
     @classmethod
     def of(
         cls,
-        type: IntegerType,
+        type: StorageType,
         *,
         signed: bool | None = None,
         minimum: int | None = None,
         maximum: int | None = None,
     ) -> Storage:
         """
-        Integers of `type`, from `minimum` to `maximum`; by default, all integers of its width.
+        Codes of `type`, from `minimum` to `maximum`; by default, all of its width.
 
-        Signless integers are signed unless `signed` is false. Raises TypeError for arguments of
-        another kind, VerifyException for a width of 0, and ValueError if `signed` contradicts
-        `type`.
+        Signless integers are signed unless `signed` is false; nothing else takes `signed`. Floats
+        are those of `FLOAT_STORAGE`. Raises TypeError for arguments of another kind,
+        VerifyException for a width of 0, and ValueError if `signed` contradicts `type`.
         """
-        check_instance("the storage type", type, IntegerType, "i8 of xdsl.dialects.builtin")
+        declared = _signedness(type)
         if not type.bitwidth:
             raise VerifyException("illegal storage type size: 0")
-        declared = type.signedness.data
         if signed is None:
             signed = declared is not Signedness.UNSIGNED
         check_instance("signed", signed, bool, "True or False")
         if declared is not Signedness.SIGNLESS and signed == (declared is Signedness.UNSIGNED):
-            raise ValueError(f"integers of type '{type}' cannot have signed={signed}")
-        least, greatest = integer_range(type.bitwidth, signed)
+            raise ValueError(f"storage of type '{type}' cannot have signed={signed}")
+        least, greatest = default_range(type, signed)
         return cls(
             type,
             IntAttr(int(signed)),
             IntAttr(least if minimum is None else integer("minimum", minimum)),
             IntAttr(greatest if maximum is None else integer("maximum", maximum)),
         )
+
+    @property
+    def format(self) -> StorageFormat:
+        """What the codes are."""
+        return format_of(self.type, bool(self.signed.data))
 
     @staticmethod
     @registered_cache
@@ -69,15 +83,46 @@ class Storage(NamedTuple):
         )
 
 
+def _signedness(type: object) -> Signedness:
+    """Of codes; float patterns have no sign. Raises TypeError if it is no storage type."""
+    if isinstance(type, QuantileType):
+        return Signedness.SIGNED if type.is_signed else Signedness.UNSIGNED
+    if isinstance(type, AnyFloat) and type.name in FLOAT_STORAGE:
+        return Signedness.UNSIGNED
+    check_instance("the storage type", type, IntegerType, "i8 of xdsl.dialects.builtin")
+    return cast(IntegerType, type).signedness.data
+
+
+def default_range(type: StorageType, is_signed: bool) -> tuple[int, int]:
+    """The range that is not written: all integers, up to the largest float, or all of a table."""
+    if isinstance(type, QuantileType):
+        return type.bounds
+    if isinstance(type, IntegerType):
+        return integer_range(type.bitwidth, is_signed)
+    largest = math.ceil(FLOAT_FORMATS[type.name].largest)
+    return -largest, largest
+
+
+@registered_cache
+@lru_cache(maxsize=256)
+def format_of(type: StorageType, is_signed: bool) -> StorageFormat:
+    """What the codes of a storage type are."""
+    if isinstance(type, QuantileType):
+        return type.format
+    if isinstance(type, IntegerType):
+        return StorageFormat(type.bitwidth, is_signed)
+    return StorageFormat(type.bitwidth, False, Codebook.of_floats(FLOAT_FORMATS[type.name]))
+
+
 class QuantizedType(ParametrizedAttribute, TypeAttribute, ABC):
     """Base class of the types of the dialect."""
 
 
 class StoredType(QuantizedType, ABC):
-    """Base class of the types with a storage: integers that represent the values."""
+    """Base class of the types with a storage: codes that represent the values."""
 
-    storage_type: IntegerType
-    """The integer type as written. For a signless one, `signed` determines the sign."""
+    storage_type: StorageType
+    """The type as written. For signless integers, `signed` determines the sign."""
 
     signed: IntAttr
     minimum: IntAttr
@@ -85,7 +130,7 @@ class StoredType(QuantizedType, ABC):
 
     @property
     def is_signed(self) -> bool:
-        """Whether storage integers are signed."""
+        """Whether codes are signed."""
         return bool(self.signed.data)
 
     @property
@@ -105,8 +150,19 @@ class StoredType(QuantizedType, ABC):
 
     @property
     def storage_format(self) -> StorageFormat:
-        """The width and sign to which zero points are truncated."""
-        return StorageFormat(self.storage_type.bitwidth, self.is_signed)
+        """What the codes are."""
+        return format_of(self.storage_type, self.is_signed)
+
+    @property
+    def has_default_range(self) -> bool:
+        """Whether the storage range is that of the storage type."""
+        bounds = self.storage_type_min, self.storage_type_max
+        return bounds == default_range(self.storage_type, self.is_signed)
+
+    @property
+    def allows_all(self) -> bool:
+        """Whether every bit pattern is a value."""
+        return self.has_default_range and self.storage_format.is_total
 
     @property
     def storage_text(self) -> str:
@@ -114,29 +170,33 @@ class StoredType(QuantizedType, ABC):
         `i8`, or `u8<0:10>` if the range is narrower than the type; `si8` and `ui8` keep their
         prefix.
         """
-        width = self.storage_type.bitwidth
-        if self.storage_type.signedness.data is Signedness.SIGNLESS:
-            text = f"{'i' if self.is_signed else 'u'}{width}"
-        else:
-            text = str(self.storage_type)
-        bounds = self.storage_type_min, self.storage_type_max
-        if bounds == integer_range(width, self.is_signed):
+        type = self.storage_type
+        is_signless = _signedness(type) is Signedness.SIGNLESS
+        text = f"u{type.bitwidth}" if is_signless and not self.is_signed else str(type)
+        if self.has_default_range:
             return text
-        return f"{text}<{bounds[0]}:{bounds[1]}>"
+        return f"{text}<{self.storage_type_min}:{self.storage_type_max}>"
 
     def _verify_storage(self) -> None:
         width = self.storage_type.bitwidth
         if not 1 <= width <= MAX_STORAGE_WIDTH:
             raise VerifyException(f"illegal storage type size: {width}")
-        least, greatest = integer_range(width, self.is_signed)
+        if isinstance(self.storage_type, AnyFloat) and self.storage_type.name not in FLOAT_STORAGE:
+            raise VerifyException(f"illegal storage type: {self.storage_type}")
+        least, greatest = default_range(self.storage_type, self.is_signed)
         low, high = self.storage_type_min, self.storage_type_max
         if not least <= low < high <= greatest:
             raise VerifyException(f"illegal storage min and storage max: ({low}:{high})")
 
 
-def element_type_of(type: StoredType) -> IntegerType:
-    """The type of the integers that a constant of `type` holds: `iN`, or `uiN`."""
-    return _held_integers(type.storage_type.bitwidth, type.is_signed)
+def element_type_of(type: StoredType) -> IntegerType | AnyFloat:
+    """The type of the codes that a constant of `type` holds: `iN`, `uiN`, or a float type."""
+    stored = type.storage_type
+    if isinstance(stored, QuantileType):
+        stored = stored.storage_type
+    if isinstance(stored, IntegerType):
+        return _held_integers(stored.bitwidth, type.is_signed)
+    return stored
 
 
 @registered_cache

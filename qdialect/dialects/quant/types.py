@@ -32,15 +32,15 @@ from qdialect.algebra.parameters import (
     IntArray,
     QuantizationParameters,
     Slot,
-    StorageFormat,
 )
+from qdialect.dialects.quant.quantile import QuantileType
 from qdialect.dialects.quant.slots import (
     Granularity,
     Slots,
     illegal_scales,
     scale_message,
 )
-from qdialect.dialects.quant.storage import QuantizedType, Storage, StoredType
+from qdialect.dialects.quant.storage import QuantizedType, Storage, StoredType, default_range
 from qdialect.dialects.quant.type_parser import (
     body_text,
     errors_at,
@@ -76,7 +76,7 @@ class AnyQuantizedType(StoredType):
 
     name = "quant.any"
 
-    storage_type: IntegerType
+    storage_type: IntegerType | AnyFloat | QuantileType
     signed: IntAttr
     minimum: IntAttr
     maximum: IntAttr
@@ -129,6 +129,8 @@ class UniformQuantizedType(StoredType):
     """
     A quantized type whose values are `(stored - zero_point) * scale`.
 
+    Stored are integers, floats, or codes of a table.
+
     Per-tensor `!quant.uniform<i8:f32, 0.5:3>`, per-axis
     `!quant.uniform<i8:f32:1, {0.5,0.25:3}>`, or sub-channel
     `!quant.uniform<i8:f32:{0:1, 1:32}, {{0.5, 0.25:3}, {0.5, 2.0}}>`.
@@ -136,7 +138,7 @@ class UniformQuantizedType(StoredType):
 
     name = "quant.uniform"
 
-    storage_type: IntegerType
+    storage_type: IntegerType | AnyFloat | QuantileType
     signed: IntAttr
     minimum: IntAttr
     maximum: IntAttr
@@ -285,7 +287,7 @@ class UniformQuantizedType(StoredType):
             scales,
             zero_points,
             expressed,
-            StorageFormat(storage.type.bitwidth, bool(storage.signed.data)),
+            storage.format,
         )
 
     def with_parameters(self, parameters: QuantizationParameters) -> UniformQuantizedType:
@@ -461,8 +463,7 @@ class UniformQuantizedType(StoredType):
         storage = _parse_storage(parser)
         expect(parser, ":")
         expressed = parse_expressed(parser)
-        format = StorageFormat(storage.type.bitwidth, bool(storage.signed.data))
-        slots = parse_slots(parser, format, FLOAT_FORMATS[expressed.name])
+        slots = parse_slots(parser, storage.format, FLOAT_FORMATS[expressed.name])
         expect(parser, ">")
         with errors_at(parser, keyword):
             parameters = cls.new((*storage, expressed, SlotsAttr(slots))).parameters
@@ -668,5 +669,5 @@ _KNOWN_TEXTS = BoundedCache[str, Sequence[Attribute]](max_bytes=16 << 20)
 
 
 def _parse_storage(parser: AttrParser) -> Storage:
-    type, is_signed, minimum, maximum = parse_storage(parser)
+    type, is_signed, minimum, maximum = parse_storage(parser, default_range)
     return Storage.of(type, signed=is_signed, minimum=minimum, maximum=maximum)
