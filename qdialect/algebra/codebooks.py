@@ -50,6 +50,9 @@ class Codebook:
     refusal: str = ""
     """Why no constant and no run has such codes; empty if they may."""
 
+    has_ranges: bool = True
+    """Whether a storage range may bound the codes: not the bit patterns that index a table."""
+
     @classmethod
     def of_floats(cls, format: FloatFormat) -> Codebook:
         """The values of a format of at most eight bits, by their bit patterns."""
@@ -85,6 +88,8 @@ class Codebook:
         """Which codes have a number, and are in a storage range. NaN is in every range."""
         places = codes - self.first
         has_number = (places >= 0) & (places < len(self.numbers))
+        if not self.has_ranges:
+            return has_number
         bounded = self.numbers[np.where(has_number, places, 0)] if self.is_float else codes
         return has_number & ~((bounded < minimum) | (bounded > maximum))
 

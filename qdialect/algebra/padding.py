@@ -350,7 +350,10 @@ class ZeroPoints(NamedTuple):
     def are_quantized_zeros(self) -> bool:
         """Whether quantizing 0.0 results in these codes."""
         low, high = self.range.minimum, self.range.maximum
-        return self._are(self.parameters.store(np.zeros(()), low, high))
+        try:
+            return self._are(self.parameters.store(np.zeros(()), low, high))
+        except ValueError:
+            return False
 
     def _are(self, codes: IntArray) -> bool:
         try:

@@ -104,7 +104,7 @@ class StorageFormat(NamedTuple):
 
     def nearest(
         self,
-        numbers: NDArray[np.floating[Any]],
+        numbers: NDArray[np.float64],
         minimum: float,
         maximum: float,
         rounding: Rounding = Rounding.NEAREST_EVEN,
@@ -171,11 +171,6 @@ class StorageFormat(NamedTuple):
         """Whether every pattern of the width is a code."""
         book = self.codebook
         return book is None or (len(book.codes) == 1 << self.width and not book.refusal)
-
-    def require_readable(self) -> None:
-        """Raise ValueError if no constant and no run has such codes."""
-        if self.codebook is not None:
-            self.codebook.require_readable()
 
 
 _KNOWN_ENDS = BoundedCache[tuple[int, int], IntArray]()

@@ -562,6 +562,10 @@ def quantized(
         raise InterpretationError(f"nothing says how to quantize to '{type}'")
     least, greatest = type.storage_type_min, type.storage_type_max
     declared = at_all_positions(declared, value.shape)
+    try:
+        type.require_readable()
+    except VerifyException as error:
+        raise InterpretationError(str(error)) from None
     zeros = np.broadcast_to(np.zeros((), dtype_of(type)), value.shape)
     parameters = TypedArray.of(zeros, declared).parameters
 

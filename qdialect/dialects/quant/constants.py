@@ -83,20 +83,12 @@ def verify_in_range(elements: Elements, type: StoredType) -> None:
 
 def _check_in_range(values: NDArray[Any], type: StoredType, *, is_splat: bool) -> None:
     low, high = type.storage_type_min, type.storage_type_max
-    _check_is_readable(type)
+    type.require_readable()
     if (index := type.storage_format.first_outside(values, low, high)) is None:
         return
     which = "every element" if is_splat else f"element {list(index)}"
     shown = type.storage_format.shown(int(values[index]))
     raise VerifyException(f"{which} is {shown}, outside the storage range [{low}, {high}]")
-
-
-def _check_is_readable(type: StoredType) -> None:
-    """Raise VerifyException if no constant may have the storage of `type`."""
-    try:
-        type.storage_format.require_readable()
-    except ValueError as error:
-        raise VerifyException(str(error)) from None
 
 
 def _storage_integers(given: object, type: QuantizedTensor) -> Values:
@@ -237,7 +229,7 @@ class ConstantOp(VerifiedByAttributes, HasFolderInterface, ListsElements):
         is_elsewhere = isinstance(self.value, DenseResourceAttr)
         try:
             verify_fits(type, "result")
-            _check_is_readable(quantized)
+            quantized.require_readable()
             if not is_elsewhere and not quantized.allows_all:
                 verify_in_range(self.values, quantized)
         except VerifyException as error:

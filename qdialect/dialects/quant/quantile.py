@@ -215,18 +215,12 @@ def _format_of(type: QuantileType) -> StorageFormat:
     is_float = not isinstance(type.storage_type, IntegerType)
     refusal = ""
     first, last = type.bounds
-    if is_float:
-        if type.has_range:
-            refusal = (
-                f"a table with the range [{first}, {last}] has no codes of {type.storage_type}"
-            )
+    least, greatest = integer_range(max(type.bitwidth, 1), type.is_signed)
+    if is_float and type.has_range:
+        refusal = f"codes of {type.storage_type} in a table have no range, such as {first}:{last}"
+    elif is_float:
         first = 0
-    else:
-        least, greatest = integer_range(max(type.bitwidth, 1), type.is_signed)
-        if not least <= first < last <= greatest:
-            refusal = (
-                f"the range [{first}, {last}] of a table is outside the integers of "
-                f"{type.storage_type}"
-            )
-    book = Codebook("a table", first, type.rounded, is_float=False, refusal=refusal)
+    elif not least <= first < last <= greatest:
+        refusal = f"a table's range {first}:{last} is outside the integers of {type.storage_type}"
+    book = Codebook("a table", first, type.rounded, False, refusal, has_ranges=not is_float)
     return StorageFormat(type.bitwidth, type.is_signed, book)

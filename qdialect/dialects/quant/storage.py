@@ -164,6 +164,17 @@ class StoredType(QuantizedType, ABC):
         """Whether every bit pattern is a value."""
         return self.has_default_range and self.storage_format.is_total
 
+    def require_readable(self) -> None:
+        """Raise VerifyException if no constant and no run may have this storage."""
+        book = self.storage_format.codebook
+        if book is None:
+            return
+        refusal = book.refusal
+        if not book.has_ranges and not self.has_default_range:
+            refusal = f"codes of {element_type_of(self)} in a table have no range"
+        if refusal:
+            raise VerifyException(refusal)
+
     @property
     def storage_text(self) -> str:
         """
