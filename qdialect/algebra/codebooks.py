@@ -33,7 +33,7 @@ class Codebook:
     """The numbers of the codes `first`, `first + 1`, ... of one storage."""
 
     name: str
-    """What holds the numbers, in messages: `f8E4M3FN`, or `a table`."""
+    """The type of the codes in messages; of a table without its entries."""
 
     first: int
 

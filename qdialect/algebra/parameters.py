@@ -74,6 +74,13 @@ class StorageFormat(NamedTuple):
     """The numbers of the codes, of floats and of tables."""
 
     @property
+    def name(self) -> str:
+        """The storage in messages: `i8`, `u8`, or the name of the codebook."""
+        if self.codebook is not None:
+            return self.codebook.name
+        return f"{'i' if self.signed else 'u'}{self.width}"
+
+    @property
     def noun(self) -> str:
         """What a code is, in messages."""
         return "integer" if self.codebook is None else f"code of {self.codebook.name}"

@@ -222,5 +222,6 @@ def _format_of(type: QuantileType) -> StorageFormat:
         first = 0
     elif not least <= first < last <= greatest:
         refusal = f"a table's range {first}:{last} is outside the integers of {type.storage_type}"
-    book = Codebook("a table", first, type.rounded, False, refusal, has_ranges=not is_float)
+    name = f"!quant.quantile<{type.storage_type}:{type.table_type}>"
+    book = Codebook(name, first, type.rounded, False, refusal, has_ranges=not is_float)
     return StorageFormat(type.bitwidth, type.is_signed, book)

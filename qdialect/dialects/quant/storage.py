@@ -14,16 +14,19 @@ from typing import NamedTuple, cast
 
 from xdsl.dialects.builtin import AnyFloat, IntAttr, IntegerType, Signedness
 from xdsl.ir import ParametrizedAttribute, TypeAttribute
+from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.codebooks import Codebook
 from qdialect.algebra.parameters import MAX_STORAGE_WIDTH, StorageFormat
 from qdialect.dialects.quant.quantile import QuantileType
-from qdialect.dialects.quant.type_parser import FLOAT_STORAGE, StorageType
+from qdialect.dialects.quant.type_parser import FLOAT_STORAGE, SIX_BIT_FLOATS, StorageType
 from qdialect.ir.elements import integer_range
 from qdialect.support.arguments import check_instance, integer
 from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.memory import registered_cache
+from qdialect.text.printer import MLIRPrinter
+from qdialect.text.written_ops import PrintedForm
 
 
 class Storage(NamedTuple):
@@ -163,6 +166,27 @@ class StoredType(QuantizedType, ABC):
     def allows_all(self) -> bool:
         """Whether every bit pattern is a value."""
         return self.has_default_range and self.storage_format.is_total
+
+    @property
+    def non_integers(self) -> str | None:
+        """Why what reads stored integers cannot read the codes; None if it can."""
+        format = self.storage_format
+        if format.codebook is None:
+            return None
+        return f"it stores codes of {format.name}, and integers are needed"
+
+    @property
+    def beyond_llvm24(self) -> str | None:
+        """Why LLVM 24 does not read the type; None if it does."""
+        if str(self.storage_type) in SIX_BIT_FLOATS:
+            return f"LLVM 24 has no storage of type '{self.storage_type}'"
+        return None
+
+    def require_form(self, printer: Printer) -> None:
+        """Raise VerifyException if `printer` writes for LLVM 24, which does not read the type."""
+        is_for_llvm24 = isinstance(printer, MLIRPrinter) and printer.form is PrintedForm.LLVM24
+        if is_for_llvm24 and (reason := self.beyond_llvm24) is not None:
+            raise VerifyException(f"cannot be written for LLVM 24: {reason}")
 
     def require_readable(self) -> None:
         """Raise VerifyException if no constant and no run may have this storage."""

@@ -94,7 +94,8 @@ def errors_at(parser: AttrParser, position: Position) -> Generator[None]:
 
 StorageType: TypeAlias = "IntegerType | AnyFloat | QuantileType"
 
-FLOAT_STORAGE: Final = ("f8E4M3FN", "f8E5M2", "f4E2M1FN", "f6E2M3FN", "f6E3M2FN")
+SIX_BIT_FLOATS: Final = ("f6E2M3FN", "f6E3M2FN")
+FLOAT_STORAGE: Final = ("f8E4M3FN", "f8E5M2", "f4E2M1FN", *SIX_BIT_FLOATS)
 """The floats that quantized types store: those of LLVM 24, and the two of six bits."""
 
 _FLOAT_STORAGE: Final = re.compile(rf"({'|'.join(FLOAT_STORAGE)})\b")

@@ -97,6 +97,7 @@ class AnyQuantizedType(StoredType):
 
     @override
     def print_parameters(self, printer: Printer) -> None:
+        self.require_form(printer)
         with printer.in_angle_brackets():
             printer.print_string(self.storage_text)
             if not isinstance(self.expressed_type, NoneAttr):
@@ -387,6 +388,13 @@ class UniformQuantizedType(StoredType):
         """The float format to which scales are rounded."""
         return FLOAT_FORMATS[self.expressed_type.name]
 
+    @property
+    @override
+    def beyond_llvm24(self) -> str | None:
+        if self.non_integers is not None and self.granularity is Granularity.SUB_CHANNEL:
+            return f"it crashes on blocks of {self.storage_format.name}"
+        return super().beyond_llvm24
+
     def has_same_values_as(self, other: UniformQuantizedType) -> bool:
         """Whether storage type, storage range and expressed type are the same."""
         return (
@@ -476,6 +484,7 @@ class UniformQuantizedType(StoredType):
 
     @override
     def print_parameters(self, printer: Printer) -> None:
+        self.require_form(printer)
         slots = self.slots.data
         with printer.in_angle_brackets():
             printer.print_string(f"{self.storage_text}:{self.expressed_type.name}")

@@ -36,5 +36,5 @@
 
 !table = !quant.uniform<!quant.quantile<ui1:f32, {-1.0,-0.0}>:f32, 0.5>
 %0 = quant.constant dense<[0, 1]> : tensor<2x!table>
-// expected-error @+1 {{'quant.pad' op cannot pad: a table has no code of real zero: none of its numbers is the zero point 0}}
+// expected-error @+1 {{'quant.pad' op cannot pad: !quant.quantile<ui1:f32> has no code of real zero: none of its numbers is the zero point 0}}
 %1 = quant.pad %0 low = [1] high = [0] : tensor<2x!table> to tensor<3x!table>

@@ -46,7 +46,7 @@ func.func @no_zero() -> (tensor<3xf32>, tensor<2xf32>) {
   %w = quant.constant dense<[0, 3]> : tensor<2x!table>
   %a = quant.dcast %w : tensor<2x!table> to tensor<2xf32>
   %zero = arith.constant 0.0 : f32
-  // expected-remark @below {{not folded: no code of a table dequantizes to 0.0 with scale 5.000000e-01, zero point 0 [padding]}}
+  // expected-remark @below {{not folded: no code of !quant.quantile<ui2:f32> dequantizes to 0.0 with scale 5.000000e-01, zero point 0 [padding]}}
   %p = tensor.pad %a low[1] high[0] { ^bb0(%i: index): tensor.yield %zero : f32 } : tensor<2xf32> to tensor<3xf32>
   return %p, %a : tensor<3xf32>, tensor<2xf32>
 }

@@ -108,5 +108,5 @@ def test_types_that_no_run_has():
         with pytest.raises(InterpretationError, match=message):
             run("qcast", f"{type}:f32, 1.0", x, is_stored=False)
     type = "!quant.quantile<ui2:f32, {1.0,2.0}, <1:2>>:f32, 1.0"
-    with pytest.raises(InterpretationError, match="code 0 is not in a table"):
+    with pytest.raises(InterpretationError, match="code 0 is not in !quant"):
         run("dcast", type, np.zeros(1, "u1"), is_stored=True)
