@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
-from qdialect.algebra.run_map import IntArray
-from qdialect.support.float_format import FloatFormat
 from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import registered_cache
 
@@ -22,7 +20,7 @@ class _Candidates(NamedTuple):
 
     numbers: NDArray[np.float64]
 
-    codes: IntArray
+    codes: NDArray[np.int64]
 
     bounds: NDArray[np.float64]
     """For all but the last, the greatest double that is quantized to it."""
@@ -54,11 +52,9 @@ class Codebook:
     """Whether a storage range may bound the codes: not the bit patterns that index a table."""
 
     @classmethod
-    def of_floats(cls, format: FloatFormat) -> Codebook:
-        """The values of a format of at most eight bits, by their bit patterns."""
-        width = format.exponent_bits + format.precision
-        numbers = format.decode(np.arange(1 << width, dtype=np.uint8))
-        return cls(format.name, 0, numbers.astype("<f8").tobytes(), is_float=True)
+    def of_floats(cls, name: str, numbers: NDArray[np.float64]) -> Codebook:
+        """The values of a format of at most eight bits, in the order of their bit patterns."""
+        return cls(name, 0, numbers.astype("<f8").tobytes(), is_float=True)
 
     @cached_property
     def numbers(self) -> NDArray[np.float64]:
@@ -66,11 +62,11 @@ class Codebook:
         return np.frombuffer(self.data, dtype="<f8")
 
     @cached_property
-    def codes(self) -> IntArray:
+    def codes(self) -> NDArray[np.int64]:
         """All codes that have a number."""
         return np.arange(self.first, self.first + len(self.numbers), dtype=np.int64)
 
-    def decode(self, codes: IntArray) -> NDArray[np.float64]:
+    def decode(self, codes: NDArray[np.int64]) -> NDArray[np.float64]:
         """The numbers of `codes`, of any shape. Raises ValueError for a code that has none."""
         self.require_readable()
         places = codes - self.first
@@ -84,7 +80,9 @@ class Codebook:
         if self.refusal:
             raise ValueError(self.refusal)
 
-    def are_in_range(self, codes: IntArray, minimum: float, maximum: float) -> NDArray[np.bool_]:
+    def are_in_range(
+        self, codes: NDArray[np.int64], minimum: float, maximum: float
+    ) -> NDArray[np.bool_]:
         """Which codes have a number, and are in a storage range. NaN is in every range."""
         places = codes - self.first
         has_number = (places >= 0) & (places < len(self.numbers))
@@ -95,7 +93,7 @@ class Codebook:
 
     def nearest(
         self, numbers: NDArray[np.floating[Any]], minimum: float, maximum: float
-    ) -> IntArray:
+    ) -> NDArray[np.int64]:
         """
         The code in the range whose number is nearest to each of `numbers`: int64.
 
@@ -103,9 +101,9 @@ class Codebook:
         the format. Raises ValueError for NaN where there is none, and for a range without numbers.
         """
         self.require_readable()
-        found = _candidates(self, minimum, maximum)
-        codes = found.codes[np.searchsorted(found.bounds, numbers)]
-        if self.is_float and (lowest := found.numbers[0]) <= 0.0:
+        stored = _candidates(self, minimum, maximum)
+        codes = stored.codes[np.searchsorted(stored.bounds, numbers)]
+        if self.is_float and (lowest := stored.numbers[0]) <= 0.0:
             is_negative_zero = (codes == 0) & np.signbit(numbers) & (numbers >= lowest)
             codes = np.where(is_negative_zero, len(self.numbers) // 2, codes)
         is_nan = np.isnan(numbers)
@@ -119,7 +117,7 @@ class Codebook:
             raise ValueError(f"{self.name} has no code of NaN")
         return int(nans[len(nans) // 2])
 
-    def zeros(self, zero_points: IntArray) -> IntArray:
+    def zeros(self, zero_points: NDArray[np.int64]) -> NDArray[np.int64]:
         """
         The lowest code that is real zero under each zero point: its number is the zero point.
 
@@ -149,11 +147,18 @@ def _candidates(book: Codebook, minimum: float, maximum: float) -> _Candidates:
         raise ValueError(f"{book.name} has no number in the storage range [{minimum}, {maximum}]")
     # The lowest code of each number.
     codes = usable[first]
-    halves = numbers / 2
-    middles = halves[:-1] + halves[1:]
+    # A sum of the largest doubles overflows.
+    unit = 0.5 if np.abs(numbers).max() > 2.0**1022 else 1.0
+    low, high = numbers[:-1] * unit, numbers[1:] * unit
+    sums = low + high
+    middles = sums / 2
     # The rounding error of the sum, exactly: https://doi.org/10.1007/BF01397083.
-    above = middles - halves[:-1]
-    errors = (halves[:-1] - (middles - above)) + (halves[1:] - above)
+    above = sums - low
+    errors = (low - (sums - above)) + (high - above)
+    # Halves of subnormal numbers may be rounded too.
+    errors = np.where(middles * 2 == sums, errors, sums - middles * 2)
     goes_up = (codes[1:] & 1) == 0 if book.is_float else codes[1:] < codes[:-1]
     is_less = (errors < 0) | ((errors == 0) & goes_up)
-    return _Candidates(numbers, codes, np.where(is_less, np.nextafter(middles, -np.inf), middles))
+    return _Candidates(
+        numbers, codes, np.where(is_less, np.nextafter(middles, -np.inf), middles) / unit
+    )

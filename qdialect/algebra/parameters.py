@@ -74,6 +74,12 @@ class StorageFormat(NamedTuple):
     """The numbers of the codes, of floats and of tables."""
 
     @property
+    def bounds(self) -> tuple[int, int]:
+        """The least and the greatest integer of the width."""
+        least = -(1 << (self.width - 1)) if self.signed else 0
+        return least, least + (1 << self.width) - 1
+
+    @property
     def name(self) -> str:
         """The storage in messages: `i8`, `u8`, or the name of the codebook."""
         if self.codebook is not None:
@@ -149,8 +155,7 @@ class StorageFormat(NamedTuple):
         if self.codebook is not None:
             codes = self.codebook.codes
             return codes[self.codebook.are_in_range(codes, minimum, maximum)]
-        least = -(1 << (self.width - 1)) if self.signed else 0
-        greatest = least + (1 << self.width) - 1
+        least, greatest = self.bounds
         return np.arange(max(least, minimum), min(greatest, maximum) + 1, dtype=np.int64)
 
     def first_outside(

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     )
     from qdialect.dialects.quant.constants import ConstantOp
     from qdialect.dialects.quant.dialect import Quant
-    from qdialect.dialects.quant.quantile import QuantileType
     from qdialect.dialects.quant.shape_ops import (
         BroadcastInDimOp,
         ConcatOp,
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
         infer_result_type,
     )
     from qdialect.dialects.quant.slots import Granularity
-    from qdialect.dialects.quant.storage import QuantizedType, Storage, StoredType
+    from qdialect.dialects.quant.storage import QuantileType, QuantizedType, Storage, StoredType
     from qdialect.dialects.quant.types import (
         AnyQuantizedType,
         CalibratedQuantizedType,
@@ -88,10 +87,9 @@ _PLACES = {
         "StorageCastOp"
     ),
     "constants": "ConstantOp",
-    "quantile": "QuantileType",
     "slots": "Granularity",
     "dialect": "Quant",
-    "storage": "QuantizedType Storage StoredType",
+    "storage": "QuantileType QuantizedType Storage StoredType",
 }
 
 __getattr__ = lazy_exports(

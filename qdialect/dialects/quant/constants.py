@@ -112,19 +112,19 @@ def _storage_integers(given: object, type: QuantizedTensor) -> Values:
             f"values must be storage integers, but are of dtype {array.dtype}"
             + hint * (array.dtype.kind == "f")
         )
-    held = element_type_of(quantized)
-    if isinstance(held, AnyFloat) and array.dtype != element_dtype(held):
+    stored = element_type_of(quantized)
+    if isinstance(stored, AnyFloat) and array.dtype != element_dtype(stored):
         # Integers of another dtype may be meant as numbers.
         raise TypeError(
-            f"values must be bit patterns of {held}, of dtype {element_dtype(held)}, but are of "
-            f"dtype {array.dtype}; FLOAT_FORMATS['{held}'].nearest_bits makes them of numbers"
+            f"values must be bit patterns of {stored}, of dtype {element_dtype(stored)}, but are "
+            f"of dtype {array.dtype}; FLOAT_FORMATS['{stored}'].nearest_bits makes them of numbers"
         )
     if values.shape != shape:
         raise ValueError(
             f"values of shape {list(values.shape)} cannot be a constant of shape {list(shape)}"
         )
     # Skip reading 256 MiB of elements if every integer of the dtype is in range.
-    if array.dtype != element_dtype(held) or not _fills_dtype(quantized):
+    if array.dtype != element_dtype(stored) or not _fills_dtype(quantized):
         _check_in_range(array, quantized, is_splat=isinstance(given, Splat))
     return values
 
@@ -306,10 +306,10 @@ def _listed_type(type: QuantizedTensor) -> AnyDenseElement:
     The type that listed codes are read as. Integers are not signless, or -1 would also mean the
     largest one.
     """
-    held = element_type_of(type.element_type)
-    if isinstance(held, IntegerType):
-        return _integers_of_sign(held.bitwidth, type.element_type.is_signed)
-    return held
+    stored = element_type_of(type.element_type)
+    if isinstance(stored, IntegerType):
+        return _integers_of_sign(stored.bitwidth, type.element_type.is_signed)
+    return stored
 
 
 @registered_cache

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias, cast
+from typing import Final, NoReturn, cast
 
 from xdsl.dialects.builtin import AnyFloat, IntegerType, Signedness
 from xdsl.ir import Attribute
@@ -25,13 +25,16 @@ from qdialect.dialects.quant.slots import (
     read_slot_list,
     scale_message,
 )
+from qdialect.dialects.quant.storage import (
+    FLOAT_STORAGE,
+    QuantileType,
+    StorageType,
+    default_range,
+)
 from qdialect.ir.xdsl_private import resume_from
 from qdialect.support.float_format import FloatFormat
 from qdialect.support.lazy_numpy import np
 from qdialect.text.messages import number_up_to, place_of_missing, width_error
-
-if TYPE_CHECKING:
-    from qdialect.dialects.quant.quantile import QuantileType
 
 _MAX_INT32 = 2**31 - 1
 _MIN_INT64, _MAX_INT64 = -(2**63), 2**63 - 1
@@ -92,23 +95,13 @@ def errors_at(parser: AttrParser, position: Position) -> Generator[None]:
 # Storage
 
 
-StorageType: TypeAlias = "IntegerType | AnyFloat | QuantileType"
-
-SIX_BIT_FLOATS: Final = ("f6E2M3FN", "f6E3M2FN")
-FLOAT_STORAGE: Final = ("f8E4M3FN", "f8E5M2", "f4E2M1FN", *SIX_BIT_FLOATS)
-"""The floats that quantized types store: those of LLVM 24, and the two of six bits."""
-
 _FLOAT_STORAGE: Final = re.compile(rf"({'|'.join(FLOAT_STORAGE)})\b")
 
 
-def parse_storage(
-    parser: AttrParser, range_of: Callable[[StorageType, bool], tuple[int, int]]
-) -> tuple[StorageType, bool, int | None, int | None]:
+def parse_storage(parser: AttrParser) -> tuple[StorageType, bool, int | None, int | None]:
     """
     Parse `i8`, `u8`, `i8<-8:7>`, `f8E5M2` or a table: the type, whether codes are signed, and the
-    written range.
-
-    `range_of` is the default range of a type. Raises ParseError.
+    written range. Raises ParseError.
     """
     position = parser.pos
     type, is_signed = _parse_storage_type(parser)
@@ -116,7 +109,7 @@ def parse_storage(
         parser.raise_error(f"illegal storage type size: {type.bitwidth}", position)
     if parser.parse_optional_punctuation("<") is None:
         return type, is_signed, None, None
-    least, greatest = range_of(type, is_signed)
+    least, greatest = default_range(type, is_signed)
     at_minimum = parser.pos
     minimum, at_maximum, maximum = _parse_range(parser)
     if minimum < least:
@@ -138,9 +131,6 @@ def _parse_range(parser: AttrParser) -> tuple[int, Position, int]:
 
 def _parse_storage_type(parser: AttrParser) -> tuple[StorageType, bool]:
     """Parse the type, and whether its codes are signed: `u8` is an unsigned `i8`."""
-    # Deferred: tables are parsed with this module.
-    from qdialect.dialects.quant.quantile import QuantileType
-
     position = parser.pos
     if _FLOAT_STORAGE.match(parser.lexer.input.content, position) is not None:
         return cast(AnyFloat, parser.parse_type()), False

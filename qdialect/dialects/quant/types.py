@@ -33,14 +33,13 @@ from qdialect.algebra.parameters import (
     QuantizationParameters,
     Slot,
 )
-from qdialect.dialects.quant.quantile import QuantileType
 from qdialect.dialects.quant.slots import (
     Granularity,
     Slots,
     illegal_scales,
     scale_message,
 )
-from qdialect.dialects.quant.storage import QuantizedType, Storage, StoredType, default_range
+from qdialect.dialects.quant.storage import QuantileType, QuantizedType, Storage, StoredType
 from qdialect.dialects.quant.type_parser import (
     body_text,
     errors_at,
@@ -678,5 +677,5 @@ _KNOWN_TEXTS = BoundedCache[str, Sequence[Attribute]](max_bytes=16 << 20)
 
 
 def _parse_storage(parser: AttrParser) -> Storage:
-    type, is_signed, minimum, maximum = parse_storage(parser, default_range)
+    type, is_signed, minimum, maximum = parse_storage(parser)
     return Storage.of(type, signed=is_signed, minimum=minimum, maximum=maximum)

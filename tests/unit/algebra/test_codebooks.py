@@ -24,13 +24,19 @@ INF = float("inf")
 pytestmark = pytest.mark.without_xdsl
 
 
+def floats(name: str) -> Codebook:
+    format = FLOAT_FORMATS[name]
+    codes = np.arange(1 << (format.exponent_bits + format.precision), dtype=np.uint8)
+    return Codebook.of_floats(name, format.decode(codes))
+
+
 def table(entries: list[float], first: int = 0) -> Codebook:
     return Codebook("a table", first, np.array(entries, "<f8").tobytes(), is_float=False)
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_all_codes_of_a_float_format(name: str):
-    book = Codebook.of_floats(FLOAT_FORMATS[name])
+    book = floats(name)
     bits = book.codes.astype(np.uint8)
     wanted = bits.view(FORMATS[name]).astype("f4").astype("f8")
     read = book.decode(book.codes)
@@ -45,7 +51,7 @@ def test_all_codes_of_a_float_format(name: str):
 def test_the_nearest_code_of_a_float_format(name: str, numbers: list[float]):
     """As ml_dtypes rounds, after a clamp; ties between neighbours are among the numbers."""
     format = FLOAT_FORMATS[name]
-    book = Codebook.of_floats(format)
+    book = floats(name)
     finite = np.sort(book.numbers[np.isfinite(book.numbers)])
     x = np.array([*numbers, *(finite[1:] + finite[:-1]) / 2, -0.0, INF, -INF], "f4")
     wanted = np.clip(x, -format.largest, format.largest).astype(FORMATS[name]).view(np.uint8)
@@ -67,7 +73,7 @@ def test_the_nearest_entry_of_a_table(entries: list[float], numbers: list[float]
 
 
 def test_ranges():
-    f8, entries = Codebook.of_floats(FLOAT_FORMATS["f8E4M3FN"]), table([1.0, -2.0, 4.0, 4.0])
+    f8, entries = floats("f8E4M3FN"), table([1.0, -2.0, 4.0, 4.0])
     # 17 and 19 are no numbers of the format; 18 is the only one between them.
     assert f8.decode(f8.nearest(np.array([-INF, 17.0, 100.0]), 17, 19)).tolist() == [18.0] * 3
     # The end of a range is no negative zero.
@@ -82,15 +88,15 @@ def test_ranges():
 
 def test_nan():
     nan = np.array([np.nan, -np.nan])
-    assert Codebook.of_floats(FLOAT_FORMATS["f8E4M3FN"]).nearest(nan, 0, 1).tolist() == [127] * 2
-    assert Codebook.of_floats(FLOAT_FORMATS["f8E5M2"]).nearest(nan, 0, 1).tolist() == [126] * 2
-    for book in (Codebook.of_floats(FLOAT_FORMATS["f4E2M1FN"]), table([0.0, 1.0])):
+    assert floats("f8E4M3FN").nearest(nan, 0, 1).tolist() == [127] * 2
+    assert floats("f8E5M2").nearest(nan, 0, 1).tolist() == [126] * 2
+    for book in (floats("f4E2M1FN"), table([0.0, 1.0])):
         with pytest.raises(ValueError, match="no code of NaN"):
             book.nearest(nan, 0, 1)
 
 
 def test_real_zero():
-    f8 = Codebook.of_floats(FLOAT_FORMATS["f8E4M3FN"])
+    f8 = floats("f8E4M3FN")
     assert f8.zeros(np.array([0, 1, -448])).tolist() == [0, 0x38, 0xFE]
     entries = table([-0.0, 5.0, 0.0, 0.0], first=-1)
     assert entries.zeros(np.array([[0], [5]])).tolist() == [[1], [0]]

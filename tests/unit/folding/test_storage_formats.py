@@ -41,7 +41,7 @@ from qdialect.dialects.quant import (
     UniformQuantizedType,
     infer_result_type,
 )
-from qdialect.ir.elements import elements_of
+from qdialect.dialects.quant.types import uniform_tensor
 
 Bits = NDArray[np.uint32]
 
@@ -128,9 +128,9 @@ def test_chains_of_movements(data: st.DataObject):
     (cast,) = (owner(value) for value in returned(fold(text)[0]))
     left = owner(cast.operands[0])
     assert isinstance(left, ConstantOp), f"{left.name} is left"
-    stored = elements_of(left.value)
-    stored = np.asarray(stored.value if isinstance(stored, Splat) else stored)
-    of = slots_of(left.result.type.element_type, wanted.shape)
+    values = left.values
+    stored = np.asarray(values.value if isinstance(values, Splat) else values)
+    of = slots_of(uniform_tensor(left.result.type).element_type, wanted.shape)
     at = np.broadcast_to(stored, wanted.shape).astype(np.int64) - int(codes[0])
     assert np.array_equal(read(numbers[at], of.scales, of.zero_points), wanted)
     before = run_function(parse(text)[0], "main")[0].elements
