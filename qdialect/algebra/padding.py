@@ -49,7 +49,7 @@ class StorageRange(NamedTuple):
         it.
         """
         stored = self.format.wrap(codes)
-        if (stored < self.minimum).any() or (stored > self.maximum).any():
+        if self.format.first_outside(stored, self.minimum, self.maximum) is not None:
             raise PaddingError(
                 f"the padding is outside the storage range [{self.minimum}, {self.maximum}]"
             )
@@ -70,12 +70,15 @@ class Padding(ABC):
 
 @dataclass(frozen=True)
 class ZeroPoint(Padding):
-    """Real zero, stored as the zero point of the slot that a position reads."""
+    """Real zero, stored as its code under the slot that a position reads: often the zero point."""
 
     def codes(self, parameters: QuantizationParameters | None) -> NDArray[Any]:
         if parameters is None:
             raise PaddingError("there is no zero point to pad with")
-        return parameters.expand()[1]
+        try:
+            return parameters.storage.zeros(parameters.expand()[1])
+        except ValueError as error:
+            raise PaddingError(str(error)) from None
 
 
 @dataclass(frozen=True)
@@ -106,12 +109,11 @@ class Real(Padding):
         if self.value and parameters.expressed.precision > sys.float_info.mant_dig:
             raise PaddingError(f"{parameters.expressed.name} has more digits than float64")
         scales, zero_points = parameters.expand()
-        with np.errstate(all="ignore"):
-            steps = np.rint(np.float64(self.value) / scales)
-        limit = 1 << parameters.storage.width
-        if not (np.abs(steps) <= limit).all():
-            raise PaddingError(f"{self.value} is out of the range of the storage")
-        codes = zero_points + steps.astype(np.int64)
+        try:
+            with np.errstate(all="ignore"):
+                codes = parameters.storage.codes_near(np.float64(self.value) / scales, zero_points)
+        except ValueError as error:
+            raise PaddingError(f"{self.value} is not stored: {error}") from None
         read = parameters.read(codes)
         wanted = np.full(read.shape, self.value, dtype=np.float64)
         differs = read.view(np.int64) != wanted.view(np.int64)
@@ -119,8 +121,8 @@ class Real(Padding):
             scale = np.broadcast_to(scales, differs.shape)[differs][0]
             zero_point = np.broadcast_to(zero_points, differs.shape)[differs][0]
             raise PaddingError(
-                f"no integer dequantizes to {self.value} with scale {scale:.6e}, zero point "
-                f"{zero_point}"
+                f"no {parameters.storage.noun} dequantizes to {self.value} with scale "
+                f"{scale:.6e}, zero point {zero_point}"
             )
         return codes
 
@@ -327,7 +329,7 @@ def check_padding(
 
 
 class ZeroPoints(NamedTuple):
-    """A region of new positions that hold their zero points, which are real zero."""
+    """A region of new positions that hold their codes of real zero: integers, the zero points."""
 
     parameters: QuantizationParameters
     """The parameters of the elements of the region."""
@@ -342,34 +344,43 @@ class ZeroPoints(NamedTuple):
         return [cls(read, range) for _, read in movement.new_positions(parameters)]
 
     def are_bits(self, bits: int) -> bool:
-        """Whether all zero points are in range, and equal the integer with these bits."""
+        """Whether all zeros are in range, and equal the code with these bits."""
         return self._are(self.parameters.storage.wrap(np.array(bits, dtype=np.int64)))
 
     def are_quantized_zeros(self) -> bool:
-        """Whether quantizing 0.0 results in these zero points."""
+        """Whether quantizing 0.0 results in these codes."""
         low, high = self.range.minimum, self.range.maximum
-        return self._are(self.parameters.store(np.zeros(()), low, high))
+        try:
+            return self._are(self.parameters.store(np.zeros(()), low, high))
+        except ValueError:
+            return False
 
     def _are(self, codes: NDArray[np.integer[Any]]) -> bool:
-        zero_points = self.parameters.expand()[1]
         try:
-            self.range.check(zero_points)
+            zeros = ZeroPoint().codes(self.parameters)
+            self.range.check(zeros)
         except PaddingError:
             return False
-        return bool((codes == zero_points).all())
+        return bool((codes == zeros).all())
 
     def bits(self) -> int | None:
-        """The common bits of the zero points as a signed integer; None if they differ."""
+        """The common bits of the zeros as a signed integer; None if they differ, or are none."""
         signed = StorageFormat(self.parameters.storage.width, signed=True)
-        distinct = np.unique(signed.wrap(self.parameters.expand()[1]))
+        try:
+            distinct = np.unique(signed.wrap(ZeroPoint().codes(self.parameters)))
+        except PaddingError:
+            return None
         return int(distinct[0]) if len(distinct) == 1 else None
 
     def are_read_as_zero(self) -> bool:
         """
         Whether all dequantize to 0.0, bit for bit, which negative and infinite scales rule out.
         """
-        zero_points = self.parameters.expand()[1]
-        read = np.ascontiguousarray(self.parameters.read(zero_points))
+        try:
+            zeros = ZeroPoint().codes(self.parameters)
+        except PaddingError:
+            return False
+        read = np.ascontiguousarray(self.parameters.read(zeros))
         return not read.view(np.int64).any()
 
 

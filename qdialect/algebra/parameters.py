@@ -1,7 +1,7 @@
 """
 The quantization parameters of a tensor, which move along with its elements.
 
-A quantized tensor is `(C, p)`: storage integers `C[i]` and a function `p` from the index
+A quantized tensor is `(C, p)`: stored codes `C[i]` and a function `p` from the index
 of an element to a slot, which is a scale and a zero point. A shape op is a function `f`
 from result indices to operand indices, so that always and exactly
 
@@ -10,7 +10,8 @@ from result indices to operand indices, so that always and exactly
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -18,6 +19,7 @@ from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 from typing_extensions import override
 
+from qdialect.algebra.codebooks import Codebook
 from qdialect.algebra.run_map import IntArray, SlotMap
 from qdialect.support.arguments import (
     check_instance,
@@ -60,11 +62,34 @@ The largest storage width of a quantized type: https://mlir.llvm.org/docs/Dialec
 
 class StorageFormat(NamedTuple):
     """
-    Storage integers, to which zero points are truncated: `width` bits, 1 to 63, signed or not.
+    What the codes of a storage are: integers of `width` bits, 1 to 63, signed or not.
+
+    A code is the integer itself, unless a codebook says which number it stands for.
     """
 
     width: int
     signed: bool
+
+    codebook: Codebook | None = None
+    """The numbers of the codes, of floats and of tables."""
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The least and the greatest integer of the width."""
+        least = -(1 << (self.width - 1)) if self.signed else 0
+        return least, least + (1 << self.width) - 1
+
+    @property
+    def name(self) -> str:
+        """The storage in messages: `i8`, `u8`, or the name of the codebook."""
+        if self.codebook is not None:
+            return self.codebook.name
+        return f"{'i' if self.signed else 'u'}{self.width}"
+
+    @property
+    def noun(self) -> str:
+        """What a code is, in messages."""
+        return "integer" if self.codebook is None else f"code of {self.codebook.name}"
 
     def wrap(self, values: IntArray) -> IntArray:
         """
@@ -82,6 +107,95 @@ class StorageFormat(NamedTuple):
         if dtype.kind == "u":
             return 8 * dtype.itemsize <= self.width - self.signed
         return dtype.kind == "i" and self.signed and 8 * dtype.itemsize <= self.width
+
+    def zero_points(self, written: IntArray, *, signed: bool | None = None) -> IntArray:
+        """
+        Zero points as they are read: truncated to the width, with a sign if `signed` says so.
+
+        Those of floats and tables are subtracted from numbers, so that no width truncates them.
+        """
+        if self.codebook is not None:
+            return written
+        return StorageFormat(self.width, self.signed if signed is None else signed).wrap(written)
+
+    def numbers(self, codes: NDArray[np.integer[Any]]) -> NDArray[Any]:
+        """The numbers of `codes`, truncated to the width. Raises ValueError for one without."""
+        if self.codebook is not None:
+            return self.codebook.decode(self.wrap(codes.astype(np.int64, copy=False)))
+        is_narrow = self.holds(codes.dtype)
+        return codes if is_narrow else self.wrap(codes.astype(np.int64, copy=False))
+
+    def nearest(
+        self,
+        numbers: NDArray[np.float64],
+        minimum: float,
+        maximum: float,
+        rounding: Rounding = Rounding.NEAREST_EVEN,
+        dtype: str | np.dtype[Any] = "i8",
+    ) -> NDArray[np.integer[Any]]:
+        """
+        The codes in a storage range that are nearest to `numbers`: of `dtype`.
+
+        NaN becomes `minimum` where codes are integers, which alone heed `rounding`. Raises
+        ValueError for NaN where no code has it.
+        """
+        if self.codebook is not None:
+            return self.codebook.nearest(numbers, minimum, maximum).astype(dtype)
+        whole = np.asarray(rounding.round(numbers))
+        # Of NaN and the minimum, `fmax` is the minimum.
+        np.fmax(whole, minimum, out=whole)
+        return np.minimum(whole, maximum, out=whole).astype(dtype)
+
+    def codes_near(self, steps: FloatArray, zero_points: IntArray) -> IntArray:
+        """
+        Codes that may stand for `steps` more than the zero points, whatever the storage range.
+
+        Raises ValueError for numbers beyond the width, and for NaN where no code has it.
+        """
+        if self.codebook is not None:
+            return self.codebook.nearest(steps - (0.0 - zero_points), -math.inf, math.inf)
+        whole = np.rint(steps)
+        if not (np.abs(whole) <= 1 << self.width).all():
+            raise ValueError("it is out of the range of the storage")
+        return zero_points + whole.astype(np.int64)
+
+    def zeros(self, zero_points: IntArray) -> IntArray:
+        """The codes of real zero, for zero points as they are read. Raises ValueError."""
+        return zero_points if self.codebook is None else self.codebook.zeros(zero_points)
+
+    def codes(self, minimum: float = -math.inf, maximum: float = math.inf) -> IntArray:
+        """The codes in a storage range, by default all: int64, ascending."""
+        if self.codebook is not None:
+            codes = self.codebook.codes
+            return codes[self.codebook.are_in_range(codes, minimum, maximum)]
+        least, greatest = self.bounds
+        return np.arange(max(least, minimum), min(greatest, maximum) + 1, dtype=np.int64)
+
+    def first_outside(
+        self, codes: NDArray[np.integer[Any]], minimum: int, maximum: int
+    ) -> tuple[int, ...] | None:
+        """The index of a code outside a storage range, which bounds the numbers of floats."""
+        if self.codebook is not None:
+            outside = ~self.codebook.are_in_range(codes.astype(np.int64), minimum, maximum)
+        elif not codes.size or (codes.min() >= minimum and codes.max() <= maximum):
+            return None
+        else:
+            outside = (codes < minimum) | (codes > maximum)
+        index = np.unravel_index(int(np.argmax(outside)), outside.shape) if outside.any() else None
+        return None if index is None else tuple(map(int, index))
+
+    def shown(self, code: int) -> str:
+        """A code in messages: as the number that it stands for if it is a float."""
+        book = self.codebook
+        if book is None or not book.is_float:
+            return str(code)
+        return str(book.decode(np.array(code)).item())
+
+    @property
+    def is_total(self) -> bool:
+        """Whether every pattern of the width is a code."""
+        book = self.codebook
+        return book is None or (len(book.codes) == 1 << self.width and not book.refusal)
 
 
 _KNOWN_ENDS = BoundedCache[tuple[int, int], IntArray]()
@@ -179,8 +293,8 @@ class QuantizationParameters(SlotMap):
 
     @cached_property
     def cut_zero_points(self) -> IntArray:
-        """The zero points truncated to the storage width: int64."""
-        return self.storage.wrap(self.zero_points)
+        """The zero points truncated to the storage width, if codes are integers: int64."""
+        return self.storage.zero_points(self.zero_points)
 
     @property
     @override
@@ -213,22 +327,27 @@ class QuantizationParameters(SlotMap):
 
     def read(self, codes: NDArray[np.integer[Any]], *, in_single: bool = False) -> NDArray[Any]:
         """
-        The numbers that stored integers represent: `(code - zero_point) * scale`, float64.
+        The numbers that stored codes represent: `(code - zero_point) * scale`, float64.
 
-        `codes` broadcast to the tensor's shape, and are truncated to the storage width. Every
-        step is rounded to the expressed type, as in
-        https://mlir.llvm.org/docs/Dialects/QuantDialect/. Exact for expressed types of up to 64
+        `codes` broadcast to the tensor's shape, and are truncated to the storage width; those of
+        floats and tables stand for their numbers. Every step is rounded to the expressed type, as
+        in https://mlir.llvm.org/docs/Dialects/QuantDialect/. Exact for expressed types of up to 64
         bits. `in_single` gives the same numbers, as float32 where arithmetic in it does. Raises
-        TypeError and ValueError if `codes` are not integers.
+        TypeError and ValueError if `codes` are not integers, and ValueError for one without a
+        number.
         """
         dtype, rounded = self._arithmetic(in_single)
-        is_whole = self.storage.holds(getattr(codes, "dtype", None))
-        stored_codes = codes if is_whole else self.storage.wrap(integer_array("codes", codes))
-        scales, zero_points = self.expand()
+        is_narrow = self.storage.holds(getattr(codes, "dtype", None))
+        stored_codes = codes if is_narrow else integer_array("codes", codes)
+        scales, zero_points = self._expand_as(dtype)
         with np.errstate(all="ignore"):
-            stored = rounded(stored_codes.astype(dtype))
-            difference = rounded(stored - rounded(zero_points.astype(dtype)))
-            return rounded(difference * scales.astype(dtype, copy=False))
+            stored = rounded(self.storage.numbers(stored_codes).astype(dtype))
+            difference = rounded(stored - rounded(zero_points))
+            return rounded(difference * scales)
+
+    def _expand_as(self, dtype: type[np.floating[Any]]) -> Iterator[NDArray[Any]]:
+        """`expand()` as floats; zero points of 64 bits are rounded twice in each arithmetic."""
+        return (part.astype(np.float64, copy=False).astype(dtype) for part in self.expand())
 
     def _arithmetic(
         self, in_single: bool
@@ -252,23 +371,21 @@ class QuantizationParameters(SlotMap):
         dtype: str | np.dtype[Any] = "i8",
     ) -> NDArray[np.integer[Any]]:
         """
-        The integers that store numbers: `round(number / scale + zero_point)`, clamped, of `dtype`.
+        The codes that store numbers: `round(number / scale + zero_point)`, clamped, of `dtype`.
 
         `numbers` are of the expressed type, float64 or float32, and broadcast to the tensor's
         shape; `in_single` is as in `read`.
-        Division and addition are rounded to the expressed type, and the sum to an integer by
-        `rounding`. Results below `minimum` or above `maximum`, also infinite ones,
-        are clamped; NaN becomes `minimum`. Exact for expressed types of up to 64 bits. Raises
-        TypeError if `numbers` holds anything but numbers.
+        Division and addition are rounded to the expressed type, and the sum to a code: see
+        `StorageFormat.nearest`. Results below `minimum` or above `maximum`, also infinite ones,
+        are clamped. Exact for expressed types of up to 64 bits. Raises TypeError if `numbers`
+        holds anything but numbers, and ValueError for NaN where no code has it.
         """
         computed, rounded = self._arithmetic(in_single)
-        scales, zero_points = (part.astype(computed, copy=False) for part in self.expand())
+        scales, zero_points = self._expand_as(computed)
         if getattr(numbers, "dtype", None) != computed:
             numbers = number_array("numbers", numbers).astype(computed, copy=False)
         with np.errstate(all="ignore"):
-            shifted = rounded(np.asarray(numbers / scales))
-            shifted += rounded(zero_points)
-            whole = np.asarray(rounding.round(rounded(shifted)))
-            # Of NaN and the minimum, `fmax` is the minimum.
-            np.fmax(whole, minimum, out=whole)
-            return np.minimum(whole, maximum, out=whole).astype(dtype)
+            shifted = np.asarray(rounded(numbers / scales))
+            # Subtracting 0.0 keeps -0.0, and adding it does not.
+            shifted = rounded(shifted - (0.0 - rounded(zero_points)))
+        return self.storage.nearest(shifted, minimum, maximum, rounding, dtype)

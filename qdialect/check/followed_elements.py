@@ -39,6 +39,7 @@ from qdialect.check.value_nodes import (
     quantize,
     storage_of,
     stores_the_same,
+    uncertifiable_values,
     width_of,
 )
 from qdialect.dialects.quant.storage import StoredType
@@ -196,7 +197,12 @@ class PaddingNode(TypedNode):
         type, layer = self.element_type, self.layer_at(positions)
         element = None if self.padded.padding is None else element_at(self.padded.padding)
         if layer.scales is not None and layer.zero_points is not None:
-            codes = layer.zero_points if element is None else _codes_of(element, layer)
+            if element is not None:
+                codes = _codes_of(element, layer)
+            else:
+                with uncertifiable_values():
+                    storage = cast(UniformQuantizedType, type).storage_format
+                    codes = storage.zeros(layer.zero_points)
             return bits_of(codes, type)
         if element is None:
             if not isinstance(type, AnyFloat | IntegerType):
@@ -222,10 +228,9 @@ def _codes_of(element: Elements, layer: LayerAt) -> Integers:
     assert layer.zero_points is not None
     real, same = element.readings(), element.numbers()
     is_same = (layer.scales == own.scales) & (layer.zero_points == own.zero_points)
-    with np.errstate(all="ignore"):
-        steps = np.clip(np.rint(real / layer.scales), -(2.0**33), 2.0**33)
-    steps = np.where(np.isnan(steps), 0.0, steps).astype(np.int64)
-    codes = np.where(is_same, same, layer.zero_points + steps)
+    with np.errstate(all="ignore"), uncertifiable_values():
+        steps = np.where(is_same, 0.0, real / layer.scales)
+        codes = np.where(is_same, same, type.storage_format.codes_near(steps, layer.zero_points))
     codes = cut(codes, type.storage_type.bitwidth, type.is_signed)
     if differ(_read(codes, layer), np.broadcast_to(real, codes.shape)).any():
         raise NotCertifiableError(f"no stored integer is read as {real.item()}")

@@ -285,6 +285,8 @@ def widen_storage(module: ModuleOp, context: Context) -> None:
 
 def _is_narrow(type: UniformQuantizedType) -> bool:
     """Whether the storage is narrower than a byte, and all zero points fit it."""
+    if type.non_integers is not None:
+        return False
     width = type.storage_type.bitwidth
     low, high = integer_range(width, type.is_signed)
     zero_points = type.slots.data.zero_points
@@ -292,7 +294,7 @@ def _is_narrow(type: UniformQuantizedType) -> bool:
 
 
 def _widened(type: UniformQuantizedType) -> UniformQuantizedType:
-    storage = IntegerType(_BYTE, type.storage_type.signedness.data)
+    storage = IntegerType(_BYTE, cast(IntegerType, type.storage_type).signedness.data)
     return UniformQuantizedType(
         storage, type.signed, type.minimum, type.maximum, type.expressed_type, type.slots
     )

@@ -8,7 +8,8 @@ class of equal values is known.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Generator, Hashable, Iterable, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
@@ -76,7 +77,7 @@ class SlotTable:
         )
         return cls(
             FLOAT_FORMATS[type.expressed_type.name].round(type.scales.reshape(-1)),
-            cut(type.zero_points.reshape(-1), type.storage_type.bitwidth, type.is_signed),
+            type.storage_format.zero_points(type.zero_points.reshape(-1)),
             axes,
         )
 
@@ -129,8 +130,9 @@ def dequantize(
     https://mlir.llvm.org/docs/Dialects/QuantDialect/.
     """
     rounded = FLOAT_FORMATS[type.expressed_type.name].round
-    with np.errstate(all="ignore"):
-        stored, zeros = rounded(codes.astype(np.float64)), rounded(zero_points.astype(np.float64))
+    with np.errstate(all="ignore"), uncertifiable_values():
+        numbers = type.storage_format.numbers(codes).astype(np.float64)
+        stored, zeros = rounded(numbers), rounded(zero_points.astype(np.float64))
         return rounded(rounded(stored - zeros) * scales)
 
 
@@ -138,16 +140,26 @@ def quantize(
     numbers: Doubles, scales: Doubles, zero_points: Integers, type: UniformQuantizedType
 ) -> Integers:
     """
-    `number / scale + zero_point`, rounded to an integer and clamped; NaN becomes the minimum.
+    `number / scale + zero_point`, as the nearest code; of integers, NaN becomes the minimum.
 
     Division and addition are rounded to the expressed type.
     """
     rounded = FLOAT_FORMATS[type.expressed_type.name].round
     low, high = type.storage_type_min, type.storage_type_max
     with np.errstate(all="ignore"):
-        steps = rounded(rounded(numbers / scales) + rounded(zero_points.astype(np.float64)))
-    bounded = np.clip(np.rint(steps), low, high)
-    return np.where(np.isnan(bounded), low, bounded).astype(np.int64)
+        # Subtracting 0.0 keeps -0.0, and adding it does not.
+        steps = rounded(rounded(numbers / scales) - (0.0 - rounded(zero_points.astype(np.float64))))
+    with uncertifiable_values():
+        return type.storage_format.nearest(steps, low, high).astype(np.int64, copy=False)
+
+
+@contextmanager
+def uncertifiable_values() -> Generator[None]:
+    """Raise NotCertifiableError for codes without a number, and for numbers without a code."""
+    try:
+        yield
+    except ValueError as error:
+        raise NotCertifiableError(str(error)) from None
 
 
 def bits_of(elements: NDArray[Any], type: Attribute) -> NDArray[Any]:
@@ -222,8 +234,7 @@ def storage_of(type: Attribute) -> Hashable:
     """Everything in an element type except scales and zero points, as a key."""
     if isinstance(type, UniformQuantizedType):
         return (
-            type.storage_type.bitwidth,
-            type.is_signed,
+            type.storage_format,
             type.storage_type_min,
             type.storage_type_max,
             type.expressed_type,

@@ -808,6 +808,8 @@ def _held_outside(type: Attribute) -> str:
     """The type in which a function of ONNX takes and returns elements of a type."""
     element = element_type_or_self(type)
     if isinstance(element, StoredType):
+        if (reason := element.non_integers) is not None:
+            raise Refusal(RefusalCode.ILLEGAL_TYPE, reason)
         element = element_type_of(element)
         if element.bitwidth not in (8, 16, 32):
             raise Refusal(RefusalCode.ILLEGAL_TYPE, f"ONNX does not hold codes of type '{element}'")

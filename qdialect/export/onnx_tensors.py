@@ -63,6 +63,8 @@ class Codes:
             raise Refusal(
                 RefusalCode.ILLEGAL_TYPE, f"ONNX has no scales of type '{type.expressed_type}'"
             )
+        if (reason := type.non_integers) is not None:
+            raise Refusal(RefusalCode.ILLEGAL_TYPE, reason)
         parameters = type.parameters_on(shape)
         if parameters.storage.width > 16 and parameters.cut_zero_points.any():
             raise Refusal(

@@ -172,6 +172,8 @@ class _Cast(NamedTuple):
         type = element_type_or_self(quantized.type)
         if not isinstance(type, UniformQuantizedType):
             raise Refusal(RefusalCode.ILLEGAL_TYPE, f"'{type}' has no scale")
+        if (reason := type.non_integers) is not None:
+            raise Refusal(RefusalCode.ILLEGAL_TYPE, reason)
         first = op.input.owner
         stored = first.input if isinstance(first, StorageCastOp) else None
         ends = [end for end in (stored, op.input, op.result) if end is not None]

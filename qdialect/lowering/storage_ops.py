@@ -69,7 +69,9 @@ def storage_tensor(type: QuantizedTensor) -> StorageTensor:
 
 def unreadable_storage(type: StoredType) -> str | None:
     """The reason why `quant.scast` cannot read storage integers of `type`; None if it can."""
-    stored = type.storage_type
+    if (reason := type.non_integers) is not None:
+        return reason
+    stored = cast(IntegerType, type.storage_type)
     if stored.signedness.data is Signedness.SIGNLESS:
         return None
     return f"it stores '{stored}', but quant.scast reads signless integers"

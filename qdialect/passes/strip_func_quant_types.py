@@ -32,7 +32,7 @@ def _stored(type: Attribute) -> Attribute | None:
     element = element_type_or_self(type)
     if not isinstance(element, QuantizedType):
         return type
-    if not isinstance(element, StoredType):
+    if not isinstance(element, StoredType) or element.non_integers is not None:
         return None
     return with_element_type(type, element.storage_type)
 
@@ -109,9 +109,11 @@ class FunctionStripping:
             )
 
     def _without_storage(self, type: Attribute) -> str | None:
-        if self.types.of(type) is None:
-            return f"'{element_type_or_self(type)}' has no storage type"
-        return None
+        if self.types.of(type) is not None:
+            return None
+        element = element_type_or_self(type)
+        reason = element.non_integers if isinstance(element, StoredType) else None
+        return reason or f"'{element}' has no storage type"
 
     def _is_converted(self, op: Operation) -> bool:
         return any(map(self.types.converts, (*op.operand_types, *op.result_types)))

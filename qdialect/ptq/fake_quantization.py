@@ -128,6 +128,9 @@ class _Faking:
         uniform = [type for type in quantized if isinstance(type, UniformQuantizedType)]
         if len(uniform) < len(quantized):
             raise Refusal(RefusalCode.UNKNOWN_OP, "the parameters of a type are not known")
+        for type in uniform:
+            if (reason := type.non_integers) is not None:
+                raise Refusal(RefusalCode.ILLEGAL_TYPE, reason)
         model = model_named(name_of(op))
         zero_points = model.zero_points or {}
         for number in zero_points:

@@ -118,7 +118,7 @@ class ShiftedTypes(TypeConversion):
         return type.storage_format == self.shift.source
 
     def _quantized(self, type: UniformQuantizedType | AnyQuantizedType) -> Attribute:
-        by, stored = self.shift.by, type.storage_type
+        by, stored = self.shift.by, cast(IntegerType, type.storage_type)
         if stored.signedness.data is not Signedness.SIGNLESS:
             signed = self.shift.result.signed
             signedness = Signedness.SIGNED if signed else Signedness.UNSIGNED

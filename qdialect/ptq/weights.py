@@ -21,7 +21,6 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.movement import BroadcastInDim
-from qdialect.algebra.parameters import StorageFormat
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.algebra.views import Values
 from qdialect.dialects.quant import (
@@ -311,7 +310,7 @@ class _WeightQuantizer:
                     Outcome.QUANTIZED,
                     op,
                     name_of(op),
-                    reason=f"its weights are {kind}'{_name_of(scheme.storage)}', per {granularity}",
+                    reason=f"its weights are {kind}'{scheme.storage.name}', per {granularity}",
                     constant=constant.results[0],
                 )
             )
@@ -370,7 +369,3 @@ def sides_of(layer: Contraction | Lookup) -> Iterator[tuple[int, WeightAxes]]:
     for number in (1, 0):
         side = layer.side(number)
         yield side.operand, WeightAxes(side.channel_axes, side.contracted_axes)
-
-
-def _name_of(storage: StorageFormat) -> str:
-    return f"{'i' if storage.signed else 'u'}{storage.width}"

@@ -72,9 +72,6 @@ _BUILTIN_TYPE_CONTEXTS = (" after builtin name", " after builtin parameter list"
 _TYPE_EXPECTED = ("type expected", "Expected shape type.")
 """xDSL's messages where a type is missing."""
 
-_FLOAT_STORAGE = re.compile(r"uniform<\s*+(?:f8E5M2|f8E4M3FN|f4E2M1FN)\s*+[<:]")
-"""The start of a type of LLVM 24 with float storage, which is kept as text."""
-
 MAX_EXPANSION = 1 << 18
 """
 The parts of attributes that aliases may stand for in a text, or 64 for each of its characters if
@@ -322,15 +319,6 @@ class AttributeParser(FastParser):
         is_inside = symbol.opening is not None and not symbol.is_pretty
         first = symbol.name_end + len("<") if is_inside else symbol.start
         content = self.lexer.input.content
-        if _FLOAT_STORAGE.match(content, first, end - is_inside) is not None:
-            text = content[first : end - is_inside]
-            self.resume_from(end)
-            return opaque_type(
-                "quant.uniform",
-                text.partition("<")[2].removesuffix(">"),
-                f"quant.{text}",
-                is_opaque=False,
-            )
         self.resume_from(first)
         start = self.pos
         if not symbol.is_type:
@@ -361,7 +349,7 @@ class AttributeParser(FastParser):
         from difflib import get_close_matches
 
         message = f"unknown quantized type {keyword}"
-        names = ("any", "calibrated", "uniform")
+        names = ("any", "calibrated", "quantile", "uniform")
         span = Span(start, start + len(keyword), self.lexer.input)
         notes: list[tuple[Span[str] | Span[bytes], str | None]] = [
             (span, f"did you mean '{name}'?") for name in get_close_matches(keyword, names, 1)

@@ -116,8 +116,9 @@ class DenseLiteral:
 
         Signless integers are read as signed if they are the storage of quantized values
         (`is_storage`); otherwise they may also be written as unsigned ones, as MLIR allows.
-        Floats are rounded as MLIR rounds them. Raises ParseError for a wrong number of
-        elements, an element that `type` cannot hold, and an unsupported `type`.
+        Floats are rounded as MLIR rounds them; no storage holds one beyond the largest. Raises
+        ParseError for a wrong number of elements, an element that `type` cannot hold, and an
+        unsupported `type`.
         """
         try:
             element_dtype(type)
@@ -168,7 +169,7 @@ class DenseLiteral:
         if isinstance(part, IntegerType | IndexType):
             parts = self._integers(parser, numbers, part, is_storage)
         else:
-            parts = self._floats(parser, numbers, part)
+            parts = self._floats(parser, numbers, part, is_storage)
         values = parts.view(element_dtype(type))
         if not len(values):
             return np.zeros(shape, dtype=values.dtype)
@@ -229,7 +230,7 @@ class DenseLiteral:
         return [integer - limit if integer > greatest else integer for integer in integers]
 
     def _floats(
-        self, parser: AttrParser, numbers: list[int | float], type: AnyFloat
+        self, parser: AttrParser, numbers: list[int | float], type: AnyFloat, is_storage: bool
     ) -> NDArray[Any]:
         float_format = FLOAT_FORMATS[type.name]
         is_unsigned = float_format.specials is Specials.ONE_NAN_NO_ZERO
@@ -245,6 +246,8 @@ class DenseLiteral:
                 number = _double(parser, number, position)
             if number < 0.0 and is_unsigned:
                 parser.raise_error(f"{type} has no negative numbers", position)
+            if is_storage and abs(number) > float_format.largest:
+                parser.raise_error(f"element {number} is outside the numbers of {type}", position)
             doubles[index] = number
         bits = _rounded_bits(doubles, float_format)
         bits[list(patterns)] = list(patterns.values())

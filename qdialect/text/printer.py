@@ -24,7 +24,9 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Dialect, Operation, ParametrizedAttribute, SSAValue
 from xdsl.irdl import IRDLOperation
 from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
 
+from qdialect.ir.errors import OpErrors
 from qdialect.ir.names import names_in, numbered_name
 from qdialect.ir.resources import Blob, BlobStorage
 from qdialect.ir.xdsl_private import OpenPrinter
@@ -175,7 +177,10 @@ class MLIRPrinter(OpenPrinter):
     def print_op(self, op: Operation) -> None:
         buffer = self.buffer
         if buffer is not None:
-            self._print_op(op)
+            try:
+                self._print_op(op)
+            except VerifyException as error:
+                raise OpErrors.of(op, str(error)) from None
             if len(buffer.pieces) > LONG_TEXT:
                 buffer.flush()
             return

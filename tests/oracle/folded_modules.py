@@ -93,7 +93,7 @@ def dequantized(value: SSAValue) -> tuple[Array, UniformQuantizedType]:
     source = owner(op.operands[0])
     if name_of(source) == "quant.scast":
         source = owner(source.operands[0])
-    least, width = type.storage_type_min, 1 << type.storage_type.width.data
+    least, width = type.storage_type_min, 1 << type.storage_type.bitwidth
     codes = (stored(source, shape) - least) % width + least
     return slots_of(type, shape).dequantize(codes), type
 

@@ -72,6 +72,8 @@ def pass_tests() -> Iterator[tuple[Path, tuple[str, ...]]]:
         # A module that is printed alone, beside no messages and in no file.
         flags = re.search(r"RUN: qdialect-opt %s ([^|\n>%]*)(?:\||$)", text, re.MULTILINE)
         makes_something = "expected-error" not in text and path.parent.name != "verify_quant_shapes"
+        # MLIR 22 stores integers only.
+        makes_something &= not path.name.startswith("storage_formats")
         if makes_something and flags is not None:
             yield path, tuple(shlex.split(flags[1]))
 

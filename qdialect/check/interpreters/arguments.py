@@ -95,7 +95,7 @@ def _in_attribute(attribute: Attribute) -> Iterator[float]:
 def _around_codes(type: UniformQuantizedType) -> Iterator[float]:
     scales, zero_points = (
         type.scales.reshape(-1),
-        type.storage_format.wrap(type.zero_points).reshape(-1),
+        type.storage_format.zero_points(type.zero_points).reshape(-1),
     )
     for at in islice(np.argsort(scales, kind="stable")[::-1].tolist(), _MAX_SLOTS):
         for code in (type.storage_type_min, int(zero_points[at]), type.storage_type_max):
@@ -542,10 +542,12 @@ def _all_combinations(
 
 
 def _codes(type: Attribute) -> range | None:
-    """All storage integers of a type, or all bit patterns of a float type."""
+    """All storage integers, or all bit patterns of a float; None where some are not stored."""
     plain = held_type(type)
-    if isinstance(type, StoredType):
+    if isinstance(type, StoredType) and isinstance(plain, IntegerType):
         return range(type.storage_type_min, type.storage_type_max + 1)
+    if isinstance(type, StoredType) and not type.allows_all:
+        return None
     if isinstance(plain, IntegerType):
         least, greatest = _range_of(plain)
         return range(least, greatest + 1)
@@ -573,6 +575,10 @@ def _pool(type: Attribute, declared: Shape, interesting: Sequence[float]) -> _Po
             f"values of type '{plain}' cannot be generated to run a function with"
         )
     room = math.prod(length for length in declared if length != DYNAMIC)
+    if isinstance(type, StoredType) and type.storage_format.codebook is not None:
+        stored = type.storage_format.codes(type.storage_type_min, type.storage_type_max)
+        values = elements_of_numbers(stored, type)
+        return _Pool(values, values, (values,))
     codes = _codes(type)
     if codes is not None and _are_listed(codes, plain, room):
         values = _listed(type, codes)

@@ -269,7 +269,7 @@ _UNHELD_BITS = 64 - _DOUBLE.mant_dig
 @lru_cache(maxsize=1024)
 def held_type(type: Attribute) -> AnyDenseElement:
     """
-    The element type in which values of `type` are held: the storage integers if quantized.
+    The element type in which values of `type` are held: that of the codes if quantized.
 
     Raises InterpretationError if there is no dtype for it.
     """
@@ -300,7 +300,7 @@ class TypedArray:
     A scalar or tensor value: its elements, and its static type.
 
     Elements have the dtype of `element_dtype`: floats are their bits, so that NaNs and signed
-    zeros are preserved. Quantized values are their storage integers.
+    zeros are preserved. Quantized values are their codes: integers, or bits of floats.
     """
 
     elements: NDArray[Any]
@@ -359,10 +359,12 @@ class TypedArray:
     @property
     def numbers(self) -> NDArray[Any]:
         """
-        The elements as numbers: float64 for floats, int64 for integers and storage integers.
+        The elements as numbers: float64 for floats, int64 for integers and for codes.
 
         In single precision, float32 for f32: a view. Raises InterpretationError for other types.
         """
+        if isinstance(self.element_type, StoredType):
+            return self.elements.astype(np.int64)
         return _numbers(self.elements, held_type(self.element_type))
 
     @property
@@ -449,8 +451,10 @@ def _numbers(elements: NDArray[Any], type: AnyDenseElement) -> NDArray[Any]:
 
 
 def elements_of_numbers(numbers: NDArray[Any], type: Attribute) -> NDArray[Any]:
-    """Numbers as elements of `type`: integers truncated to the width, floats rounded."""
+    """Numbers as elements of `type`: integers and codes truncated to the width, floats rounded."""
     plain = held_type(type)
+    if isinstance(type, StoredType):
+        return type.storage_format.wrap(numbers.astype(np.int64)).astype(element_dtype(plain))
     if isinstance(plain, IntegerType):
         if numbers.dtype == np.bool_ and plain.bitwidth == 1:
             # The one digit is the sign, unless the type has none.
@@ -528,7 +532,11 @@ def computed(
 
 
 def dequantized(value: TypedArray, declared: Attribute) -> TypedArray:
-    """The result of `quant.dcast`: see `QuantizationParameters.read`."""
+    """
+    The result of `quant.dcast`: see `QuantizationParameters.read`.
+
+    Raises InterpretationError for a code without a number.
+    """
     parameters, type = value.parameters, element_type_or_self(declared)
 
     def read(slices: Slices, codes: NDArray[Any]) -> NDArray[Any]:
@@ -545,13 +553,18 @@ def quantized(
     """
     The result of `quant.qcast`: see `QuantizationParameters.store`.
 
-    Raises InterpretationError if `declared` is not a uniform quantized type.
+    Raises InterpretationError if `declared` is not a uniform quantized type, and for NaN where no
+    code has it.
     """
     type = element_type_or_self(declared)
     if not isinstance(type, UniformQuantizedType):
         raise InterpretationError(f"nothing says how to quantize to '{type}'")
     least, greatest = type.storage_type_min, type.storage_type_max
     declared = at_all_positions(declared, value.shape)
+    try:
+        type.require_readable()
+    except VerifyException as error:
+        raise InterpretationError(str(error)) from None
     zeros = np.broadcast_to(np.zeros((), dtype_of(type)), value.shape)
     parameters = TypedArray.of(zeros, declared).parameters
 
@@ -572,7 +585,10 @@ def _with_slots(
     type: Attribute,
 ) -> NDArray[Any]:
     varying = [len(ends) > 1 for ends in parameters.ends]
-    return elementwise(function, [value.elements], dtype_of(type), varying=varying)
+    try:
+        return elementwise(function, [value.elements], dtype_of(type), varying=varying)
+    except ValueError as error:
+        raise InterpretationError(str(error)) from None
 
 
 def _part(parameters: QuantizationParameters, slices: Slices) -> QuantizationParameters:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         infer_result_type,
     )
     from qdialect.dialects.quant.slots import Granularity
-    from qdialect.dialects.quant.storage import QuantizedType, Storage, StoredType
+    from qdialect.dialects.quant.storage import QuantileType, QuantizedType, Storage, StoredType
     from qdialect.dialects.quant.types import (
         AnyQuantizedType,
         CalibratedQuantizedType,
@@ -57,6 +57,7 @@ __all__ = [
     "Granularity",
     "PadOp",
     "Quant",
+    "QuantileType",
     "QuantizeCastOp",
     "QuantizedTensor",
     "QuantizedType",
@@ -88,7 +89,7 @@ _PLACES = {
     "constants": "ConstantOp",
     "slots": "Granularity",
     "dialect": "Quant",
-    "storage": "QuantizedType Storage StoredType",
+    "storage": "QuantileType QuantizedType Storage StoredType",
 }
 
 __getattr__ = lazy_exports(

@@ -276,6 +276,10 @@ class RequantizeOp(CastOp):
                 f"'{self.name}' op 'rounding' must be one of {', '.join(values)}, but is "
                 f"'{self.rounding.data}'"
             )
+        result = element_type_or_self(self.result.type)
+        reason = result.non_integers if isinstance(result, StoredType) else None
+        if reason is not None and rounding_of(self) is not Rounding.NEAREST_EVEN:
+            raise VerifyException(f"'{self.name}' op has a 'rounding', but {reason}")
 
     @override
     def _verify_elements(self, input: Attribute, result: Attribute) -> None:

@@ -11,6 +11,8 @@ from typing_extensions import override
 from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
+    AnyDenseElement,
+    AnyFloat,
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
     IntegerType,
@@ -41,7 +43,6 @@ from qdialect.ir.elements import (
     dense_of_bytes,
     element_dtype,
     elements_of,
-    integer_range,
 )
 from qdialect.ir.errors import VerifiedByAttributes, VerifiedPart
 from qdialect.ir.value_types import element_type_or_self
@@ -57,20 +58,21 @@ from qdialect.text.plain_lists import (
 )
 from qdialect.text.written_ops import ListsElements
 
-_KNOWN_HELD_TYPES = BoundedCache[QuantizedTensor, TensorType[IntegerType]]()
+_KNOWN_HELD_TYPES = BoundedCache[QuantizedTensor, TensorType[AnyDenseElement]]()
 
 
-def _held_type(type: QuantizedTensor) -> TensorType[IntegerType]:
+def _held_type(type: QuantizedTensor) -> TensorType[AnyDenseElement]:
     """The type of the attribute that a constant of `type` holds."""
     if (known := _KNOWN_HELD_TYPES.get(type)) is not None:
         return known
-    attribute_type = TensorType(element_type_of(type.element_type), type.get_shape())
+    element: AnyDenseElement = element_type_of(type.element_type)
+    attribute_type = TensorType(element, type.get_shape())
     return _KNOWN_HELD_TYPES.add(type, attribute_type, type.element_type.scales.size)
 
 
 def verify_in_range(elements: Elements, type: StoredType) -> None:
     """Raise VerifyException for an element outside the storage range of `type`."""
-    if _allows_all(type):
+    if type.allows_all:
         return
     values = np.asarray(elements.value) if isinstance(elements, Splat) else elements
     if type.is_signed != np.issubdtype(values.dtype, np.signedinteger):
@@ -81,19 +83,21 @@ def verify_in_range(elements: Elements, type: StoredType) -> None:
 
 def _check_in_range(values: NDArray[Any], type: StoredType, *, is_splat: bool) -> None:
     low, high = type.storage_type_min, type.storage_type_max
-    if not values.size or (values.min() >= low and values.max() <= high):
+    type.require_readable()
+    if (index := type.storage_format.first_outside(values, low, high)) is None:
         return
-    index = np.unravel_index(int(np.argmax((values < low) | (values > high))), values.shape)
-    which = "every element" if is_splat else f"element {list(map(int, index))}"
-    raise VerifyException(f"{which} is {values[index]}, outside the storage range [{low}, {high}]")
+    which = "every element" if is_splat else f"element {list(index)}"
+    shown = type.storage_format.shown(int(values[index]))
+    raise VerifyException(f"{which} is {shown}, outside the storage range [{low}, {high}]")
 
 
 def _storage_integers(given: object, type: QuantizedTensor) -> Values:
     """
     The elements of a constant of `type`, from a builder's argument.
 
-    Raises TypeError if they are not integers, ValueError if their shape differs from that of
-    `type`, and VerifyException for an integer outside the storage range.
+    Raises TypeError if they are not integers, or not the bit patterns of floats, ValueError if
+    their shape differs from that of `type`, and VerifyException for a code outside the storage
+    range.
     """
     quantized, shape = type.element_type, type.get_shape()
     values: Splat | NDArray[Any]
@@ -108,34 +112,36 @@ def _storage_integers(given: object, type: QuantizedTensor) -> Values:
             f"values must be storage integers, but are of dtype {array.dtype}"
             + hint * (array.dtype.kind == "f")
         )
+    stored = element_type_of(quantized)
+    if isinstance(stored, AnyFloat) and array.dtype != element_dtype(stored):
+        # Integers of another dtype may be meant as numbers.
+        raise TypeError(
+            f"values must be bit patterns of {stored}, of dtype {element_dtype(stored)}, but are "
+            f"of dtype {array.dtype}; FLOAT_FORMATS['{stored}'].nearest_bits makes them of numbers"
+        )
     if values.shape != shape:
         raise ValueError(
             f"values of shape {list(values.shape)} cannot be a constant of shape {list(shape)}"
         )
     # Skip reading 256 MiB of elements if every integer of the dtype is in range.
-    if array.dtype != element_dtype(element_type_of(quantized)) or not _fills_dtype(quantized):
+    if array.dtype != element_dtype(stored) or not _fills_dtype(quantized):
         _check_in_range(array, quantized, is_splat=isinstance(given, Splat))
     return values
 
 
 def _fills_dtype(type: StoredType) -> bool:
     """Whether the storage range is that of the whole numpy dtype."""
-    return _allows_all(type) and type.storage_type.bitwidth in (8, 16, 32)
-
-
-def _allows_all(type: StoredType) -> bool:
-    """Whether the storage range is that of the storage type."""
-    allowed = type.storage_type_min, type.storage_type_max
-    return allowed == integer_range(type.storage_type.bitwidth, type.is_signed)
+    return type.allows_all and type.storage_type.bitwidth in (8, 16, 32)
 
 
 @irdl_op_definition
 class ConstantOp(VerifiedByAttributes, HasFolderInterface, ListsElements):
     """
-    A tensor of quantized values, given by its storage integers.
+    A tensor of quantized values, given by its codes.
 
     `quant.constant dense<[1, 2]> : tensor<2x!quant.uniform<i8:f32, 0.5>>`. The attribute has
-    element type `i8`, or `ui8` for unsigned storage. A splat holds one element.
+    element type `i8`, or `ui8` for unsigned storage; the storage type itself if that is a float,
+    and the integers of a table's storage. A splat holds one element.
     `dense_resource<key>` refers to elements outside the IR.
     """
 
@@ -152,13 +158,13 @@ class ConstantOp(VerifiedByAttributes, HasFolderInterface, ListsElements):
         result_type: QuantizedTensor,
     ):
         """
-        A constant of `value`: storage integers, or an attribute that holds them.
+        A constant of `value`: codes, or an attribute that holds them.
 
-        The integers are an array of any integer dtype, nested sequences, or a `Splat`, of the
-        shape of `result_type`. Raises TypeError for values of another kind, ValueError for
-        another shape, and VerifyException for an integer outside the storage range and for a
-        `result_type` that is not a valid quantized tensor of static shape. Only `verify` checks
-        an attribute.
+        The codes are storage integers, or bit patterns of floats (uint8): an array of any integer
+        dtype, nested sequences, or a `Splat`, of the shape of `result_type`. Raises TypeError for
+        values of another kind, ValueError for another shape, and VerifyException for a code
+        outside the storage range and for a `result_type` that is not a valid quantized tensor of
+        static shape. Only `verify` checks an attribute.
         """
         if not isinstance(value, DenseIntOrFPElementsAttr | DenseResourceAttr):
             if isinstance(value, Attribute):
@@ -187,7 +193,7 @@ class ConstantOp(VerifiedByAttributes, HasFolderInterface, ListsElements):
 
     @property
     @override
-    def listed_type(self) -> IntegerType:
+    def listed_type(self) -> AnyDenseElement:
         return _listed_type(cast(QuantizedTensor, self.result.type))
 
     @property
@@ -223,7 +229,8 @@ class ConstantOp(VerifiedByAttributes, HasFolderInterface, ListsElements):
         is_elsewhere = isinstance(self.value, DenseResourceAttr)
         try:
             verify_fits(type, "result")
-            if not is_elsewhere and not _allows_all(quantized):
+            quantized.require_readable()
+            if not is_elsewhere and not quantized.allows_all:
                 verify_in_range(self.values, quantized)
         except VerifyException as error:
             raise VerifyException(f"'{self.name}' op {error}") from None
@@ -234,7 +241,7 @@ class ConstantOp(VerifiedByAttributes, HasFolderInterface, ListsElements):
         if len(types) != 1 or not isinstance(value, DenseIntOrFPElementsAttr):
             return None
         element_type = element_type_or_self(types[0])
-        if not isinstance(element_type, StoredType) or not _allows_all(element_type):
+        if not isinstance(element_type, StoredType) or not element_type.allows_all:
             return None
         # The storage range is that of the type, so no element needs a check.
         others = (attribute for name, attribute in self.properties.items() if name != "value")
@@ -294,13 +301,15 @@ def _static_type(type: Attribute) -> QuantizedTensor:
     return tensor
 
 
-def _listed_type(type: QuantizedTensor) -> IntegerType:
+def _listed_type(type: QuantizedTensor) -> AnyDenseElement:
     """
-    The type that listed integers are read as: not signless, or -1 would also mean the largest
-    one.
+    The type that listed codes are read as. Integers are not signless, or -1 would also mean the
+    largest one.
     """
-    storage = type.element_type.storage_type
-    return _integers_of_sign(storage.bitwidth, type.element_type.is_signed)
+    stored = element_type_of(type.element_type)
+    if isinstance(stored, IntegerType):
+        return _integers_of_sign(stored.bitwidth, type.element_type.is_signed)
+    return stored
 
 
 @registered_cache

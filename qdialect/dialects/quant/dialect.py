@@ -2,7 +2,7 @@
 
 from xdsl.ir import Dialect
 
-from qdialect.dialects.quant import casts, constants, shape_ops, types
+from qdialect.dialects.quant import casts, constants, shape_ops, storage, types
 
 Quant = Dialect(
     "quant",
@@ -27,5 +27,6 @@ Quant = Dialect(
         types.AnyQuantizedType,
         types.UniformQuantizedType,
         types.CalibratedQuantizedType,
+        storage.QuantileType,
     ],
 )

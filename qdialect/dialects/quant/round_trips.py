@@ -9,7 +9,6 @@ from typing import Final
 
 from qdialect.algebra.parameters import QuantizationParameters, Slot
 from qdialect.dialects.quant.types import UniformQuantizedType
-from qdialect.ir.elements import integer_range
 from qdialect.support.float_format import Rounding
 from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import BoundedCache
@@ -48,7 +47,7 @@ def first_change(
     """
     An integer `q` with `qcast(dcast(q)) != q` under some slot of `type`; None if there is none.
 
-    Tries all integers of the storage range, or of the storage type if values may be outside the
+    Tries all codes of the storage range, or of the storage type if values may be outside the
     range (`is_in_range` is false). The casts are `QuantizationParameters.read` and `store`.
     Raises UnprovableError if this takes too long or is not exact.
     """
@@ -67,12 +66,11 @@ def _first_change(
 ) -> Change | None:
     low, high = type.storage_type_min, type.storage_type_max
     width = type.storage_format.width
-    first, last = (low, high) if is_in_range else integer_range(width, type.storage_format.signed)
     if width > MAX_WIDTH:
         raise UnprovableError(f"integers of more than {MAX_WIDTH} bits are not tried one by one")
     if type.expressed_format.precision > sys.float_info.mant_dig:
         raise UnprovableError(f"{type.expressed_type.name} has more digits than float64")
-    codes = np.arange(first, last + 1, dtype=np.int64)
+    codes = type.storage_format.codes(*((low, high) if is_in_range else ()))
     scales, zero_points = _distinct_slots(type)
     if scales.size * codes.size > MAX_TRIED:
         raise UnprovableError(f"{scales.size} scales are too many to try all integers with each")
@@ -84,7 +82,10 @@ def _first_change(
             type.expressed_format,
             type.storage_format,
         )
-        stored = parameters.store(parameters.read(codes[np.newaxis]), low, high, rounding)
+        try:
+            stored = parameters.store(parameters.read(codes[np.newaxis]), low, high, rounding)
+        except ValueError as error:
+            raise UnprovableError(str(error)) from None
         changed = np.argwhere(stored != codes)
         if len(changed):
             at = tuple(map(int, changed[0]))
@@ -104,7 +105,7 @@ def _distinct_slots(type: UniformQuantizedType) -> tuple[NDArray[np.float64], ND
     one-dimensional.
     """
     scales = type.expressed_format.round(type.scales).reshape(-1)
-    zero_points = type.storage_format.wrap(type.zero_points).reshape(-1)
+    zero_points = type.storage_format.zero_points(type.zero_points).reshape(-1)
     pairs = np.stack([np.ascontiguousarray(scales).view(np.int64), zero_points], axis=1)
     different = np.unique(pairs, axis=0)
     return np.ascontiguousarray(different[:, 0]).view(np.float64), different[:, 1]

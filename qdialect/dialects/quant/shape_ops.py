@@ -484,10 +484,13 @@ class PadOp(UnaryShapeOp):
         low, high = quantized.storage_type_min, quantized.storage_type_max
         parameters = quantized.parameters_on(type.get_shape())
         for _, padded in cast(Pad, self.movement).new_positions(parameters):
-            zero_points = padded.cut_zero_points
-            outside = zero_points[(zero_points < low) | (zero_points > high)]
-            if outside.size:
+            try:
+                zeros = padded.storage.zeros(padded.cut_zero_points)
+            except ValueError as error:
+                raise VerifyException(f"'{self.name}' op cannot pad: {error}") from None
+            if (outside := padded.storage.first_outside(zeros, low, high)) is not None:
                 raise VerifyException(
-                    f"'{self.name}' op cannot pad with zero point {outside[0]}, which is "
-                    f"outside the storage range [{low}, {high}]"
+                    f"'{self.name}' op cannot pad with zero point "
+                    f"{padded.cut_zero_points[outside]}, which is outside the storage range "
+                    f"[{low}, {high}]"
                 )

@@ -80,13 +80,13 @@ class Slots:
         One slot per block: `blocks` are pairs of an axis and a block size.
 
         `scales` (float64) and `zero_points` (int64) have one dimension per axis of the tensor.
-        As upstream, scales are rounded to `expressed`, and zero points are stored as signed
-        integers of the storage width, even if the storage is unsigned.
+        As upstream, scales are rounded to `expressed`, and zero points of integers are stored as
+        signed integers of the storage width, even if the storage is unsigned.
         """
         return cls._hold(
             Granularity.SUB_CHANNEL,
             expressed.round(scales),
-            StorageFormat(storage.width, signed=True).wrap(zero_points),
+            storage.zero_points(zero_points, signed=True),
             tuple(axis for axis, _ in blocks),
             tuple(block for _, block in blocks),
             expressed,

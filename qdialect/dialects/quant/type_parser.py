@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Final, NoReturn, cast
 
 from xdsl.dialects.builtin import AnyFloat, IntegerType, Signedness
+from xdsl.ir import Attribute
 from xdsl.parser import AttrParser, Position
 from xdsl.utils.exceptions import VerifyException
 
@@ -24,7 +25,12 @@ from qdialect.dialects.quant.slots import (
     read_slot_list,
     scale_message,
 )
-from qdialect.ir.elements import integer_range
+from qdialect.dialects.quant.storage import (
+    FLOAT_STORAGE,
+    QuantileType,
+    StorageType,
+    default_range,
+)
 from qdialect.ir.xdsl_private import resume_from
 from qdialect.support.float_format import FloatFormat
 from qdialect.support.lazy_numpy import np
@@ -89,11 +95,13 @@ def errors_at(parser: AttrParser, position: Position) -> Generator[None]:
 # Storage
 
 
-def parse_storage(parser: AttrParser) -> tuple[IntegerType, bool, int | None, int | None]:
-    """
-    Parse `i8`, `u8` or `i8<-8:7>`: the type, whether it is signed, and the written range.
+_FLOAT_STORAGE: Final = re.compile(rf"({'|'.join(FLOAT_STORAGE)})\b")
 
-    Raises ParseError.
+
+def parse_storage(parser: AttrParser) -> tuple[StorageType, bool, int | None, int | None]:
+    """
+    Parse `i8`, `u8`, `i8<-8:7>`, `f8E5M2` or a table: the type, whether codes are signed, and the
+    written range. Raises ParseError.
     """
     position = parser.pos
     type, is_signed = _parse_storage_type(parser)
@@ -101,13 +109,9 @@ def parse_storage(parser: AttrParser) -> tuple[IntegerType, bool, int | None, in
         parser.raise_error(f"illegal storage type size: {type.bitwidth}", position)
     if parser.parse_optional_punctuation("<") is None:
         return type, is_signed, None, None
-    least, greatest = integer_range(type.bitwidth, is_signed)
+    least, greatest = default_range(type, is_signed)
     at_minimum = parser.pos
-    minimum = _parse_integer(parser, _MIN_INT64, _MAX_INT64)
-    expect(parser, ":")
-    at_maximum = parser.pos
-    maximum = _parse_integer(parser, _MIN_INT64, _MAX_INT64)
-    expect(parser, ">")
+    minimum, at_maximum, maximum = _parse_range(parser)
     if minimum < least:
         parser.raise_error(f"illegal storage type minimum: {minimum}", at_minimum)
     if maximum > greatest:
@@ -115,9 +119,21 @@ def parse_storage(parser: AttrParser) -> tuple[IntegerType, bool, int | None, in
     return type, is_signed, minimum, maximum
 
 
-def _parse_storage_type(parser: AttrParser) -> tuple[IntegerType, bool]:
-    """Parse the integer type, and whether it is signed: `u8` is an unsigned `i8`."""
+def _parse_range(parser: AttrParser) -> tuple[int, Position, int]:
+    """Parse `-8:7>`: both ends, and the position of the second."""
+    minimum = _parse_integer(parser, _MIN_INT64, _MAX_INT64)
+    expect(parser, ":")
+    at_maximum = parser.pos
+    maximum = _parse_integer(parser, _MIN_INT64, _MAX_INT64)
+    expect(parser, ">")
+    return minimum, at_maximum, maximum
+
+
+def _parse_storage_type(parser: AttrParser) -> tuple[StorageType, bool]:
+    """Parse the type, and whether its codes are signed: `u8` is an unsigned `i8`."""
     position = parser.pos
+    if _FLOAT_STORAGE.match(parser.lexer.input.content, position) is not None:
+        return cast(AnyFloat, parser.parse_type()), False
     keyword = parser.parse_optional_identifier()
     if keyword is not None and (spelled := _INTEGER_TYPE.fullmatch(keyword)) is not None:
         prefix, digits = spelled.groups()
@@ -125,11 +141,14 @@ def _parse_storage_type(parser: AttrParser) -> tuple[IntegerType, bool]:
             parser.raise_error(message, position)
         return IntegerType(int(digits.lstrip("0") or "0"), _SIGNEDNESS[prefix]), prefix != "ui"
     if keyword is None and (type := parser.parse_optional_type()) is not None:
-        # Upstream continues with a null type.
-        if not isinstance(type, IntegerType):
-            parser.raise_error("storage type must be integral", position)
-        integer = cast(IntegerType, type)
-        return integer, integer.signedness.data is not Signedness.UNSIGNED
+        if isinstance(type, QuantileType):
+            return type, type.is_signed
+        if isinstance(type, IntegerType):
+            integer = cast(IntegerType, type)
+            return integer, integer.signedness.data is not Signedness.UNSIGNED
+        if isinstance(type, AnyFloat) and type.name in FLOAT_STORAGE:
+            return type, False
+        parser.raise_error("illegal storage type prefix", position)
     if keyword is None:
         parser.raise_error("expected valid keyword", position)
     if not keyword.startswith("u"):
@@ -141,12 +160,44 @@ def _parse_storage_type(parser: AttrParser) -> tuple[IntegerType, bool]:
     return IntegerType(width), False
 
 
-def parse_expressed(parser: AttrParser) -> AnyFloat:
-    """Parse a float type. Raises ParseError."""
-    position = parser.pos
+def parse_quantile(
+    parser: AttrParser,
+) -> tuple[Attribute, Attribute, list[float], tuple[int, int] | None]:
+    """Parse `<ui2:f32, {1.0,2.0}, <0:1>>`, whose range is optional. Raises ParseError."""
+    expect(parser, "<")
+    storage_type = _parse_type(parser)
+    expect(parser, ":")
+    table_type = _parse_type(parser)
+    expect(parser, ",")
+    if parser.parse_optional_punctuation("{") is None:
+        # MLIR 22 reports the first half, LLVM 24 the second.
+        raise_missing(parser, "unknown quantized type quantile: expected '{'")
+    entries: list[float] = []
+    if parser.parse_optional_punctuation("}") is None:
+        entries = parser.parse_comma_separated_list(
+            parser.Delimiter.NONE, lambda: parse_float(parser)
+        )
+        expect(parser, "}")
+    range = None
+    if parser.parse_optional_punctuation(",") is not None:
+        expect(parser, "<")
+        minimum, _, maximum = _parse_range(parser)
+        range = minimum, maximum
+    expect(parser, ">")
+    return storage_type, table_type, entries, range
+
+
+def _parse_type(parser: AttrParser) -> Attribute:
     type = parser.parse_optional_type()
     if type is None:
         raise_missing(parser, "expected non-function type")
+    return type
+
+
+def parse_expressed(parser: AttrParser) -> AnyFloat:
+    """Parse a float type. Raises ParseError."""
+    position = parser.pos
+    type = _parse_type(parser)
     if not isinstance(type, AnyFloat):
         parser.raise_error("invalid kind of type specified", position)
     return type

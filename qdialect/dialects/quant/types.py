@@ -32,7 +32,6 @@ from qdialect.algebra.parameters import (
     IntArray,
     QuantizationParameters,
     Slot,
-    StorageFormat,
 )
 from qdialect.dialects.quant.slots import (
     Granularity,
@@ -40,7 +39,7 @@ from qdialect.dialects.quant.slots import (
     illegal_scales,
     scale_message,
 )
-from qdialect.dialects.quant.storage import QuantizedType, Storage, StoredType
+from qdialect.dialects.quant.storage import QuantileType, QuantizedType, Storage, StoredType
 from qdialect.dialects.quant.type_parser import (
     body_text,
     errors_at,
@@ -76,7 +75,7 @@ class AnyQuantizedType(StoredType):
 
     name = "quant.any"
 
-    storage_type: IntegerType
+    storage_type: IntegerType | AnyFloat | QuantileType
     signed: IntAttr
     minimum: IntAttr
     maximum: IntAttr
@@ -97,6 +96,7 @@ class AnyQuantizedType(StoredType):
 
     @override
     def print_parameters(self, printer: Printer) -> None:
+        self.require_form(printer)
         with printer.in_angle_brackets():
             printer.print_string(self.storage_text)
             if not isinstance(self.expressed_type, NoneAttr):
@@ -129,6 +129,8 @@ class UniformQuantizedType(StoredType):
     """
     A quantized type whose values are `(stored - zero_point) * scale`.
 
+    Stored are integers, floats, or codes of a table.
+
     Per-tensor `!quant.uniform<i8:f32, 0.5:3>`, per-axis
     `!quant.uniform<i8:f32:1, {0.5,0.25:3}>`, or sub-channel
     `!quant.uniform<i8:f32:{0:1, 1:32}, {{0.5, 0.25:3}, {0.5, 2.0}}>`.
@@ -136,7 +138,7 @@ class UniformQuantizedType(StoredType):
 
     name = "quant.uniform"
 
-    storage_type: IntegerType
+    storage_type: IntegerType | AnyFloat | QuantileType
     signed: IntAttr
     minimum: IntAttr
     maximum: IntAttr
@@ -285,7 +287,7 @@ class UniformQuantizedType(StoredType):
             scales,
             zero_points,
             expressed,
-            StorageFormat(storage.type.bitwidth, bool(storage.signed.data)),
+            storage.format,
         )
 
     def with_parameters(self, parameters: QuantizationParameters) -> UniformQuantizedType:
@@ -385,6 +387,13 @@ class UniformQuantizedType(StoredType):
         """The float format to which scales are rounded."""
         return FLOAT_FORMATS[self.expressed_type.name]
 
+    @property
+    @override
+    def beyond_llvm24(self) -> str | None:
+        if self.non_integers is not None and self.granularity is Granularity.SUB_CHANNEL:
+            return f"it crashes on blocks of {self.storage_format.name}"
+        return super().beyond_llvm24
+
     def has_same_values_as(self, other: UniformQuantizedType) -> bool:
         """Whether storage type, storage range and expressed type are the same."""
         return (
@@ -461,8 +470,7 @@ class UniformQuantizedType(StoredType):
         storage = _parse_storage(parser)
         expect(parser, ":")
         expressed = parse_expressed(parser)
-        format = StorageFormat(storage.type.bitwidth, bool(storage.signed.data))
-        slots = parse_slots(parser, format, FLOAT_FORMATS[expressed.name])
+        slots = parse_slots(parser, storage.format, FLOAT_FORMATS[expressed.name])
         expect(parser, ">")
         with errors_at(parser, keyword):
             parameters = cls.new((*storage, expressed, SlotsAttr(slots))).parameters
@@ -475,6 +483,7 @@ class UniformQuantizedType(StoredType):
 
     @override
     def print_parameters(self, printer: Printer) -> None:
+        self.require_form(printer)
         slots = self.slots.data
         with printer.in_angle_brackets():
             printer.print_string(f"{self.storage_text}:{self.expressed_type.name}")

@@ -224,7 +224,7 @@ class _Verifier:
         if expected is not None and computes and wanted.storage_format != expected:
             self._error(
                 node.op,
-                f"computes in '{_name(wanted)}', but '{_format_name(expected)}' is expected: "
+                f"computes in '{_name(wanted)}', but '{expected.name}' is expected: "
                 "quantize it again, or give it that precision in the configuration",
             )
         for what, type in types:
@@ -317,7 +317,7 @@ class _Verifier:
         if expected.weight_storage is not None and type.storage_format != expected.weight_storage:
             self._error(
                 weight.op,
-                f"has weights of '{_name(type)}', but '{_format_name(expected.weight_storage)}' "
+                f"has weights of '{_name(type)}', but '{expected.weight_storage.name}' "
                 "is expected: quantize them again",
             )
         if shape is None or DYNAMIC in shape:
@@ -506,12 +506,8 @@ def _nonzero(numbers: NDArray[np.int64]) -> int:
     return int(numbers[numbers != 0].flat[0])
 
 
-def _format_name(storage: StorageFormat) -> str:
-    return f"{'i' if storage.signed else 'u'}{storage.width}"
-
-
 def _name(type: UniformQuantizedType) -> str:
-    return _format_name(type.storage_format)
+    return type.storage_format.name
 
 
 def _slot_text(type: UniformQuantizedType) -> str:

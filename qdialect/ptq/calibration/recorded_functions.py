@@ -639,8 +639,7 @@ def _name_of_storage(type: Attribute) -> str:
     element = element_type_or_self(type)
     if not isinstance(element, UniformQuantizedType):
         return str(element)
-    storage = element.storage_format
-    return f"{'i' if storage.signed else 'u'}{storage.width}"
+    return element.storage_format.name
 
 
 def _maker_of(value: SSAValue) -> str:

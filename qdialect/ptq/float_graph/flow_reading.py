@@ -19,7 +19,9 @@ from xdsl.traits import IsolatedFromAbove, SymbolTable
 from qdialect.algebra.movement import DYNAMIC, BroadcastInDim, Reshape, Shape
 from qdialect.dialects.linalg.models import gathering_op
 from qdialect.dialects.quant import DequantizeCastOp, QuantizeCastOp, UniformQuantizedType
+from qdialect.dialects.quant.storage import StoredType
 from qdialect.folding.graph import GraphReader
+from qdialect.ir.errors import OpErrors
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.ops.along_axis import is_recordable, is_statistics, statistics_of
 from qdialect.ops.fields import Contraction, Lookup, QuantizationRule, RuleKind, Side
@@ -74,7 +76,8 @@ def flow_graph(
 def value_graph(
     module: ModuleOp, context: Context, budget: MemoryBudget, *, has_reshaped_layers: bool = False
 ) -> FlowGraph:
-    """Read what is known of values, and no nodes yet."""
+    """Read what is known of values, and no nodes yet. Raises OpErrors for codes of non-integers."""
+    _require_integers(module)
     folding = GraphReader(module, context, budget, has_parts=False).graph
     graph = FlowGraph(module, folding, has_reshaped_layers)
     graph.keys = keys_of(module).of_values
@@ -86,6 +89,15 @@ def value_graph(
     for op in every:
         _note_derived(graph, op)
     return graph
+
+
+def _require_integers(module: ModuleOp) -> None:
+    """Raise OpErrors for ops on quantized values that store no integers: these are not chosen."""
+    for op in module.walk():
+        for type in (*op.operand_types, *op.result_types):
+            element = element_type_or_self(type)
+            if isinstance(element, StoredType) and (reason := element.non_integers) is not None:
+                raise OpErrors.of(op, f"cannot be quantized or verified: {reason}")
 
 
 def read_nodes(graph: FlowGraph) -> FlowGraph:

@@ -184,6 +184,8 @@ class Scheme:
 
     def __post_init__(self) -> None:
         check_instance("storage", self.storage, StorageFormat, "StorageFormat(8, signed=True)")
+        if self.storage.codebook is not None:
+            raise ValueError(f"schemes choose integers, not codes of {self.storage.name}")
         width = integer("width", self.storage.width)
         if not 2 <= width <= MAX_STORAGE_WIDTH:
             raise ValueError(f"storage has {width} bits, but may have 2 to {MAX_STORAGE_WIDTH}")

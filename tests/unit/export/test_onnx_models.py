@@ -600,6 +600,11 @@ func.func @main(%x: tensor<2x64xf32>) -> tensor<2x96xf32> {{
             "stored integers are read",
         ),
         (
+            "%q = quant.qcast %x : tensor<2xf32> to tensor<2x!quant.uniform<f8E5M2:f32, 0.5>>\n"
+            "%y = quant.dcast %q : tensor<2x!quant.uniform<f8E5M2:f32, 0.5>> to tensor<2xf32>",
+            "it stores codes of f8E5M2, and integers are needed",
+        ),
+        (
             """%c = arith.constant dense<0.0> : tensor<f32>
 %r:2 = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> ()>,
   affine_map<(i) -> ()>], iterator_types = ["reduction"]}

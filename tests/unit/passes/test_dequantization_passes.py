@@ -128,7 +128,7 @@ class Quantized:
     def is_exact(self) -> bool:
         """Whether the expressed type has all integers, zero points and differences of both."""
         most = 1 << FLOAT_FORMATS[self.type.expressed_type.name].precision
-        width, signed = self.type.storage_format
+        width, signed, _ = self.type.storage_format
         codes = self.type.storage_format.wrap(self.codes.astype(np.int64))
         if width <= 8:
             codes = np.append(codes, [(1 << (width - signed)) - 1, -signed << (width - 1)])

@@ -90,3 +90,11 @@ func.func @f(%x: tensor<*x!a>) {
   %0 = quant.requantize %x : tensor<*x!a> to tensor<*x!blocks>
   return
 }
+
+// -----
+
+func.func @floats_have_one_rounding(%x: tensor<2x!quant.uniform<i8:f32, 0.5>>) {
+  // expected-error @+1 {{'quant.requantize' op has a 'rounding', but it stores codes of f8E5M2, and integers are needed}}
+  %0 = quant.requantize %x {rounding = "upstream"} : tensor<2x!quant.uniform<i8:f32, 0.5>> to tensor<2x!quant.uniform<f8E5M2:f32, 0.5>>
+  return
+}
