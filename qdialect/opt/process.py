@@ -117,7 +117,7 @@ def _end(number: int, frame: object) -> None:
 
 def _keep_freed_memory() -> None:
     """
-    Let glibc keep up to 128 MiB that arrays free, for the next ones.
+    Let glibc keep up to 64 MiB that small arrays free, for the next ones.
 
     Otherwise each array of 128 KiB or more costs page faults, which take as long as computing it:
     https://man7.org/linux/man-pages/man3/mallopt.3.html.
@@ -127,8 +127,8 @@ def _keep_freed_memory() -> None:
 
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:
-        # M_MMAP_THRESHOLD, whose largest value is 32 MiB, and M_TRIM_THRESHOLD.
-        for parameter, value in ((-3, 1 << 25), (-1, 1 << 27)):
+        # M_MMAP_THRESHOLD, from which on arrays are given back, and M_TRIM_THRESHOLD.
+        for parameter, value in ((-3, 1 << 23), (-1, 1 << 26)):
             mallopt(parameter, value)
 
 

@@ -72,20 +72,20 @@ NUMBERS = ("support.", "algebra.", "ptq.schemes.")
 
 BUDGETS = {
     "support": (1672, 3),
-    "algebra": (2745, 4),
+    "algebra": (3037, 4),
     "ir": (1836, 2),
-    "text": (5798, 5),
+    "text": (5794, 5),
     "ops": (3048, 3),
-    "dialects": (15928, 10),
-    "lowering": (1874, 3),
+    "dialects": (16335, 10),
+    "lowering": (1878, 3),
     "folding": (6081, 5),
     "sinking": (949, 2),
-    "passes": (1506, 2),
+    "passes": (1508, 2),
     "opt": (3421, 5),
-    "check": (6926, 7),
-    "ptq": (19853, 7),
+    "check": (6950, 7),
+    "ptq": (19860, 7),
     "frontends": (1005, 4),
-    "export": (2250, 4),
+    "export": (2254, 4),
 }
 """
 Of each folder: the number of its lines, and of the files in its longest chain of imports. They only
