@@ -31,6 +31,18 @@ TYPES = (
     "!quant.uniform<i8:f32:1,\n  {0.5,0.25:3}\n>",
 )
 
+TYPES_OF_LLVM24 = (
+    "!quant.uniform<f8E4M3FN:f32, 0.5:3>",
+    "!quant.uniform<f8E5M2<-5:7>:bf16:1, {0.5,0.25:3}>",
+    "!quant.any<f4E2M1FN<-6:5>:f32>",
+    "!quant.quantile<ui2:f32, {-1.0,0.0,0.5,1.0}>",
+    "!quant.quantile<si8:i8, {-1.0,0.0,0.5}, <-1:1>>",
+    "!quant.uniform<!quant.quantile<ui2:f32, {-1.0,0.0,0.5,1.0}><0:2>:f32, 0.5:3>",
+    "!quant.any<!quant.quantile<ui4:f32, {1.0,2.0,3.0}, <1:3>><1:2>>",
+    "!quant.uniform<!quant.quantile<f4E2M1FN:f16, {1.0,2.0,3.0}, <1:3>>:f32:0, {0.5,0.25}>",
+)
+"""Types that LLVM 22 does not have."""
+
 _WORDS = """
     < > { } [ ] ( ) , : - -> . ... = * + ? ! # @ % ^ & ; ~ é 1 0 -1 300 99999999999999999999 1.0
     0.5 .5 1e5 3.0e 1.0e999 0x10 0xZ i8 u8 i0 i99 i123123123123 u f32 f80 index quant uniform any
@@ -55,10 +67,10 @@ class PlacedError(NamedTuple):
     message: str
 
 
-def types_with_mistakes(seed: int, count: int) -> list[str]:
+def types_with_mistakes(seed: int, count: int, types: Sequence[str] = TYPES) -> list[str]:
     """Types with one token after `!quant` replaced, removed, added or moved."""
     of = random.Random(seed)
-    return [_with_mistake(of.choice(TYPES), of) for _ in range(count)]
+    return [_with_mistake(of.choice(types), of) for _ in range(count)]
 
 
 def _with_mistake(type: str, of: random.Random) -> str:
@@ -83,16 +95,16 @@ def function_of(type: str) -> str:
     return f"func.func private @f({type})\n"
 
 
-def first_errors(types: Sequence[str]) -> list[PlacedError | None]:
+def first_errors(types: Sequence[str], tool: str = "mlir-opt-22") -> list[PlacedError | None]:
     """
-    The first error of mlir-opt-22 for the `function_of` each type; None if it accepts the type.
+    The first error of a tool of MLIR for the `function_of` each type; None if it accepts the type.
     """
     texts = [function_of(type) for type in types]
     starts = [1]
     for text in texts:
         starts.append(starts[-1] + text.count("\n") + 1)
     done = subprocess.run(
-        ["mlir-opt-22", "--split-input-file", "-o", "/dev/null"],
+        [tool, "--split-input-file", "-o", "/dev/null"],
         input="// -----\n".join(texts),
         capture_output=True,
         text=True,

@@ -95,7 +95,7 @@ def errors_at(parser: AttrParser, position: Position) -> Generator[None]:
 # Storage
 
 
-_FLOAT_STORAGE: Final = re.compile(rf"({'|'.join(FLOAT_STORAGE)})\b")
+_FLOAT_STORAGE: Final = re.compile(rf"({'|'.join(FLOAT_STORAGE)})(?![\w.$])")
 
 
 def parse_storage(parser: AttrParser) -> tuple[StorageType, bool, int | None, int | None]:

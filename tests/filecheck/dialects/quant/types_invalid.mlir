@@ -117,8 +117,8 @@ func.func private @f(!quant.any)
 
 // -----
 
-// expected-error @+1 {{unknown quantized type quantiles}}
-func.func private @f(!quant.quantiles<i8:f32, 1.0>)
+// expected-error @+1 {{unknown quantized type table}}
+func.func private @f(!quant.table<i8:f32, 1.0>)
 
 // -----
 
