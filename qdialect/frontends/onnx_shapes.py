@@ -7,6 +7,7 @@ computed by the reference evaluator of `onnx`: https://onnx.ai/onnx/api/referenc
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Container, Iterator
 from functools import partial
@@ -24,7 +25,7 @@ _RANDOM: Final = (
 )
 
 _OF_SHAPES: Final = ("INT64", "INT32", "BOOL")
-_MOST_OF_SHAPE: Final = 64
+_MOST_ELEMENTS: Final = 256
 """The types of values that shapes are computed with, and the most elements that they have."""
 
 
@@ -48,90 +49,77 @@ def with_known_shapes(onnx: Any, proto: Any, large: Container[str]) -> Any:
 
 
 class _Constants:
-    """The values of a graph that are the same in each run."""
+    """The small values of a graph that are the same in each run."""
 
     def __init__(self, onnx: Any, proto: Any, large: Container[str]) -> None:
-        self._onnx, self._large, graph = onnx, large, proto.graph
+        self._onnx, graph = onnx, proto.graph
         reference: Any = import_module(".reference", onnx.__name__)
         opsets = {opset.domain: opset.version for opset in proto.opset_import}
         self._evaluator: Any = partial(reference.ReferenceEvaluator, opsets=opsets)
-        self._initializers = {tensor.name: tensor for tensor in graph.initializer}
-        self._producers = {name: node for node in graph.node for name in node.output}
-        types = {value.name: value.type.tensor_type for value in (*graph.input, *graph.value_info)}
+        values = (*graph.input, *graph.output, *graph.value_info)
+        types = {value.name: value.type.tensor_type for value in values}
         self._shapes = {
-            name: type.shape.dim for name, type in types.items() if type.HasField("shape")
+            name: [dim.dim_value for dim in type.shape.dim]
+            for name, type in types.items()
+            if type.HasField("shape") and all(dim.HasField("dim_value") for dim in type.shape.dim)
         }
+        self._shapes |= {tensor.name: [*tensor.dims] for tensor in graph.initializer}
         plain = {onnx.TensorProto.DataType.Value(name) for name in _OF_SHAPES}
         self._of_shapes = {name for name, type in types.items() if type.elem_type in plain}
-        self._known: dict[str, NDArray[Any] | None] = {}
+        self.known: dict[str, NDArray[Any]] = {
+            tensor.name: onnx.numpy_helper.to_array(tensor)
+            for tensor in graph.initializer
+            if tensor.name not in large and self._is_small(tensor.name)
+        }
 
-    def replaced(self, node: Any) -> Any:
-        """The node, or a constant for the shape that it computes, which types follow from then."""
-        if node.op_type == "Constant" or len(node.output) != 1:
+    def _is_small(self, name: str) -> bool:
+        shape = self._shapes.get(name)
+        return shape is not None and math.prod(shape) <= _MOST_ELEMENTS
+
+    def visited(self, node: Any) -> Any:
+        """
+        The node, or a constant for the shape that it computes, which types follow from then.
+
+        Nodes are visited in their order, in which each follows those that it reads.
+        """
+        if (value := self._computed(node)) is None:
             return node
         (name,) = node.output
-        value = self.get(name) if name in self._of_shapes else None
-        if value is None or value.size > _MOST_OF_SHAPE:
+        self.known[name] = value
+        if node.op_type == "Constant" or name not in self._of_shapes:
             return node
         tensor = self._onnx.numpy_helper.from_array(value)
         return self._onnx.helper.make_node("Constant", [], [name], value=tensor)
 
-    def get(self, wanted: str) -> NDArray[Any] | None:
-        """A value; None if it differs between runs, or is not computed."""
-        # Chains of nodes can be longer than Python's stack.
-        pending = [wanted]
-        while pending:
-            name = pending[-1]
-            if name in self._known:
-                pending.pop()
-                continue
-            node = self._producers.get(name)
-            inputs = () if node is None or node.op_type in _READS_SHAPES else node.input
-            missing = [other for other in inputs if other and other not in self._known]
-            if missing and name not in missing:
-                pending += missing
-                continue
-            self._known[name] = self._computed(name, node)
-        return self._known[wanted]
-
-    def _computed(self, name: str, node: Any) -> NDArray[Any] | None:
-        if name in self._initializers:
-            tensor = self._initializers[name]
-            return None if name in self._large else self._onnx.numpy_helper.to_array(tensor)
-        if node is None or node.op_type in _RANDOM or any(map(_graphs_of, node.attribute)):
+    def _computed(self, node: Any) -> NDArray[Any] | None:
+        """The only result of a node; None if it differs between runs, or is not computed."""
+        if len(node.output) != 1 or not self._is_small(node.output[0]):
             return None
+        if node.op_type in _RANDOM or any(map(_graphs_of, node.attribute)):
+            return None
+        read = [name for name in node.input if name]
         if node.op_type in _READS_SHAPES:
-            inputs = [self._of_shape(operand) for operand in node.input]
+            # Zeros, without memory.
+            shapes = {name: self._shapes[name] for name in read if name in self._shapes}
+            given = {name: np.broadcast_to(np.float32(0), shape) for name, shape in shapes.items()}
         else:
-            inputs = [self._known[operand] if operand else None for operand in node.input]
-        pairs = [*zip(node.input, inputs, strict=True)]
-        if any(operand and value is None for operand, value in pairs):
+            given = {name: self.known[name] for name in read if name in self.known}
+        if len(given) < len({*read}):
             return None
         try:
-            given = {name: value for name, value in pairs if name}
-            results = self._evaluator(node).run(None, given)
+            return np.asarray(self._evaluator(node).run(None, given)[0])
         except Exception:
             # The evaluator does not know all ops. Those that never run may have no result.
             return None
-        return np.asarray(results[[*node.output].index(name)])
-
-    def _of_shape(self, name: str) -> NDArray[Any] | None:
-        """Zeros of the shape of a value, without memory."""
-        dims = self._shapes.get(name)
-        if name in self._initializers:
-            return np.broadcast_to(np.float32(0), [*self._initializers[name].dims])
-        if dims is None or not all(dim.HasField("dim_value") for dim in dims):
-            return None
-        return np.broadcast_to(np.float32(0), [dim.dim_value for dim in dims])
 
 
 def _inlined(onnx: Any, graph: Any, constants: _Constants) -> Iterator[Any]:
     """The nodes of a graph, with those of branches."""
     names = {*_given_to(graph), *(name for node in graph.node for name in node.output)}
     for node in graph.node:
-        condition = constants.get(node.input[0]) if node.op_type == "If" else None
+        condition = constants.known.get(node.input[0]) if node.op_type == "If" else None
         if condition is None or condition.size != 1:
-            yield constants.replaced(node)
+            yield constants.visited(node)
             continue
         taken = "then_branch" if condition.reshape(-1)[0] else "else_branch"
         (branch,) = (attribute.g for attribute in node.attribute if attribute.name == taken)
