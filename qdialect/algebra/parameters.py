@@ -347,7 +347,9 @@ class QuantizationParameters(SlotMap):
 
     def _expand_as(self, dtype: type[np.floating[Any]]) -> Iterator[NDArray[Any]]:
         """`expand()` as floats; zero points of 64 bits are rounded twice in each arithmetic."""
-        return (part.astype(np.float64, copy=False).astype(dtype) for part in self.expand())
+        return (
+            part.astype(np.float64, copy=False).astype(dtype, copy=False) for part in self.expand()
+        )
 
     def _arithmetic(
         self, in_single: bool
