@@ -145,7 +145,7 @@ def images(chosen: random.Random, _: Path) -> Iterator[Record]:
     sys.path.append(str(EXAMPLE))
     pixels = import_module("data").load_digits().evaluation.images
     for number in chosen.sample(range(len(pixels)), len(pixels)):
-        yield {"image": pixels[number]}
+        yield {"arg0": pixels[number]}
 
 
 MODELS: Final = (
@@ -317,10 +317,13 @@ def main() -> None:
     parser.add_argument(
         "--at-least", type=float, default=0, help="the search for this many dB, too"
     )
+    parser.add_argument("names", nargs="*", help="the models, by default all")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     print(f"{'model':<22}{'way':<28}{'same answer':>12}{'dB':>8}{'CPU s':>8}")
     for model in MODELS:
+        if options.names and model.name not in options.names:
+            continue
         with TemporaryDirectory() as folder:
             try:
                 path = model.path(Path(folder))
