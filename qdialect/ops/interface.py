@@ -428,7 +428,8 @@ def number_of(value: SSAValue) -> float | None:
     if not isinstance(owner, Operation) or (name := elements_attribute_of(owner)) is None:
         return None
     attribute = find_attribute(owner, name)
-    return float(attribute.value.data) if isinstance(attribute, FloatAttr) else None
+    is_number = isinstance(attribute, FloatAttr | IntegerAttr)
+    return float(attribute.value.data) if is_number else None
 
 
 def is_list(op: Operation) -> bool:

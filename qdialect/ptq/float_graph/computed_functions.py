@@ -67,6 +67,7 @@ class Computations:
 
     def __init__(self, graph: FlowGraph) -> None:
         self.graph = graph
+        self._depth = 0
         self.reading = cache(self._read)
         """What an op computes; None if it is not known."""
         self.term = cache(self._read_term)
@@ -80,6 +81,10 @@ class Computations:
         number = number_of(value)
         if number is None and self.graph.is_computed(value):
             number = self.graph.splat_number(value)
+            if number is None and self._depth < _MOST_DEPTH:
+                self._depth += 1
+                number = Curve(self, value).number(value)
+                self._depth -= 1
             return math.nan if number is None else number
         return number
 
@@ -230,6 +235,8 @@ _PIECES: Final = frozenset({"", "select", *_DIRECTIONS}) | CLAMPS | COMPARISONS
 """Functions whose results are operands, constants or truth values."""
 
 _MOST_VALUES: Final = 256
+_MOST_DEPTH: Final = 32
+"""The most ops, one after another, that a number is computed by."""
 _OTHER_NUMBER: Final = 0.375
 """In the place of a constant whose elements differ."""
 
@@ -253,6 +260,15 @@ class Curve:
         with np.errstate(all="ignore"):
             return np.broadcast_to(self._numbers(result), numbers.shape)
 
+    def number(self, value: SSAValue) -> float:
+        """The number that all elements of a value equal that constants compute; NaN for others."""
+        try:
+            with np.errstate(all="ignore"):
+                number = float(self._applied(value))
+        except (Refusal, TypeError):
+            return math.nan
+        return number if self.is_exact else math.nan
+
     def operands_of(self, result: SSAValue) -> Sequence[Numbers]:
         """The numbers of the operands of the last function, after the results were computed."""
         term = self._computations.term(self._computations.source(result))
@@ -274,6 +290,10 @@ class Curve:
             self.is_exact &= not math.isnan(number)
             self.constants.add(number)
             return np.float64(_OTHER_NUMBER if math.isnan(number) else number)
+        return self._applied(value)
+
+    def _applied(self, value: SSAValue) -> Any:
+        """The function of a value applied to the numbers of its operands."""
         if (term := self._computations.term(value)) is None:
             return None
         function, read, op = term
