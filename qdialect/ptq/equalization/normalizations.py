@@ -224,16 +224,18 @@ class _Merger:
         return steps
 
     def _moves(self, op: Operation, value: SSAValue) -> Moves | None:
-        """How an op moves a value, if it moves all of its elements, and nothing else."""
+        """How an op moves the elements of a value, if its result has no others."""
         if (model := model_of(op)) is None or is_statistics(op):
             return None
         try:
             operands, movements, padding = read_movements(op, model, self._graph.operands)
+            if list(operands) != [value] or padding is not None:
+                return None
             moves = Moves(movements, [shape_of(value)])
         except (MovementError, Refusal):
             return None
-        is_whole = all(movement.values is ValueSet.SAME for movement in movements)
-        return moves if is_whole and list(operands) == [value] and padding is None else None
+        is_part = all(movement.values is not ValueSet.MORE for movement in movements)
+        return moves if is_part else None
 
     def _report_others(self) -> None:
         """Report the arithmetic with a factor for each channel that stays, once for each chain."""

@@ -390,6 +390,18 @@ def is_one_function(
     return bool(functions & _POLES) or (is_leaky and bool(functions & PRODUCTS))
 
 
+def avoids_pole(
+    computations: Computations, result: SSAValue, entry: SSAValue, functions: frozenset[str]
+) -> bool:
+    """Whether a function with a pole ends ops, such as a logarithm, and reads no number at it."""
+    if computations.function_of(result) not in _POLES or functions <= _POLES | LINES:
+        return False
+    try:
+        return bool(np.isfinite(Curve(computations, entry).at(result, _numbers())).all())
+    except Refusal:
+        return False
+
+
 def _numbers() -> Numbers:
     """Numbers from -4 to 4, and two on each side where most functions are straight."""
     return np.array([-30, -29, *np.linspace(-4, 4, 17), 29, 30])
