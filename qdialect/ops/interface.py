@@ -428,8 +428,7 @@ def number_of(value: SSAValue) -> float | None:
     if not isinstance(owner, Operation) or (name := elements_attribute_of(owner)) is None:
         return None
     attribute = find_attribute(owner, name)
-    is_number = isinstance(attribute, FloatAttr | IntegerAttr)
-    return float(attribute.value.data) if is_number else None
+    return float(attribute.value.data) if isinstance(attribute, FloatAttr | IntegerAttr) else None
 
 
 def is_list(op: Operation) -> bool:

@@ -241,7 +241,7 @@ class _Merger:
         """Report the arithmetic with a factor for each channel that stays, once for each chain."""
         seen = set[SSAValue]()
         for op in self._module.walk():
-            if len(op.results) != 1 or is_statistics(op):
+            if len(op.results) != 1 or is_statistics(op) or op in self._computed:
                 continue
             for value in dict.fromkeys(op.operands):
                 affine = self._reader.affine(op, value)

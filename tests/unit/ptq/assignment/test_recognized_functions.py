@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from qdialect.dialects.quant import QuantizeCastOp
 from qdialect.folding.report import Outcome
-from qdialect.frontends import from_jax, from_torch
+from qdialect.frontends import from_jax, from_onnx, from_torch
 from qdialect.opt.registry import ToolContext
 from qdialect.passes.inline import InlinePass
 from qdialect.ptq.assignment.settings import Settings, precision_of
@@ -221,6 +222,13 @@ def torch_functions() -> Mapping[str, tuple[str, Callable[[Any], Any]]]:
         "softsign": ("gate", functional.softsign),
         "squareplus": ("gate", lambda x: (x + torch.sqrt(x * x + 4)) / 2),
         "group-norm": ("normalization", torch.nn.GroupNorm(2, 8)),
+        # A power of an integer, and an epsilon that is a double.
+        "rms-norm-by-hand": (
+            "normalization",
+            lambda x: x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6),
+        ),
+        # A power of a number that is computed from a constant.
+        "length": ("normalization", lambda x: functional.normalize(x, dim=-1)),
     }
 
 
@@ -238,21 +246,16 @@ TORCH_NAMES = [
     "rms-norm",
     "batch-norm",
 ]
-MORE_TORCH_NAMES = ["log-sigmoid", "softsign", "squareplus", "group-norm"]
+MORE_TORCH_NAMES = [
+    *("log-sigmoid", "softsign", "squareplus", "group-norm", "rms-norm-by-hand", "length")
+]
+ALL_TORCH_NAMES = [*TORCH_NAMES, *MORE_TORCH_NAMES]
 FORMS = ["linalg-on-tensors", "tosa", "stablehlo"]
 IN_ONE_OP = {("gelu", "linalg-on-tensors"), ("gelu-tanh", "linalg-on-tensors")}
 
 
-@needs("torch", "torch_mlir")
-@pytest.mark.parametrize(
-    ("name", "form", "dtype"),
-    [
-        *((*each, "float32") for each in product(TORCH_NAMES, FORMS) if each not in IN_ONE_OP),
-        # What is converted on the way: to compute in float32, or for constants.
-        *product(["softmax", "silu", "layer-norm", "batch-norm"], FORMS, ["bfloat16"]),
-    ],
-)
-def test_torch(name: str, form: Any, dtype: str):
+def torch_network(name: str, dtype: str) -> tuple[str, Any]:
+    """The name of a function, and a module that computes it with parameters that differ."""
     torch: Any = import_module("torch")
     expected, function = torch_functions()[name]
 
@@ -271,14 +274,48 @@ def test_torch(name: str, form: Any, dtype: str):
         for parameter in (*network.parameters(), *network.buffers()):
             if parameter.dtype == type:
                 parameter.uniform_(0.5, 1.5)
-    program = torch.export.export(network, (torch.randn(2, 8).to(type),))
-    check(from_torch(program, form), expected)
+    return expected, network
+
+
+@needs("torch", "torch_mlir")
+@pytest.mark.parametrize(
+    ("name", "form", "dtype"),
+    [
+        *((*each, "float32") for each in product(TORCH_NAMES, FORMS) if each not in IN_ONE_OP),
+        # What is converted on the way: to compute in float32, or for constants.
+        *product(["softmax", "silu", "layer-norm", "batch-norm"], FORMS, ["bfloat16"]),
+    ],
+)
+def test_torch(name: str, form: Any, dtype: str):
+    torch: Any = import_module("torch")
+    expected, network = torch_network(name, dtype)
+    argument = torch.randn(2, 8).to(getattr(torch, dtype))
+    check(from_torch(torch.export.export(network, (argument,)), form), expected)
 
 
 @needs("torch", "torch_mlir")
 @pytest.mark.parametrize(("name", "form"), [*product(MORE_TORCH_NAMES, FORMS)])
 def test_torch_in_float32(name: str, form: Any):
     test_torch(name, form, "float32")
+
+
+@needs("torch", "onnx", "iree.compiler")
+@pytest.mark.parametrize(
+    ("name", "opset"),
+    [
+        # The exporter has no op for the other one.
+        *product([name for name in ALL_TORCH_NAMES if name != "rms-norm"], [11, 17]),
+        # Of ops that older opsets have, and as one op.
+        ("layer-norm", 13),
+        ("group-norm", 20),
+    ],
+)
+def test_onnx_of_torch(name: str, opset: int, tmp_path: Path):
+    torch: Any = import_module("torch")
+    expected, network = torch_network(name, "float32")
+    path = str(tmp_path / "function.onnx")
+    torch.onnx.export(network, (torch.randn(2, 8),), path, opset_version=opset, dynamo=False)
+    check(from_onnx(path), expected)
 
 
 @needs("jax")
