@@ -282,8 +282,7 @@ class _Merger:
         (result,) = op.results
         total: Affine | None = _identity(result)
         if after:
-            last = after[-1]
-            total = last.total.each(lambda numbers: _short(last.before(numbers)))
+            total = after[-1].total.each(lambda numbers: _short(after[-1].before(numbers)))
         if total is None:
             raise Refusal(RefusalCode.ARITHMETIC, "shape ops after the layer mix its channels")
         number = None if layer.bias is None or layer.bias >= len(op.operands) else layer.bias
@@ -331,11 +330,11 @@ class _Merger:
             (sums,) = adder.results
             result.replace_uses_with_if(sums, lambda use: use.operation is not adder)
             behind = sums if behind is result else behind
-        for step in after[-1:]:
-            # The value has the numbers of the last op.
-            behind.name_hint = step.op.results[0].name_hint or behind.name_hint
-            if (key := step.op.attributes.get(KEY_ATTRIBUTE)) is not None:
-                cast(Operation, behind.owner).attributes[KEY_ATTRIBUTE] = key
+        # The value has the numbers of the last op.
+        last = after[-1].op if after else op
+        behind.name_hint = last.results[0].name_hint or behind.name_hint
+        if (key := last.attributes.pop(KEY_ATTRIBUTE, None)) is not None:
+            cast(Operation, behind.owner).attributes[KEY_ATTRIBUTE] = key
         names = Counter(name_of(step.op) for step in (*before[::-1], *after))
         told = ", ".join(f"{count} '{name}'" for name, count in names.items())
         for step in (*before, *reversed(after)):
@@ -541,5 +540,6 @@ def _only_reader(value: SSAValue) -> Operation | None:
 def _only_maker(value: SSAValue) -> Operation | None:
     """The op with a value as its only result, which has one reader, in the same block."""
     maker = value.owner
-    is_single = isinstance(maker, Operation) and len(maker.results) == 1
-    return maker if is_single and _only_reader(value) is not None else None
+    if not isinstance(maker, Operation) or len(maker.results) != 1:
+        return None
+    return None if _only_reader(value) is None else maker
