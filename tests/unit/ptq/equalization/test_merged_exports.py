@@ -291,3 +291,33 @@ def test_layers_of_jax_behind_a_normalization(name: str) -> None:
     function, count = jax_layers()[name]
     argument = np.random.default_rng(1).normal(size=(2, 8, 8, 4)).astype("f4")
     assert_merged(from_jax(function, argument), count, argument, np.asarray(function(argument)))
+
+
+@needs("jax")
+@pytest.mark.parametrize("seed", range(12))
+def test_random_convolutions_behind_a_normalization(seed: int) -> None:
+    """Only windows that read padding, or zeros between elements, refuse offsets."""
+    jax: Any = import_module("jax")
+    random = np.random.default_rng(seed)
+    groups, channels, step = (
+        int(random.choice(numbers)) for numbers in ((1, 2, 4), (4, 8), (1, 2))
+    )
+    low, high, between = (int(number) for number in (*random.integers(-1, 2, 2), 1 + seed % 4 // 3))
+    scale, offset = random.uniform(0.5, 2, (2, 4)).astype("f4") * [[1], [seed % 3]]
+    kernel = random.normal(size=(3, 3, 4 // groups, channels)).astype("f4")
+
+    def layer(x: Any) -> Any:
+        return jax.lax.conv_general_dilated(
+            x * scale.astype("f4") + offset.astype("f4"),
+            kernel,
+            window_strides=(step, 1),
+            padding=[(low, 0), (0, high)],
+            lhs_dilation=(between, 1),
+            rhs_dilation=(1, step),
+            dimension_numbers=("NHWC", "HWIO", "NHWC"),
+            feature_group_count=groups,
+        )
+
+    argument = random.normal(size=(2, 8, 8, 4)).astype("f4")
+    is_exact = not offset.any() or (max(low, high) <= 0 and between == 1)
+    assert_merged(from_jax(layer, argument), int(is_exact), argument, np.asarray(layer(argument)))
