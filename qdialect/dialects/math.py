@@ -62,7 +62,7 @@ MODELS = OpModels(
         **{name: _exact(rule=whole_number(), run=run) for name, run in _WHOLE.items()},
         **{name: _rounded(rule=own(), run=run) for name, run in _FLOATS.items()},
         "powf": _rounded(rule=own(function="pow"), run=_scalar("power")),
-        "fpowi": _rounded(rule=own(0, function="pow"), run=_scalar("power")),
+        "fpowi": _rounded(rule=own(0, 1, function="pow"), run=_scalar("power")),
         "tanh": _rounded(rule=fixed("tanh"), run=OnNumbers("numpy:tanh")),
         "erfc sincos": OpModel(rule=own()),
         "clampf": OpModel(rule=own(0, function="clamp")),

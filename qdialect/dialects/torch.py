@@ -72,6 +72,7 @@ from qdialect.ops.fields import (
     Scalar,
     SmallOperand,
     Term,
+    Window,
     own,
 )
 from qdialect.ops.interface import (
@@ -92,6 +93,7 @@ from qdialect.ops.readers import (
     positions_on_any_axis,
     reshaped,
     shape_in,
+    sliding_axes,
     taken,
 )
 from qdialect.ops.reading import integers_from
@@ -607,6 +609,20 @@ def _convolution(op: Operation) -> Contraction:
     return Contraction.of(f"ni{stars},{weights}->no{stars}", 2, int(groups.value.data))
 
 
+def _windows(op: Operation, contraction: Contraction) -> Sequence[Window]:
+    """Those of a convolution that is not transposed: its strides, padding and dilations."""
+    axes = sliding_axes(contraction)
+    transposed = _number_in(op.operands[6]) if len(op.operands) == 9 else None
+    lists = [[_number_in(item) for item in items_of(op.operands[at])] for at in (3, 4, 5)]
+    numbers = [[int(item.value.data) for item in items if item is not None] for items in lists]
+    if (transposed and transposed.value.data) or any(len(items) != len(axes) for items in numbers):
+        raise Refusal(RefusalCode.UNKNOWN_OP, "it is transposed, or its padding is not known")
+    return [
+        Window(ends, stride, dilation, low=pad, high=pad)
+        for ends, stride, pad, dilation in zip(axes, *numbers, strict=True)
+    ]
+
+
 def _linear(op: Operation) -> Contraction:
     rows = "xyzm"[5 - len(shape_of(op.operands[0])) :]
     return Contraction.of(f"{rows}k,nk->{rows}n", bias=2)
@@ -733,7 +749,7 @@ MODELS = OpModels(
         "aten.reciprocal": _element_wise(scalar("reciprocal")),
         "aten.rsqrt": _element_wise(scalar("reciprocal_root")),
         "aten.batch_norm": _pure(normalization=_batch_norm),
-        **{name: _pure(product=product) for name, product in _LAYERS.items()},
+        **{name: _pure(product=product, windows=_windows) for name, product in _LAYERS.items()},
         # Of these is known only that they are pure
         "constant.device constant.str": _pure(),
         "aten._softmax aten.softmax.int aten.sigmoid aten.tanh aten.exp aten.relu aten.gelu "

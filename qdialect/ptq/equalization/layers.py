@@ -65,9 +65,10 @@ class _Positions:
         common = np.broadcast_shapes(*(places.shape for places in positions))
         gone = tuple(axis for axis, length in enumerate(common) if length == 1)
         parts = function.reduce(weights, axis=gone, keepdims=True)
-        numbers = np.empty([1, *lengths], parts.dtype)
-        # Any of the parts at a position may be the first one.
-        numbers[tuple(positions)] = parts
+        numbers = np.full([1, *lengths], function.identity or 0, parts.dtype)
+        if function.identity is None:
+            # Any of the parts at a position may be the first one.
+            numbers[tuple(positions)] = parts
         function.at(numbers, tuple(positions), parts)
         return numbers[0]
 
@@ -107,9 +108,13 @@ class LayerIndices:
 
     def on_weights(self, inputs: NDArray[Any]) -> NDArray[Any]:
         """Numbers per index of the input, broadcast to the elements of the weights."""
-        numbers = self._inputs.read(inputs)
+        numbers = self.columns_on_weights(inputs)
         assert numbers is not None, "the numbers vary along an axis that is not shared"
         return numbers
+
+    def columns_on_weights(self, inputs: NDArray[Any]) -> NDArray[Any] | None:
+        """As `on_weights`, but None if they vary along an axis that the weights do not have."""
+        return self._inputs.read(inputs)
 
     def columns(
         self, weights: NDArray[Any], axes: Collection[int], function: np.ufunc
@@ -130,7 +135,7 @@ class LayerIndices:
         return self._result.read(result)
 
     def rows(self, weights: NDArray[Any], function: np.ufunc) -> NDArray[Any]:
-        """The weights reduced to a number for each index of the result, as for `columns`."""
+        """Numbers of the weights, reduced for each index of the result; `function` may be a sum."""
         return self._result.reduced(weights, range(len(self._result.lengths)), function)
 
 

@@ -1,9 +1,10 @@
 """
-Merges arithmetic per channel, such as batch normalization, into the layer before it.
+Merges arithmetic per channel, such as batch normalization, into the layer before or behind it.
 
 A layer is followed by ops that compute `scale * x + offset` of each element, with constants, and
 by shape ops between them. The scales are multiplied into the weights, and the offsets become a
-bias. New constants are computed in double, and rounded once.
+bias. A layer that reads the result of such ops has the scales in the input channels of its weights,
+and its bias has the sums of the offsets. New constants are computed in double, and rounded once.
 """
 
 from __future__ import annotations
@@ -31,19 +32,21 @@ from qdialect.ir.value_types import element_type_or_self, tensor_like, tensor_pa
 from qdialect.ir.value_types import shape_of as shape_of_type
 from qdialect.lowering.dequantization import added, initial
 from qdialect.ops.along_axis import is_statistics
-from qdialect.ops.fields import Contraction, Side
+from qdialect.ops.fields import WINDOW, Contraction, Side
 from qdialect.ops.interface import (
     Refusal,
     RefusalCode,
     elements_attribute_of,
     is_cast,
     known_layer,
+    known_rule,
     model_of,
     models_of,
     name_of,
     op_model,
     read_movements,
     shape_of,
+    windows_of,
 )
 from qdialect.ops.model import traits_of
 from qdialect.ops.unused_ops import erase_unread_results, erase_unused
@@ -51,7 +54,8 @@ from qdialect.ptq.calibration.keys import KEY_ATTRIBUTE
 from qdialect.ptq.equalization.affine_reading import Affine, AffineReader
 from qdialect.ptq.equalization.computed_constants import ComputedConstants, Numbers
 from qdialect.ptq.equalization.factors import Moves
-from qdialect.ptq.equalization.layers import side_indices
+from qdialect.ptq.equalization.layers import LayerIndices, side_indices
+from qdialect.ptq.float_graph.computed_functions import PRODUCTS
 from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import np
 from qdialect.support.memory import MemoryBudget, MemoryLimitError, memory_budget, paused_collection
@@ -62,7 +66,7 @@ _PART: int = 1 << 20
 
 def fold_batch_normalization(module: ModuleOp, context: Context) -> PassReport:
     """
-    Merge arithmetic per channel into the weights and the biases of the layers before it.
+    Merge arithmetic per channel into the weights and the biases of the layers beside it.
 
     Calls are inlined first. The report has a record for each layer that is changed, and for each
     normalization that stays.
@@ -118,15 +122,10 @@ class _Merger:
             layer = known_layer(op)
             if not isinstance(layer, Contraction) or len(op.results) != 1:
                 continue
-            steps = self._steps_after(op)
-            try:
-                if steps:
-                    self._merge(op, layer, steps)
+            before, after = self._steps_before(op, layer), self._steps_after(op)
+            self._merge_both(op, layer, before, after)
+            with suppress(MemoryLimitError, Refusal):
                 self._fold_weights(op, layer)
-            except (MemoryLimitError, Refusal) as error:
-                code = error.code if isinstance(error, Refusal) else RefusalCode.MEMORY
-                refusal = Refusal(code, str(error))
-                self._refused |= dict.fromkeys([step.op for step in steps], refusal)
         self._fold_arithmetic()
         self._report_others()
 
@@ -193,12 +192,74 @@ class _Merger:
                 pending += [operand.owner for inner in op.walk() for operand in inner.operands]
                 Rewriter.erase_op(op)
 
+    def _merge_both(
+        self, op: Operation, layer: Contraction, before: Sequence[_Step], after: Sequence[_Step]
+    ) -> None:
+        """Merge the arithmetic on both sides of a layer, or of one side if they cannot both be."""
+        trials = [(before, after), ((), after), (before, ())] if before and after else []
+        for trial in trials or [(before, after)]:
+            try:
+                self._merge(op, layer, *trial)
+                return
+            except (MemoryLimitError, Refusal) as error:
+                code = error.code if isinstance(error, Refusal) else RefusalCode.MEMORY
+                refusal = Refusal(code, str(error))
+                self._refused |= {step.op: refusal for steps in trial for step in steps}
+
     # Reading
+
+    def _steps_before(self, op: Operation, layer: Contraction) -> list[_Step]:
+        """The arithmetic before a layer, which alone reads each result, the last op first."""
+        inputs = [op.operands[number] for number in layer.operands]
+        inputs = [value for value in inputs if value.owner not in self._computed]
+        if len(inputs) != 1:
+            return []
+        steps, moves, value = list[_Step](), tuple[Moves, ...](), inputs[0]
+        total = _identity(value)
+        while (maker := _only_maker(value)) is not None:
+            read = {operand for operand in maker.operands if operand.owner not in self._computed}
+            if len(read) != 1:
+                break
+            (operand,) = read
+            affine = self._reader.affine(maker, operand) if operand.type == value.type else None
+            if affine is not None:
+                moved: Affine | None = affine.after(_identity(value))
+                for move in moves:
+                    moved = moved and moved.each(lambda numbers, move=move: move.moved([numbers]))
+                if moved is None:
+                    break
+                total = total.after(moved)
+                is_per_channel = any(numbers.size > 1 for numbers in affine)
+                number = list(maker.operands).index(operand)
+                steps.append(_Step(maker, number, is_per_channel, moves, total))
+            elif (move := self._moves(maker, operand)) is not None:
+                moves = (move, *moves)
+            else:
+                break
+            value = operand
+        while steps and not steps[-1].is_per_channel:
+            steps.pop()
+        return [] if self._is_of_others(value, total) else steps
+
+    def _is_of_others(self, value: SSAValue, total: Affine) -> bool:
+        """
+        Whether arithmetic on a value is the bias of a layer, or ends a layer normalization.
+
+        That one divides a value by another one that is no constant.
+        """
+        owner = value.owner
+        if not isinstance(owner, Operation):
+            return False
+        if isinstance(known_layer(owner), Contraction):
+            return bool((total.scale == 1).all())
+        rule = known_rule(owner)
+        read = {operand for operand in owner.operands if operand.owner not in self._computed}
+        return rule is not None and bool(rule.functions & PRODUCTS) and len(read) > 1
 
     def _steps_after(self, layer: Operation) -> list[_Step]:
         """The arithmetic after a layer, each op the only reader of the value before it."""
         steps, moves, value = list[_Step](), tuple[Moves, ...](), layer.results[0]
-        total: Affine | None = Affine(ones := np.ones((1,) * (_rank(value) or 0)), 0 * ones)
+        total: Affine | None = _identity(value)
         while total is not None and (reader := _only_reader(value)) is not None:
             (result,) = reader.results
             affine = self._reader.affine(reader, value) if value.type == result.type else None
@@ -218,22 +279,24 @@ class _Merger:
         return steps
 
     def _moves(self, op: Operation, value: SSAValue) -> Moves | None:
-        """How an op moves a value, if it moves all of its elements, and nothing else."""
+        """How an op moves the elements of a value, if its result has no others."""
         if (model := model_of(op)) is None or is_statistics(op):
             return None
         try:
             operands, movements, padding = read_movements(op, model, self._graph.operands)
+            if list(operands) != [value] or padding is not None:
+                return None
             moves = Moves(movements, [shape_of(value)])
         except (MovementError, Refusal):
             return None
-        is_whole = all(movement.values is ValueSet.SAME for movement in movements)
-        return moves if is_whole and list(operands) == [value] and padding is None else None
+        is_part = all(movement.values is not ValueSet.MORE for movement in movements)
+        return moves if is_part else None
 
     def _report_others(self) -> None:
         """Report the arithmetic with a factor for each channel that stays, once for each chain."""
         seen = set[SSAValue]()
         for op in self._module.walk():
-            if len(op.results) != 1 or is_statistics(op):
+            if len(op.results) != 1 or is_statistics(op) or op in self._computed:
                 continue
             for value in dict.fromkeys(op.operands):
                 affine = self._reader.affine(op, value)
@@ -267,20 +330,30 @@ class _Merger:
 
     # Writing
 
-    def _merge(self, op: Operation, layer: Contraction, steps: Sequence[_Step]) -> None:
-        (result,), last = op.results, steps[-1]
-        if (total := last.total.each(lambda numbers: _short(last.before(numbers)))) is None:
+    def _merge(
+        self, op: Operation, layer: Contraction, before: Sequence[_Step], after: Sequence[_Step]
+    ) -> None:
+        """Merge arithmetic before a layer and after it, one of which may be empty."""
+        (result,) = op.results
+        total: Affine | None = _identity(result)
+        if after:
+            total = after[-1].total.each(lambda numbers: _short(after[-1].before(numbers)))
+        if total is None:
             raise Refusal(RefusalCode.ARITHMETIC, "shape ops after the layer mix its channels")
         number = None if layer.bias is None or layer.bias >= len(op.operands) else layer.bias
         is_vector = number is not None and _rank(op.operands[number]) != _rank(result)
-        if len(steps) == 1 and (total.scale == 1).all() and not is_vector:
-            # It is the bias of the layer.
+        is_bias = len(after) < 2 and (total.scale == 1).all() and not is_vector
+        if not before and (is_bias or not after):
             return
         weights = self._weights(op, layer)
-        rows = side_indices(op, layer, weights.side).rows_on_weights(total.scale)
+        indices = side_indices(op, layer, weights.side)
+        rows = indices.rows_on_weights(total.scale)
         if rows is None:
             reason = f"a channel of '{name_of(op)}' has several factors"
             raise Refusal(RefusalCode.ARITHMETIC, reason)
+        if before:
+            columns, sums = self._inputs(op, layer, weights, indices, before[-1].total)
+            rows, total = rows * columns, total.after(Affine(np.ones(()), sums))
         dialect = name_of(op).partition(".")[0]
         traits = traits_of(dialect)
         is_written = traits is not None and traits.arithmetic is not None
@@ -290,10 +363,10 @@ class _Merger:
         if number is not None:
             bias = _BiasOperand(op, number, layer, weights.side)
             if not bias.is_missing:
-                if (before := self._computed.numbers(bias.value)) is None:
+                if (numbers := self._computed.numbers(bias.value)) is None:
                     reason = f"operand #{number} of '{name_of(op)}' is not constant"
                     raise Refusal(RefusalCode.NOT_CONSTANT, reason)
-                offset = total.scale * bias.placed(before) + offset
+                offset = total.scale * bias.placed(numbers) + offset
             if is_vector and offset.size not in (1, bias.length):
                 raise Refusal(RefusalCode.ARITHMETIC, "the offsets vary within a channel")
         if not all(np.isfinite(numbers).all() for numbers in (*total, offset)):
@@ -303,27 +376,54 @@ class _Merger:
         if bias is not None and (offset.any() or not bias.is_missing):
             gone.append(bias.value.owner)
             op.operands[bias.number] = self._bias(bias, offset, weights.sources)
-        behind = result
-        for step in steps:
-            behind = step.op.operands[step.number]
+        for step in (*before, *after):
             for use in tuple(step.op.results[0].uses):
-                use.operation.operands[use.index] = behind
+                use.operation.operands[use.index] = step.op.operands[step.number]
+        behind = after[-1].op.operands[after[-1].number] if after else result
         if bias is None and offset.any():
             adder = added(dialect, result, offset, self._context)
             (sums,) = adder.results
             result.replace_uses_with_if(sums, lambda use: use.operation is not adder)
             behind = sums if behind is result else behind
         # The value has the numbers of the last op.
-        behind.name_hint = last.op.results[0].name_hint or behind.name_hint
-        if (key := last.op.attributes.get(KEY_ATTRIBUTE)) is not None:
+        last = after[-1].op if after else op
+        behind.name_hint = last.results[0].name_hint or behind.name_hint
+        if (key := last.attributes.pop(KEY_ATTRIBUTE, None)) is not None:
             cast(Operation, behind.owner).attributes[KEY_ATTRIBUTE] = key
-        names = Counter(name_of(step.op) for step in steps)
+        names = Counter(name_of(step.op) for step in (*before[::-1], *after))
         told = ", ".join(f"{count} '{name}'" for name, count in names.items())
-        for step in reversed(steps):
+        for step in (*before, *reversed(after)):
             gone += [operand.owner for operand in step.op.operands]
             Rewriter.erase_op(step.op)
         self._erase(owner for owner in gone if owner is not op)
         self._record(Outcome.MERGED, op, f"its weights and its bias have {told}")
+
+    def _inputs(
+        self,
+        op: Operation,
+        layer: Contraction,
+        weights: _Weights,
+        indices: LayerIndices,
+        total: Affine,
+    ) -> tuple[Numbers, Numbers]:
+        """The factors of weights, and the sums of offsets, for a function of the input."""
+        columns, offsets = (indices.columns_on_weights(numbers) for numbers in total)
+        if columns is None or offsets is None:
+            reason = f"the factors of an input of '{name_of(op)}' vary along an axis of no weights"
+            raise Refusal(RefusalCode.ARITHMETIC, reason)
+        if not offsets.any():
+            return columns, np.zeros(())
+        side = weights.side
+        summed = {*side.other_labels} - {*side.labels, WINDOW}
+        if not summed <= {*"".join(side.result_labels)} or any(
+            max(window.low, window.high) > 0 or window.base_dilation > 1
+            for window in windows_of(op, layer)
+        ):
+            reason = f"offsets are not added to the zeros that '{name_of(op)}' pads with"
+            raise Refusal(RefusalCode.ARITHMETIC, reason)
+        numbers = np.broadcast_to(weights.numbers, shape_of(op.operands[side.operand]))
+        self._budget.reserve(8 * numbers.size)
+        return columns, indices.rows(numbers * offsets, np.add)
 
     def _weights(self, op: Operation, layer: Contraction) -> _Weights:
         """The operand that is constant, and its elements. Raises Refusal."""
@@ -462,6 +562,12 @@ class _BiasOperand:
         return numbers.reshape(self._line) if self.is_vector else numbers
 
 
+def _identity(value: SSAValue) -> Affine:
+    """The function that changes no element of a value."""
+    ones = np.ones((1,) * (_rank(value) or 0))
+    return Affine(ones, 0 * ones)
+
+
 def _short(numbers: Numbers | None) -> Numbers | None:
     """Numbers with length 1 along each axis along which they are equal."""
     for axis in range(0 if numbers is None else numbers.ndim):
@@ -484,3 +590,11 @@ def _only_reader(value: SSAValue) -> Operation | None:
     owner = value.owner
     is_beside = isinstance(owner, Operation) and uses[0].operation.parent is owner.parent
     return uses[0].operation if is_beside else None
+
+
+def _only_maker(value: SSAValue) -> Operation | None:
+    """The op with a value as its only result, which has one reader, in the same block."""
+    maker = value.owner
+    if not isinstance(maker, Operation) or len(maker.results) != 1:
+        return None
+    return None if _only_reader(value) is None else maker

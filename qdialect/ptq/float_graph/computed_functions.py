@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from qdialect.ptq.float_graph.flow_graph import FlowGraph
 
 REDUCE: Final = "reduce"
-POWER: Final = "pow"
 PRODUCTS: Final = frozenset({"mul", "div"})
 SUMS: Final = frozenset({"add", "sub"})
 LINES: Final = PRODUCTS | SUMS | {"neg"}
@@ -68,6 +67,7 @@ class Computations:
 
     def __init__(self, graph: FlowGraph) -> None:
         self.graph = graph
+        self._depth = 0
         self.reading = cache(self._read)
         """What an op computes; None if it is not known."""
         self.term = cache(self._read_term)
@@ -81,6 +81,10 @@ class Computations:
         number = number_of(value)
         if number is None and self.graph.is_computed(value):
             number = self.graph.splat_number(value)
+            if number is None and self._depth < _MOST_DEPTH:
+                self._depth += 1
+                number = Curve(self, value).number(value)
+                self._depth -= 1
             return math.nan if number is None else number
         return number
 
@@ -126,9 +130,7 @@ class Computations:
             return Reading(frozenset(), inner.operands[:1], is_whole=False)
         if (rule := known_rule(op)) is None:
             return None
-        # The exponent of a power may be an integer, which is not quantized.
-        is_whole = rule.operands is None or POWER in rule.functions
-        read = op.operands if is_whole else [op.operands[at] for at in rule.operands or ()]
+        read = op.operands if rule.operands is None else [op.operands[at] for at in rule.operands]
         # It converts elements, or moves them to positions that are known at run time only.
         passes_on = rule.kind is RuleKind.SHARED and len(read) == 1 and not rule.mixed_axes
         if passes_on and REDUCE not in rule.functions:
@@ -233,6 +235,8 @@ _PIECES: Final = frozenset({"", "select", *_DIRECTIONS}) | CLAMPS | COMPARISONS
 """Functions whose results are operands, constants or truth values."""
 
 _MOST_VALUES: Final = 256
+_MOST_DEPTH: Final = 32
+"""The most ops, one after another, that a number is computed by."""
 _OTHER_NUMBER: Final = 0.375
 """In the place of a constant whose elements differ."""
 
@@ -256,6 +260,15 @@ class Curve:
         with np.errstate(all="ignore"):
             return np.broadcast_to(self._numbers(result), numbers.shape)
 
+    def number(self, value: SSAValue) -> float:
+        """The number that all elements of a value equal that constants compute; NaN for others."""
+        try:
+            with np.errstate(all="ignore"):
+                number = float(self._applied(value))
+        except (Refusal, TypeError):
+            return math.nan
+        return number if self.is_exact else math.nan
+
     def operands_of(self, result: SSAValue) -> Sequence[Numbers]:
         """The numbers of the operands of the last function, after the results were computed."""
         term = self._computations.term(self._computations.source(result))
@@ -277,6 +290,10 @@ class Curve:
             self.is_exact &= not math.isnan(number)
             self.constants.add(number)
             return np.float64(_OTHER_NUMBER if math.isnan(number) else number)
+        return self._applied(value)
+
+    def _applied(self, value: SSAValue) -> Any:
+        """The function of a value applied to the numbers of its operands."""
         if (term := self._computations.term(value)) is None:
             return None
         function, read, op = term
@@ -329,13 +346,8 @@ def name_of_function(computations: Computations, result: SSAValue, entry: SSAVal
         return ""
     if not curve.is_exact:
         return ""
-    named = {
-        "sigmoid": _scalar_function("logistic")(numbers),
-        "tanh": np.tanh(numbers),
-        "softplus": np.logaddexp(numbers, 0),
-        "log-sigmoid": -np.logaddexp(-numbers, 0),
-    }
-    for name, expected in named.items():
+    named = ("sigmoid", _scalar_function("logistic")(numbers)), ("tanh", np.tanh(numbers))
+    for name, expected in (*named, ("softplus", np.logaddexp(numbers, 0))):
         if np.allclose(results, expected, rtol=1e-6, atol=1e-9):
             return name
     inside = (results > _SMALL) & (results < 1 - _SMALL)
@@ -376,6 +388,18 @@ def is_one_function(
     # A leaky relu has one slope below zero, and another one above.
     is_leaky = all(np.allclose(half, half[0]) for half in np.split(slopes, 2))
     return bool(functions & _POLES) or (is_leaky and bool(functions & PRODUCTS))
+
+
+def avoids_pole(
+    computations: Computations, result: SSAValue, entry: SSAValue, functions: frozenset[str]
+) -> bool:
+    """Whether a function with a pole ends ops, such as a logarithm, and reads no number at it."""
+    if computations.function_of(result) not in _POLES or functions <= _POLES | LINES:
+        return False
+    try:
+        return bool(np.isfinite(Curve(computations, entry).at(result, _numbers())).all())
+    except Refusal:
+        return False
 
 
 def _numbers() -> Numbers:

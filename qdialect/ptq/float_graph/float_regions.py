@@ -26,11 +26,11 @@ from qdialect.ptq.float_graph.computed_functions import (
     CLAMPS,
     COMPARISONS,
     LINES,
-    POWER,
     PRODUCTS,
     REDUCE,
     SUMS,
     Computations,
+    avoids_pole,
     is_clamp,
     is_one_function,
     name_of_function,
@@ -50,7 +50,7 @@ _MOST_STEPS: Final = 8
 _JOINS: Final = PRODUCTS | SUMS | {"max", "min", "select"}
 """The functions that may end a region with several paths."""
 
-_ROOTS: Final = frozenset({"sqrt", POWER})
+_ROOTS: Final = frozenset({"sqrt", "pow"})
 
 _EXPONENTIALS: Final = frozenset({"exp", "exp2", "pow"})
 
@@ -257,7 +257,11 @@ class _Finder:
             return None
         if name in _RANGES or (name and not join):
             return self._region(ops, [entry], name)
-        if join is None or not (after <= PRODUCTS | {"neg"} and before <= {"neg"}):
+        if join is None:
+            # Codes of what it reads would lose the numbers near the pole.
+            is_gate = avoids_pole(self._computations, value, entry, functions)
+            return self._region(ops, [entry], "gate") if is_gate else None
+        if not (after <= PRODUCTS | {"neg"} and before <= {"neg"}):
             return None
         is_gate = is_one_function(self._computations, join.results[0], entry, functions)
         return self._region(ops, [entry], "gate") if is_gate else None

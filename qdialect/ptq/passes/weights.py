@@ -95,7 +95,7 @@ class QuantizeDequantizeWeightsPass(QuantizeWeightsPass):
 @dataclass(frozen=True)
 class FoldBatchNormalizationPass(ModulePass):
     """
-    Merge batch normalization after layers into their weights and biases.
+    Merge batch normalization after or before layers into their weights and biases.
 
     So is any arithmetic with constants for each channel, in all spellings: additions, subtractions,
     multiplications and divisions. It comes before calibration. Normalizations that stay are

@@ -222,6 +222,13 @@ def torch_functions() -> Mapping[str, tuple[str, Callable[[Any], Any]]]:
         "softsign": ("gate", functional.softsign),
         "squareplus": ("gate", lambda x: (x + torch.sqrt(x * x + 4)) / 2),
         "group-norm": ("normalization", torch.nn.GroupNorm(2, 8)),
+        # A power of an integer, and an epsilon that is a double.
+        "rms-norm-by-hand": (
+            "normalization",
+            lambda x: x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6),
+        ),
+        # A power of a number that is computed from a constant.
+        "length": ("normalization", lambda x: functional.normalize(x, dim=-1)),
     }
 
 
@@ -239,19 +246,18 @@ TORCH_NAMES = [
     "rms-norm",
     "batch-norm",
 ]
-MORE_TORCH_NAMES = ["log-sigmoid", "softsign", "squareplus", "group-norm"]
-ONNX_NAMES = [
-    # The exporter has no RMSNorm.
-    *(name for name in (*TORCH_NAMES, *MORE_TORCH_NAMES) if name != "rms-norm"),
-    *("rms-norm-by-hand", "length"),
+MORE_TORCH_NAMES = [
+    *("log-sigmoid", "softsign", "squareplus", "group-norm", "rms-norm-by-hand", "length")
 ]
+ALL_TORCH_NAMES = [*TORCH_NAMES, *MORE_TORCH_NAMES]
 FORMS = ["linalg-on-tensors", "tosa", "stablehlo"]
 IN_ONE_OP = {("gelu", "linalg-on-tensors"), ("gelu-tanh", "linalg-on-tensors")}
 
 
-def network_of(function: Callable[[Any], Any]) -> Any:
-    """A network of a function, with random parameters, for inference."""
+def torch_network(name: str, dtype: str) -> tuple[str, Any]:
+    """The name of a function, and a module that computes it with parameters that differ."""
     torch: Any = import_module("torch")
+    expected, function = torch_functions()[name]
 
     class Network(torch.nn.Module):
         function: Any
@@ -259,14 +265,16 @@ def network_of(function: Callable[[Any], Any]) -> Any:
         def forward(self, x: Any) -> Any:
             return self.function(x)
 
+    type = getattr(torch, dtype)
     network: Any = Network()
     network.function = function
+    network = network.eval().to(type)
     torch.manual_seed(0)
     with torch.no_grad():
         for parameter in (*network.parameters(), *network.buffers()):
-            if parameter.dtype == torch.float32:
+            if parameter.dtype == type:
                 parameter.uniform_(0.5, 1.5)
-    return network.eval()
+    return expected, network
 
 
 @needs("torch", "torch_mlir")
@@ -280,37 +288,34 @@ def network_of(function: Callable[[Any], Any]) -> Any:
 )
 def test_torch(name: str, form: Any, dtype: str):
     torch: Any = import_module("torch")
-    expected, function = torch_functions()[name]
-    type = getattr(torch, dtype)
-    network = network_of(function).to(type)
-    program = torch.export.export(network, (torch.randn(2, 8).to(type),))
-    check(from_torch(program, form), expected)
-
-
-@needs("torch", "onnx", "iree.compiler")
-@pytest.mark.parametrize("opset", [11, 13, 17])
-@pytest.mark.parametrize("name", ONNX_NAMES)
-def test_torch_through_onnx(tmp_path: Path, name: str, opset: int):
-    """As the exporter of TorchScript writes them: powers have integers, for example."""
-    torch: Any = import_module("torch")
-    by_hand: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
-        "rms-norm-by-hand": (
-            "normalization",
-            lambda x: x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6),
-        ),
-        "length": ("length", lambda x: torch.sqrt(x[:, :4] ** 2 + x[:, 4:] ** 2)),
-    }
-    expected, function = {**torch_functions(), **by_hand}[name]
-    path = str(tmp_path / "model.onnx")
-    arguments = (torch.randn(2, 8),)
-    torch.onnx.export(network_of(function), arguments, path, opset_version=opset, dynamo=False)
-    check(from_onnx(path), "log-sigmoid" if name == "log-sigmoid" else expected)
+    expected, network = torch_network(name, dtype)
+    argument = torch.randn(2, 8).to(getattr(torch, dtype))
+    check(from_torch(torch.export.export(network, (argument,)), form), expected)
 
 
 @needs("torch", "torch_mlir")
 @pytest.mark.parametrize(("name", "form"), [*product(MORE_TORCH_NAMES, FORMS)])
 def test_torch_in_float32(name: str, form: Any):
     test_torch(name, form, "float32")
+
+
+@needs("torch", "onnx", "iree.compiler")
+@pytest.mark.parametrize(
+    ("name", "opset"),
+    [
+        # The exporter has no op for the other one.
+        *product([name for name in ALL_TORCH_NAMES if name != "rms-norm"], [11, 17]),
+        # Of ops that older opsets have, and as one op.
+        ("layer-norm", 13),
+        ("group-norm", 20),
+    ],
+)
+def test_onnx_of_torch(name: str, opset: int, tmp_path: Path):
+    torch: Any = import_module("torch")
+    expected, network = torch_network(name, "float32")
+    path = str(tmp_path / "function.onnx")
+    torch.onnx.export(network, (torch.randn(2, 8),), path, opset_version=opset, dynamo=False)
+    check(from_onnx(path), expected)
 
 
 @needs("jax")

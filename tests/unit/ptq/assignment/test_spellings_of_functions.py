@@ -164,10 +164,6 @@ def spellings() -> Mapping[str, Mapping[str, Function]]:
             "upper-end-first": lambda x: jnp.maximum(jnp.minimum(x / 6 + 0.5, 1), 0),
         },
         "softplus": {"exponential-first": lambda x: jnp.log(jnp.exp(x) + 1)},
-        "log-sigmoid": {
-            "of-sigmoid": lambda x: jnp.log(lax.logistic(x)),
-            "of-quotient": lambda x: -jnp.log(1 + jnp.exp(-x)),
-        },
         "length": {
             "root-of-sum": lambda x: jnp.sqrt(total(x * x)),
             "root-of-mean": lambda x: jnp.sqrt(mean(jnp.square(x)) + 1e-6),
@@ -212,7 +208,6 @@ SPELLINGS = {
     "tanh": "exponentials one-exponential sigmoid",
     "hard sigmoid": "fifths clamped-first upper-end-first",
     "softplus": "exponential-first",
-    "log-sigmoid": "of-sigmoid of-quotient",
     "length": "root-of-sum root-of-mean of-two-numbers power",
     "clamp": "choices",
     "gate": (
