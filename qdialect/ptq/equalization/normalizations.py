@@ -29,7 +29,6 @@ from qdialect.folding.writing import constant_like
 from qdialect.ir.elements import element_dtype, float_elements
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, tensor_like, tensor_parts
-from qdialect.ir.value_types import shape_of as shape_of_type
 from qdialect.lowering.dequantization import added, initial
 from qdialect.ops.along_axis import is_statistics
 from qdialect.ops.fields import WINDOW, Contraction, Side
@@ -159,13 +158,12 @@ class _Merger:
 
         None if it is larger than these, or if integers of a tensor are read, such as codes.
         """
-        sources = [op for op in makers if elements_attribute_of(op) is not None]
-        shapes = [shape_of(op.results[0]) for op in sources if tensor_parts(op.results[0].type)]
-        sizes = [math.prod(shape) for shape in shapes]
+        constants = [op for op in makers if elements_attribute_of(op) is not None]
+        sources = [op for op in constants if tensor_parts(op.results[0].type) is not None]
+        sizes = [math.prod(shape_of(op.results[0])) for op in sources]
         are_floats = all(
-            math.prod(shape_of_type(op.results[0].type) or ()) == 1
-            or isinstance(element_type_or_self(op.results[0].type), AnyFloat)
-            for op in sources
+            isinstance(element_type_or_self(op.results[0].type), AnyFloat) or size == 1
+            for op, size in zip(sources, sizes, strict=True)
         )
         result = self._computed.elements(value) if sizes and are_floats else None
         if result is None or tensor_parts(value.type) is None or not result.elements.size:
