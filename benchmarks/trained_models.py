@@ -266,11 +266,15 @@ def of_onnxruntime(
         loaded.graph.initializer.append(tensor)
     if loaded.opset_import[0].version < 17:
         loaded = converter.convert_version(loaded, 17)
-    onnx.save(loaded, str(folder / "read.onnx"))
-    # It takes the branches that are always taken.
-    import_module("onnxruntime.quantization.shape_inference").quant_pre_process(
-        str(folder / "read.onnx"), str(folder / "float.onnx")
-    )
+    onnx.save(loaded, str(folder / "float.onnx"))
+    preprocessing: Any = import_module("onnxruntime.quantization.shape_inference")
+    try:
+        # It takes the branches that are always taken, and merges normalizations.
+        names = (str(folder / name) for name in ("float.onnx", "ordered.onnx"))
+        preprocessing.quant_pre_process(*names)
+        (folder / "ordered.onnx").replace(folder / "float.onnx")
+    except Exception as error:
+        print(f"{model.name} is not preprocessed: {error}", file=sys.stderr)
 
     def run(name: str) -> Sequence[NDArray[Any]]:
         session = runtime.InferenceSession(str(folder / name))
