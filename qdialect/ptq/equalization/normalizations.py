@@ -59,6 +59,9 @@ from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import np
 from qdialect.support.memory import MemoryBudget, MemoryLimitError, memory_budget, paused_collection
 
+_MOST_REPEATED: int = 1 << 16
+"""The most elements of a constant that is computed although its sources are smaller."""
+
 _PART: int = 1 << 20
 """The number of elements that are converted to double at a time."""
 
@@ -132,9 +135,11 @@ class _Merger:
         """Write what ops compute from constants as constants, if these are not larger."""
         for op in [op for op in self._module.walk() if op not in self._computed]:
             for value in dict.fromkeys(op.operands):
-                owner, makers = value.owner, self._computed.ops(value)
-                is_float = isinstance(element_type_or_self(value.type), AnyFloat)
-                if not is_float or all(map(self._keeps_elements, makers)):
+                owner, parts = value.owner, tensor_parts(value.type)
+                if parts is None or not isinstance(parts.element_type, AnyFloat):
+                    continue
+                makers = self._computed.ops(value)
+                if all(map(self._keeps_elements, makers)):
                     continue
                 if (new := self._constant_of(value, makers)) is not None:
                     value.replace_all_uses_with(self._placed(new, makers[-1], owner))
@@ -165,8 +170,13 @@ class _Merger:
             isinstance(element_type_or_self(op.results[0].type), AnyFloat) or size == 1
             for op, size in zip(sources, sizes, strict=True)
         )
-        result = self._computed.elements(value) if sizes and are_floats else None
-        if result is None or tensor_parts(value.type) is None or not result.elements.size:
+        if not sizes or not are_floats:
+            return None
+        # Of a larger one, only a repeated number would be written.
+        if math.prod(shape_of(value)) > max(*sizes, _MOST_REPEATED):
+            return None
+        result = self._computed.elements(value)
+        if result is None or not result.elements.size:
             return None
         elements = result.elements
         first = elements.reshape(-1)[0]
