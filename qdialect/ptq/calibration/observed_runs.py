@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from functools import cached_property
+from functools import cache, cached_property
 from time import perf_counter
 from typing import Any, Final
 
@@ -139,6 +139,7 @@ class ObservedRun(ModuleInterpreter):
         self._take: Take | None = None
         self._seconds = defaultdict[Operation, float](float)
         """The time that ops of the first block took."""
+        self._group_of = cache(group_of)
         self._taken = 0.0
         """The time in which values were taken."""
         self._readers = dict[SSAValue, list[Operation]]()
@@ -180,7 +181,7 @@ class ObservedRun(ModuleInterpreter):
         groups = defaultdict[str, float](float)
         with models_of(self._context):
             for op, seconds in self._seconds.items():
-                groups[group_of(op)] += seconds
+                groups[self._group_of(op)] += seconds
         self._seconds.clear()
         return groups
 
