@@ -211,20 +211,26 @@ class StorageBuilder:
         """
         A tensor of the type of `init`, computed by `linalg.generic`.
 
-        `maps` are the indexing maps of the inputs. `element` builds the body: it is called with
-        a builder for the body and the input elements, and returns the element to yield.
+        `maps` are the indexing maps of the inputs: of loops over the axes of the result, and then
+        of loops that reduce. `element` builds the body: it is called with a builder for the body,
+        the input elements and the one of the result, and returns the element to yield.
         """
         type = _type_of(init)
         block = Block(arg_types=[_type_of(value).element_type for value in (*inputs, init)])
         inner = StorageBuilder(InsertPoint.at_end(block), self._location)
         inner.insert(YieldOp(element(inner, block.args)))
         rank = type.get_num_dims()
+        loops = max((map.num_dims for map in maps), default=rank)
+        result = AffineMap(loops, 0, AffineMap.identity(loops).results[:rank])
+        kinds = [IteratorTypeAttr.parallel()] * rank + [IteratorTypeAttr.reduction()] * (
+            loops - rank
+        )
         op = GenericOp(
             inputs,
             [init],
             Region(block),
-            [AffineMapAttr(map) for map in (*maps, AffineMap.identity(rank))],
-            [IteratorTypeAttr.parallel()] * rank,
+            [AffineMapAttr(map) for map in (*maps, result)],
+            kinds,
             [type],
         )
         return self.insert(op).results[0]

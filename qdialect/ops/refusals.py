@@ -32,6 +32,10 @@ class RefusalCode(StrEnum):
     KEPT = "kept"
     NO_RECORD = "no-record"
     NO_VALUE = "no-value"
+    OVERFLOW = "overflow"
+    SHIFT = "shift"
+    BIAS_SCALE = "bias-scale"
+    STORAGE = "storage"
 
 
 class Refusal(Exception):

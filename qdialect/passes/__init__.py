@@ -56,6 +56,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "lower-dequantization": "passes.dequantization",
         "lower-quant-shapes": "passes.lower_quant_shapes",
         "lower-quant-ops": "passes.lower_quant_ops",
+        "lower-to-integers": "integers.passes",
     },
     "Types and storage": {
         "normalize-quant-types": "passes.normalize_quant_types",

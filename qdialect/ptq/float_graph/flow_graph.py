@@ -27,8 +27,9 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
 from qdialect.algebra.movement import Movement
+from qdialect.algebra.parameters import QuantizationParameters
 from qdialect.algebra.views import Splat, Values, as_view
-from qdialect.dialects.quant import QuantizeCastOp, UniformQuantizedType
+from qdialect.dialects.quant import DequantizeCastOp, QuantizeCastOp, UniformQuantizedType
 from qdialect.folding.graph import FoldGraph
 from qdialect.folding.moved_constant import MovedConstant
 from qdialect.ir.elements import float_elements
@@ -397,10 +398,31 @@ class FlowGraph:
         type = cast(AnyFloat, element_type_or_self(value.type))
         return np.atleast_1d(float_elements(self.elements(moved), type))
 
+    def quantized(
+        self, value: SSAValue
+    ) -> tuple[QuantizationParameters, NDArray[np.integer[Any]]] | None:
+        """
+        The parameters and the codes of a constant that is dequantized, and nothing else.
+
+        The codes broadcast to its shape.
+        """
+        moved = self.constant(value)
+        if moved is None or [*map(type, moved.casts)] != [DequantizeCastOp]:
+            return None
+        parameters = moved.layers[0].parameters
+        return None if parameters is None else (parameters, self.codes_of(moved))
+
+    def dequantized(self, value: SSAValue) -> NDArray[np.floating] | None:
+        """The numbers of a constant that is stored as floats, or dequantized; None for others."""
+        if self.stored(value) is not None:
+            return self.numbers(value)
+        stored = self.quantized(value)
+        return None if stored is None else np.atleast_1d(stored[0].read(stored[1]))
+
     def splat_number(self, value: SSAValue) -> float | None:
         """The number that all elements of a constant equal; None if they differ."""
-        if is_recordable(value) and self.stored(value) is not None:
-            numbers = self.numbers(value)
+        numbers = self.dequantized(value) if is_recordable(value) else None
+        if numbers is not None:
             first = numbers.flat[0]
             return float(first) if (numbers == first).all() else None
         moved = self.constant(value)

@@ -1,0 +1,1 @@
+"""Quantized modules in integers: products, rescaling, pools and tables on codes."""

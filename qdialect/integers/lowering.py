@@ -1,0 +1,882 @@
+"""
+Quantized modules as ops on integers: what is between `quant.dcast` and `quant.qcast` acts on codes.
+
+Each `quant.qcast` is one rounding. What computes its operand is a sum of products, a sum of two
+values, a pool, a clamp, a movement, or a function of one number, by what the graph of the module
+says of it; no op is known by name. What is none of these stays float, between its casts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, cast
+
+from xdsl.context import Context
+from xdsl.dialects import arith, tensor
+from xdsl.dialects.builtin import IndexType, IntegerType, ModuleOp, TensorType, i8, i32, i64
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.rewriter import InsertPoint
+from xdsl.utils.exceptions import InterpretationError
+
+from qdialect.algebra.movement import DYNAMIC, Reshape, Shape
+from qdialect.algebra.padding import Pad
+from qdialect.check.interpreters import ModuleInterpreter, TypedArray
+from qdialect.dialects import scalar
+from qdialect.dialects.arrays.values import dequantized, dtype_of
+from qdialect.dialects.quant.casts import (
+    DequantizeCastOp,
+    QuantizeCastOp,
+    RequantizeOp,
+    StorageCastOp,
+)
+from qdialect.dialects.quant.slots import Granularity
+from qdialect.dialects.quant.types import UniformQuantizedType
+from qdialect.folding.report import Outcome, PassReport
+from qdialect.integers.products import Factor, constant_of, padded, product
+from qdialect.integers.rescaling import (
+    Addend,
+    Requantize,
+    along,
+    clamped,
+    extended,
+    line_of,
+    rescaled,
+)
+from qdialect.ir.errors import message_of
+from qdialect.ir.resources import ResourceBlobs
+from qdialect.ir.rewriting import captured_by, dependencies_first, insert_after
+from qdialect.ir.value_types import element_type_or_self, shape_of, with_element_type
+from qdialect.lowering.storage_ops import (
+    STORAGE_OPS,
+    Length,
+    StorageBuilder,
+    move_elements,
+    unknown_length,
+    unreadable_storage,
+)
+from qdialect.ops.along_axis import is_statistics
+from qdialect.ops.fields import Contraction, PoolWindow, Reduction, ShapeOpModel
+from qdialect.ops.interface import (
+    Refusal,
+    RefusalCode,
+    layer_of,
+    model_of,
+    models_of,
+    op_model,
+    read_movements,
+    static_shape_of,
+    windows_of,
+)
+from qdialect.ops.readers import last_step, named_function
+from qdialect.ops.unused_ops import erase_unused
+from qdialect.ptq.float_graph.computed_functions import Computations, Curve
+from qdialect.ptq.float_graph.flow_graph import Bias, FlowGraph, Node, Use, result_axes
+from qdialect.ptq.float_graph.flow_reading import filled_with, flow_graph, unknown_bias
+from qdialect.support.lazy_numpy import NDArray, np
+from qdialect.support.memory import MemoryLimitError, memory_budget
+
+Limits = tuple[int, int]
+
+
+class Codes(NamedTuple):
+    """Codes as signless integers, and their type, which has one scale."""
+
+    value: SSAValue
+    type: UniformQuantizedType
+
+    @property
+    def limits(self) -> Limits:
+        """The least and the greatest code."""
+        return self.type.storage_type_min, self.type.storage_type_max
+
+    @property
+    def zero_point(self) -> int:
+        """The code of zero."""
+        return self.type.single_slot.zero_point
+
+    @property
+    def scale(self) -> float:
+        """The scale, as the expressed type rounds it."""
+        return self.type.single_slot.scale
+
+    @property
+    def magnitude(self) -> int:
+        """The largest `|code - zero_point|`."""
+        return max(abs(end - self.zero_point) for end in self.limits)
+
+
+def lower_to_integers(module: ModuleOp, context: Context, requantize: Requantize) -> PassReport:
+    """
+    Replace each `quant.qcast` and `quant.requantize` of a known function by ops on codes.
+
+    What is refused is left as it is, and in the report with the reason; what computes with floats
+    on purpose, such as a softmax, with the code `kept`.
+    """
+    with memory_budget() as budget, models_of(context):
+        graph = flow_graph(module, context, budget, has_reshaped_layers=True)
+        lowering = _Lowering(graph, requantize, context)
+        lowering.run()
+    return lowering.report
+
+
+_MOST_WIDTH: Final = 16
+_MOST_OPS: Final = 256
+_MOST_STEPS: Final = 1 << 40
+"""Tables are computed without a limit of steps."""
+
+_SUM: Final = "numpy:add"
+_LARGER: Final = frozenset({scalar("larger"), scalar("larger_number"), "numpy:maximum"})
+_SMALLER: Final = frozenset({scalar("smaller"), scalar("smaller_number"), "numpy:minimum"})
+_UNIT: Final = 2.0**-24
+"""The relative error of a rounding to f32."""
+
+
+class Goal(NamedTuple):
+    """The type of the codes that are wanted, and the least and the greatest of them."""
+
+    type: UniformQuantizedType
+    limits: Limits
+
+    @property
+    def zero_point(self) -> int:
+        """The code of zero."""
+        return self.type.single_slot.zero_point
+
+    @property
+    def scale(self) -> float:
+        """The scale, as the expressed type rounds it."""
+        return self.type.single_slot.scale
+
+    def codes_of(self, numbers: NDArray[np.floating]) -> NDArray[np.int64]:
+        """The codes of numbers."""
+        parameters = self.type.parameters_on(numbers.shape)
+        return parameters.store(numbers, *self.limits).astype(np.int64)
+
+    def within(self, inner: StorageBuilder, code: SSAValue) -> SSAValue:
+        """A code of the type between the limits."""
+        return clamped(inner, code, self.limits, is_unsigned=not self.type.is_signed)
+
+
+@dataclass(eq=False)
+class _Lowering:
+    """One run of the pass."""
+
+    graph: FlowGraph
+    requantize: Requantize
+    context: Context
+    report: PassReport = field(default_factory=lambda: PassReport(verb="lowered to integers"))
+    storage: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    """The codes, as integers, of each quantized value."""
+    note: str = ""
+    """What is told of the cast that is being lowered."""
+
+    def __post_init__(self) -> None:
+        self.computations = Computations(self.graph)
+        resources = ResourceBlobs.of(self.context)
+        self.interpreter = ModuleInterpreter(self.graph.module, resources, _MOST_STEPS)
+
+    def run(self) -> None:
+        """Lower all casts, in the order of the module."""
+        casts = [
+            op for op in self.graph.module.walk() if isinstance(op, QuantizeCastOp | RequantizeOp)
+        ]
+        for op in casts:
+            try:
+                self._lower(op)
+            except Refusal as refusal:
+                self.report.refuse(op, refusal)
+            except MemoryLimitError as error:
+                self.report.refuse(op, Refusal(RefusalCode.MEMORY, str(error)))
+        erase_unused(casts)
+
+    def _lower(self, op: QuantizeCastOp | RequantizeOp) -> None:
+        """Replace a cast by one of computed codes. Raises Refusal."""
+        read = None if isinstance(op, RequantizeOp) else _recorded(op.input)
+        if read is not None and isinstance(read, BlockArgument):
+            # It is quantized where it comes in.
+            return
+        type, builder = _checked(op.result), StorageBuilder(InsertPoint.before(op), op.location)
+        goal = Goal(type, (type.storage_type_min, type.storage_type_max))
+        self.note = "codes are moved"
+        if read is None:
+            value = self._rescaled(builder, [self._stored(op.input)], goal)
+        else:
+            value = self._quantized(builder, read, goal)
+        result = builder.insert(StorageCastOp(value, op.result.type)).result
+        result.name_hint = op.result.name_hint
+        self.storage[result] = value
+        self.report.tell(Outcome.LOWERED, op, self.note, result)
+        op.result.replace_all_uses_with(result)
+
+    # Values, as codes
+
+    def _stored(self, value: SSAValue) -> Codes:
+        """A quantized value as integers. Raises Refusal."""
+        type = _checked(value)
+        if value not in self.storage:
+            op = StorageCastOp(value, with_element_type(value.type, _signless(type)))
+            insert_after(op, value)
+            self.storage[value] = op.result
+        return Codes(self.storage[value], type)
+
+    def _codes(self, builder: StorageBuilder, read: SSAValue) -> Codes:
+        """The codes that a number is read from, without a rounding. Raises Refusal."""
+        owner = _recorded(read).owner
+        if isinstance(owner, DequantizeCastOp):
+            return self._stored(owner.input)
+        node = self.graph.makers.get(_recorded(read))
+        if node is None or not node.movements or len(node.uses) != 1:
+            raise Refusal(RefusalCode.CASTS, "it reads a value that has no codes")
+        codes = self._codes(builder, node.uses[0].value)
+        goal = Goal(codes.type, codes.limits)
+        return Codes(self._moved(builder, node, goal, [codes.value]), codes.type)
+
+    def _quantized(self, builder: StorageBuilder, read: SSAValue, goal: Goal) -> SSAValue:
+        """The codes that numbers are rounded to. Raises Refusal."""
+        read = _recorded(read)
+        if isinstance(read.owner, DequantizeCastOp) and not self.graph.is_constant(read):
+            return self._rescaled(builder, [self._stored(read.owner.input)], goal)
+        if self.graph.is_constant(read):
+            return self._constant(builder, read, goal)
+        node = self.graph.makers.get(read)
+        if node is None:
+            raise Refusal(RefusalCode.KEPT, "it stays float: its function is not known")
+        if isinstance(layer_of(node.ops[0]), Contraction):
+            return self._layer(builder, node, goal)
+        if node.movements:
+            return self._moved(builder, node, goal)
+        if node.is_clamp and len(node.uses) >= 1:
+            return self._clamped(builder, node, goal)
+        reduction = _reduction_of(node.op)
+        if reduction is not None:
+            return self._reduced(builder, node.op, reduction, goal)
+        if len(node.uses) == 2 and (function := _binary(node)) is not None:
+            return self._combined(builder, node, function, goal)
+        return self._function(builder, node, goal)
+
+    def _constant(self, builder: StorageBuilder, read: SSAValue, goal: Goal) -> SSAValue:
+        """The codes of constant numbers."""
+        numbers = self.graph.dequantized(read)
+        if numbers is None:
+            raise Refusal(RefusalCode.NOT_CONSTANT, "a constant that it reads is not known")
+        codes = goal.codes_of(numbers)
+        shape = static_shape_of(read)
+        if codes.size > 1 or not shape:
+            return line_of(builder, codes.reshape(shape), range(len(shape)))
+        type = _signless(goal.type)
+        return builder.generic(
+            builder.empty(shape, type),
+            [],
+            [],
+            lambda inner, _: constant_of(inner, int(codes.item()), type),
+        )
+
+    def _rescaled(self, builder: StorageBuilder, codes: Sequence[Codes], goal: Goal) -> SSAValue:
+        """Codes of another type, of the same shape."""
+        (one,) = codes
+        if (one.scale, one.zero_point) == (goal.scale, goal.zero_point) and _signless(
+            one.type
+        ) == _signless(goal.type):
+            low, high = one.limits
+            if goal.limits[0] <= low and high <= goal.limits[1]:
+                return one.value
+            if one.type.is_signed == goal.type.is_signed:
+                return self._within(builder, one.value, goal)
+        self.note = "codes are rescaled"
+        rank = len(_shape(one.value))
+        addend = self._addend(one, range(rank), np.full([1] * rank, one.scale / goal.scale))
+        return self._sum(builder, [addend], builder.lengths(one.value), goal)
+
+    def _addend(
+        self, codes: Codes, axes: Sequence[int | None], factors: NDArray[np.float64]
+    ) -> Addend:
+        is_unsigned = not codes.type.is_signed
+        return Addend(codes.value, axes, factors, codes.zero_point, codes.magnitude, is_unsigned)
+
+    def _sum(
+        self,
+        builder: StorageBuilder,
+        addends: Sequence[Addend],
+        lengths: Sequence[Length],
+        goal: Goal,
+    ) -> SSAValue:
+        init = builder.empty(lengths, _signless(goal.type))
+        return rescaled(builder, addends, init, goal.zero_point, goal.limits, self.requantize)
+
+    def _within(self, builder: StorageBuilder, value: SSAValue, goal: Goal) -> SSAValue:
+        """Codes of the type, between the limits."""
+        init = builder.empty(builder.lengths(value), _signless(goal.type))
+        maps = [AffineMap.identity(len(_shape(value)))]
+        return builder.generic(
+            init, [value], maps, lambda inner, elements: goal.within(inner, elements[0])
+        )
+
+    # Movements
+
+    def _moved(
+        self,
+        builder: StorageBuilder,
+        node: Node,
+        goal: Goal,
+        values: Sequence[SSAValue] | None = None,
+    ) -> SSAValue:
+        """
+        The codes that a shape op moves.
+
+        Rounding is the same before and behind it. `values` are given if nothing is rounded.
+        """
+        op = node.op
+        model = cast("ShapeOpModel", model_of(op))
+        read = read_movements(op, model, self.graph.folding.operands)
+        padding = 0.0 if read.padding is None else self.computations.number(read.padding)
+        if values is None:
+            values = [self._quantized(builder, operand, goal) for operand in read.operands]
+        elif padding:
+            raise Refusal(RefusalCode.PADDING, "it pads with a number that is not zero")
+        for movement in read.movements:
+            shapes = [_shape(value) for value in values]
+            if isinstance(movement, Pad):
+                if padding is None or math.isnan(padding):
+                    raise Refusal(RefusalCode.PADDING, "it pads with a number that is not known")
+                gaps = [gap + 1 for gap in movement.gaps]
+                code = int(goal.codes_of(np.array(padding)))
+                (value,) = values
+                moved = padded(builder, value, (movement.low, movement.high, gaps), code)
+            else:
+                if type(movement) not in STORAGE_OPS or unknown_length(movement, shapes):
+                    raise Refusal(RefusalCode.DYNAMIC_SHAPE, "no ops are known for its movement")
+                shape = movement.result_shape(*shapes)
+                moved = move_elements(
+                    builder, movement, values, TensorType(_signless(goal.type), shape)
+                )
+            values = [moved]
+        return builder.cast(values[0], shape_of(op.results[0].type) or ())
+
+    # Functions of elements
+
+    def _clamped(self, builder: StorageBuilder, node: Node, goal: Goal) -> SSAValue:
+        """The codes of a clamp: those of its operand between those of its limits."""
+        (use,) = [use for use in node.uses if not self.graph.is_computed(use.value)]
+        result = node.results[0]
+        curve = Curve(self.computations, self.graph.value(use.value))
+        ends = curve.at(result, np.array([-np.inf, np.inf]))
+        if not curve.is_exact:
+            raise Refusal(RefusalCode.KEPT, "it stays float: its limits differ between elements")
+        if _shape(use.value) != _shape(result):
+            raise Refusal(RefusalCode.KEPT, "it stays float: it broadcasts what it clamps")
+        low, high = goal.codes_of(ends)
+        return self._quantized(builder, use.value, goal._replace(limits=(int(low), int(high))))
+
+    def _combined(self, builder: StorageBuilder, node: Node, function: str, goal: Goal) -> SSAValue:
+        """A sum, a difference or a product of two values."""
+        uses = _in_order(node)
+        lengths = self._lengths_of(builder, node.op, uses)
+        rank = len(lengths)
+        codes = [self._codes(builder, use.value) for use in uses]
+        axes = [_axes_in_result(use) for use in uses]
+        self.note = f"{function} of codes"
+        if function == "mul":
+            one, other = codes
+            bound = one.magnitude * other.magnitude
+            type = i32 if bound < 1 << 31 else i64
+
+            def element(inner: StorageBuilder, elements: Sequence[SSAValue]) -> SSAValue:
+                total = constant_of(inner, 1, type)
+                for part, read in zip(codes, elements, strict=False):
+                    wide = extended(inner, read, type, is_unsigned=not part.type.is_signed)
+                    zero = constant_of(inner, part.zero_point, type)
+                    less = inner.insert(arith.SubiOp(wide, zero)).result
+                    total = inner.insert(arith.MuliOp(total, less)).result
+                return total
+
+            init = builder.empty(lengths, type)
+            maps = [along(places, rank) for places in axes]
+            value = builder.generic(init, [part.value for part in codes], maps, element)
+            factor = np.full([1] * rank, one.scale * other.scale / goal.scale)
+            return self._sum(builder, [Addend(value, range(rank), factor, 0, bound)], lengths, goal)
+        signs = 1.0, -1.0 if function == "sub" else 1.0
+        addends = [
+            self._addend(part, places, np.full([1] * rank, sign * (part.scale / goal.scale)))
+            for part, places, sign in zip(codes, axes, signs, strict=True)
+        ]
+        return self._sum(builder, addends, lengths, goal)
+
+    def _lengths_of(
+        self, builder: StorageBuilder, op: Operation, uses: Sequence[Use]
+    ) -> Sequence[Length]:
+        """The lengths of a result that has an axis of an operand in each place."""
+        shape = _shape(op.results[0])
+        lengths: list[Length] = [*shape]
+        for use in uses:
+            for axis, place in enumerate(_axes_in_result(use)):
+                if place is not None and lengths[place] == DYNAMIC:
+                    lengths[place] = builder.length(use.value, axis)
+        if DYNAMIC in lengths:
+            raise Refusal(RefusalCode.DYNAMIC_SHAPE, "a length of its result is not known")
+        return lengths
+
+    def _function(self, builder: StorageBuilder, node: Node, goal: Goal) -> SSAValue:
+        """The codes of a function of one number, read from a table. Raises Refusal."""
+        result = node.results[0]
+        cone, entries = self._cone(result)
+        if len(entries) != 1:
+            raise Refusal(RefusalCode.KEPT, "it stays float: it is a function of several values")
+        (entry,) = entries
+        curve = Curve(self.computations, self.graph.value(entry))
+        try:
+            curve.at(result, np.zeros(1))
+        except Refusal:
+            curve.is_exact = False
+        keeps = all(
+            self.computations.keeps_places(op) and _shape(op.results[0]) == _shape(entry)
+            for op in cone
+            if not self.graph.is_computed(op.results[0]) and op.operands
+        )
+        if not (keeps and curve.is_exact):
+            raise Refusal(RefusalCode.KEPT, "it stays float: no function of one number is known")
+        codes = self._codes(builder, entry)
+        table = self._table(cone, entry, codes.type, result, goal)
+        low, high = codes.limits
+        own = np.arange(low, high + 1)
+        if codes.type.is_signed == goal.type.is_signed and (table == own.clip(*goal.limits)).all():
+            return self._within(builder, codes.value, goal)
+        self.note = f"a table of {len(table)} codes"
+        width = _signless(goal.type)
+        stored = goal.type.storage_format.wrap(table).astype(f"i{width.bitwidth // 8 or 1}")
+        constant = line_of(builder, stored, [0])
+
+        def element(inner: StorageBuilder, elements: Sequence[SSAValue]) -> SSAValue:
+            wide = extended(inner, elements[0], i32, is_unsigned=not codes.type.is_signed)
+            place = inner.insert(arith.SubiOp(wide, constant_of(inner, low, i32))).result
+            index = inner.insert(arith.IndexCastOp(place, IndexType())).result
+            return inner.insert(tensor.ExtractOp(constant, [index], width)).result
+
+        init = builder.empty(builder.lengths(codes.value), width)
+        maps = [AffineMap.identity(len(_shape(codes.value)))]
+        return builder.generic(init, [codes.value], maps, element)
+
+    def _cone(self, result: SSAValue) -> tuple[Sequence[Operation], Sequence[SSAValue]]:
+        """The ops that compute a value from dequantized ones and constants, in order, and these."""
+        entries, ops = dict[SSAValue, None](), dict[Operation, None]()
+        pending = [result]
+        while pending:
+            value = pending.pop()
+            owner = value.owner
+            is_known = self.graph.is_computed(value)
+            if isinstance(owner, Block) or (isinstance(owner, DequantizeCastOp) and not is_known):
+                entries[value] = None
+                continue
+            if owner not in ops:
+                if len(ops) >= _MOST_OPS:
+                    raise Refusal(RefusalCode.KEPT, "it stays float: too many ops compute it")
+                ops[owner] = None
+                pending += _read_by(owner)
+
+        def makers(op: Operation) -> Sequence[Operation]:
+            owners = [value.owner for value in _read_by(op)]
+            return [owner for owner in owners if isinstance(owner, Operation) and owner in ops]
+
+        return [*dependencies_first(ops, makers)], [*entries]
+
+    def _table(
+        self,
+        cone: Sequence[Operation],
+        entry: SSAValue,
+        type: UniformQuantizedType,
+        result: SSAValue,
+        goal: Goal,
+    ) -> NDArray[np.int64]:
+        """For each code of a type, the code of what ops compute from its number."""
+        own = np.arange(type.storage_type_min, type.storage_type_max + 1)
+        shape = tuple(_MOST_OPS if n == DYNAMIC else n for n in _shape(entry))
+        size = math.prod(shape)
+        if not size:
+            raise Refusal(RefusalCode.KEPT, "it stays float: it has no elements")
+        parts: list[NDArray[np.int64]] = []
+        for first in range(0, len(own), size):
+            part = own[first : first + size]
+            filled = np.resize(part, shape)
+            codes = type.storage_format.wrap(filled).astype(dtype_of(type))
+            given = TypedArray.of(codes, TensorType(type, shape))
+            known = {entry: dequantized(given, entry.type)}
+            try:
+                for op in cone:
+                    inputs = tuple(known[operand] for operand in op.operands)
+                    results = self._run(op, inputs, known)
+                    known.update(zip(op.results, results, strict=True))
+            except InterpretationError as error:
+                reason = f"it stays float: {message_of(error)}"
+                raise Refusal(RefusalCode.KEPT, reason) from None
+            numbers = known[result].numbers.reshape(-1)[: len(part)]
+            parts.append(goal.codes_of(numbers))
+        return np.concatenate(parts)
+
+    def _run(
+        self, op: Operation, inputs: Sequence[TypedArray], known: Mapping[SSAValue, TypedArray]
+    ) -> Sequence[Any]:
+        self.interpreter.set_values([(value, known[value]) for value in captured_by(op)])
+        return self.interpreter.run_one_op(op, tuple(inputs)).values
+
+    # Sums of products
+
+    def _layer(self, builder: StorageBuilder, node: Node, goal: Goal) -> SSAValue:
+        """The codes of a sum of products, with its bias."""
+        op = node.ops[0]
+        contraction = cast(Contraction, layer_of(op))
+        if unknown_bias(self.graph, node) is not None:
+            raise Refusal(RefusalCode.BIAS_SCALE, "what it adds to its sums is computed")
+        operands = [op.operands[at] for at in contraction.operands]
+        known = next((at for at in (1, 0) if self.graph.is_constant(operands[at])), None)
+        factors = [
+            self._weights(value) if at == known else self._activation(builder, value)
+            for at, value in enumerate(operands)
+        ]
+        bias = None
+        if node.bias is not None and known is not None:
+            bias = self._bias(node.bias, factors[known], float(factors[1 - known].scales.item()))
+        windows = windows_of(op, contraction)
+        one, other = factors
+        made = product(builder, (one, other), contraction, windows, bias)
+        factor = made.scales / goal.scale
+        most = int(made.magnitudes.max(initial=0))
+        addend = Addend(made.value, range(factor.ndim), factor, 0, most)
+        codes = self._sum(builder, [addend], builder.lengths(made.value), goal)
+        codes = builder.collapse(codes, made.groups)
+        error = made.error(factor, goal.type.storage_type_max - goal.type.storage_type_min)
+        self.note = (
+            f"sums of {made.terms} products have {most.bit_length() + 1} bits, and floats differ "
+            f"by up to {error + abs(goal.zero_point) * _UNIT:.2g} before they are rounded"
+        )
+        result = cast("TensorType[Any]", node.results[0].type)
+        if _shape(codes) == result.get_shape():
+            return codes
+        reshape = Reshape(result.get_shape())
+        if unknown_length(reshape, [_shape(codes)]):
+            raise Refusal(RefusalCode.DYNAMIC_SHAPE, "a length behind it is not known")
+        moved = TensorType(_signless(goal.type), result.get_shape())
+        return move_elements(builder, reshape, [codes], moved)
+
+    def _activation(self, builder: StorageBuilder, read: SSAValue) -> Factor:
+        """A computed operand of a sum of products: its codes as signed integers of 8 or 16 bits."""
+        codes = self._codes(builder, read)
+        value, zero = codes.value, codes.zero_point
+        width = codes.type.storage_type.bitwidth
+        type = IntegerType(8 if width <= 8 else 16)
+        is_shifted = not codes.type.is_signed and width == type.bitwidth
+        if is_shifted or width != type.bitwidth:
+            half = 1 << (type.bitwidth - 1) if is_shifted else 0
+
+            def element(inner: StorageBuilder, elements: Sequence[SSAValue]) -> SSAValue:
+                wide = extended(inner, elements[0], type, is_unsigned=not codes.type.is_signed)
+                if not half:
+                    return wide
+                # Of unsigned integers, those less half of the codes have the first bit flipped.
+                flip = constant_of(inner, -half, type)
+                return inner.insert(arith.XOrIOp(wide, flip)).result
+
+            init = builder.empty(builder.lengths(value), type)
+            value = builder.generic(
+                init, [value], [AffineMap.identity(len(_shape(value)))], element
+            )
+            zero -= half
+        ones = [1] * len(_shape(value))
+        return Factor(np.full(ones, zero), np.full(ones, codes.scale), codes.magnitude, value)
+
+    def _weights(self, read: SSAValue) -> Factor:
+        """A constant operand of a sum of products."""
+        stored = self.graph.quantized(read)
+        if stored is None:
+            raise Refusal(RefusalCode.CASTS, "its weights are not quantized")
+        parameters, codes = stored
+        storage = parameters.storage
+        if storage.codebook is not None or storage.width > _MOST_WIDTH:
+            raise Refusal(RefusalCode.STORAGE, f"its weights are stored as {storage.name}")
+        scales, zeros = parameters.expand()
+        dtype = np.int16 if storage.width <= 8 else np.int32
+        numbers = storage.numbers(codes).astype(dtype) - zeros.astype(dtype)
+        # Integers as products read them are signed.
+        half = 0 if storage.signed or storage.width not in (8, 16) else 1 << (storage.width - 1)
+        return Factor(zeros - half, scales, int(np.abs(numbers).max(initial=0)), numbers=numbers)
+
+    def _bias(self, bias: Bias, weights: Factor, scale: float) -> NDArray[np.int64] | None:
+        """The codes of a bias, on the axes of the weights. Raises Refusal."""
+        value = bias.use.value
+        stored = self.graph.quantized(value)
+        if stored is None:
+            numbers = self.graph.dequantized(value)
+            if numbers is not None and not numbers.any():
+                return None
+            raise Refusal(RefusalCode.BIAS_SCALE, "its bias is not quantized")
+        parameters, codes = stored
+        scales, zeros = parameters.expand()
+        wide = np.broadcast_to(codes.astype(np.int64), static_shape_of(value))
+        own, other = (_on_axes(part, bias, weights.shape) for part in (scales, wide))
+        wanted = parameters.expressed.round(weights.scales * scale)
+        if zeros.any() or (own != wanted).any():
+            raise Refusal(
+                RefusalCode.BIAS_SCALE, "the scale of its bias is not the product of the others"
+            )
+        return other
+
+    # Pools
+
+    def _reduced(
+        self, builder: StorageBuilder, op: Operation, reduction: Reduction, goal: Goal
+    ) -> SSAValue:
+        """The codes of a largest or a least element, of a sum, or of a mean."""
+        operand, function = op.operands[0], reduction.function
+        initial = None
+        if reduction.initial is not None:
+            start = op.operands[reduction.initial]
+            initial = filled_with(self.graph, start)
+            if initial is None:
+                initial = self.computations.number(start)
+            if initial is None or math.isnan(initial):
+                raise Refusal(RefusalCode.NOT_CONSTANT, "what it starts from is not known")
+        windows = reduction.windows
+        is_padded = any(window.low or window.high for window in windows.values())
+        if function in _LARGER | _SMALLER:
+            is_largest = function in _LARGER
+            if initial is None:
+                initial = -math.inf if is_largest else math.inf
+            code = int(goal.codes_of(np.array(initial)))
+            value = self._quantized(builder, operand, goal)
+            self.note = f"the {'largest' if is_largest else 'least'} of codes"
+            if goal.type.is_signed:
+                step = arith.MaxSIOp if is_largest else arith.MinSIOp
+            else:
+                step = arith.MaxUIOp if is_largest else arith.MinUIOp
+            pooled = _pooled(builder, value, windows, (code, code), _signless(goal.type), step)
+            return self._as_declared(builder, pooled, op, goal)
+        if function != _SUM or initial:
+            raise Refusal(
+                RefusalCode.KEPT, "it stays float: it combines elements by no known function"
+            )
+        codes = self._codes(builder, operand)
+        shape = _shape(codes.value)
+        count = math.prod(min(window.size, shape[axis]) for axis, window in windows.items())
+        if DYNAMIC in (shape[axis] for axis in windows):
+            raise Refusal(RefusalCode.DYNAMIC_SHAPE, "the number of elements is not known")
+        if reduction.is_mean and is_padded:
+            raise Refusal(RefusalCode.PADDING, "the number of elements differs between windows")
+        if (most := codes.magnitude * count) >= 1 << 31:
+            raise Refusal(RefusalCode.OVERFLOW, f"its sums may reach {most}")
+        step = arith.AddiOp
+        is_unsigned = not codes.type.is_signed
+        pads = codes.zero_point, 0
+        total = _pooled(builder, codes.value, windows, pads, i32, step, is_unsigned=is_unsigned)
+        rank = len(_shape(total))
+        divisor = count if reduction.is_mean else 1
+        factor = np.full([1] * rank, codes.scale / (goal.scale * divisor))
+        self.note = f"sums of {count} codes"
+        addend = Addend(total, range(rank), factor, codes.zero_point * count, most)
+        pooled = self._sum(builder, [addend], builder.lengths(total), goal)
+        return self._as_declared(builder, pooled, op, goal)
+
+    def _as_declared(
+        self, builder: StorageBuilder, value: SSAValue, op: Operation, goal: Goal
+    ) -> SSAValue:
+        """Codes in the shape of the result of an op, which may keep axes of length 1."""
+        shape = _shape(op.results[0])
+        if _shape(value) == shape:
+            return value
+        movement = Reshape(shape)
+        if unknown_length(movement, [_shape(value)]):
+            raise Refusal(RefusalCode.DYNAMIC_SHAPE, "a length of its result is not known")
+        return move_elements(builder, movement, [value], TensorType(_signless(goal.type), shape))
+
+
+def _pooled(
+    builder: StorageBuilder,
+    value: SSAValue,
+    windows: Mapping[int, PoolWindow],
+    pads: tuple[int, int],
+    type: IntegerType,
+    step: Callable[[SSAValue, SSAValue], Any],
+    *,
+    is_unsigned: bool = False,
+) -> SSAValue:
+    """
+    Integers combined in windows, and along whole axes, which are dropped.
+
+    `pads` are the integer around the windows, and the one that each result starts from.
+    """
+    shape = _shape(value)
+    whole = [
+        axis
+        for axis, window in windows.items()
+        if (window.size, window.low, window.high, window.base_dilation) == (shape[axis], 0, 0, 1)
+    ]
+    sliding = {axis: window for axis, window in windows.items() if axis not in whole}
+    if any(shape[axis] == DYNAMIC for axis in windows):
+        raise Refusal(RefusalCode.DYNAMIC_SHAPE, "a window slides over an unknown length")
+    widths = [[0] * len(shape), [0] * len(shape), [1] * len(shape)]
+    for axis, window in sliding.items():
+        for part, width in zip(
+            widths, (window.low, window.high, window.base_dilation), strict=True
+        ):
+            part[axis] = width
+    value = padded(builder, value, tuple(widths), pads[0])
+    kept = [axis for axis in range(len(shape)) if axis not in whole]
+    loops = {axis: at for at, axis in enumerate((*kept, *sliding, *whole))}
+    inner_loops = {axis: len(kept) + at for at, axis in enumerate(sliding)}
+    for at, axis in enumerate(whole):
+        loops[axis] = len(kept) + len(sliding) + at
+    for at, axis in enumerate(kept):
+        loops[axis] = at
+    lengths: list[Length] = []
+    places: list[AffineExpr] = []
+    for axis, length in enumerate(_shape(value)):
+        place = AffineExpr.dimension(loops[axis])
+        if (window := sliding.get(axis)) is not None:
+            reach = length - (window.size - 1) * window.dilation - 1
+            lengths.append(reach // window.stride + 1)
+            offset = AffineExpr.dimension(inner_loops[axis]) * window.dilation
+            place = place * window.stride + offset
+        elif axis in kept:
+            lengths.append(builder.length(value, axis))
+        places.append(place)
+    count = len(kept) + len(sliding) + len(whole)
+    inputs, maps = [value], [AffineMap(count, 0, tuple(places))]
+    if sliding:
+        # Its shape says how far the windows reach.
+        inputs.append(builder.empty([window.size for window in sliding.values()], i8))
+        maps.append(along([*inner_loops.values()], count))
+    init = builder.empty(lengths, type)
+    start = builder.generic(init, [], [], lambda inner, _: constant_of(inner, pads[1], type))
+
+    def element(inner: StorageBuilder, elements: Sequence[SSAValue]) -> SSAValue:
+        own = extended(inner, elements[0], type, is_unsigned=is_unsigned)
+        return inner.insert(step(elements[-1], own)).result
+
+    return builder.generic(start, inputs, maps, element)
+
+
+# What the graph says of values
+
+
+def _recorded(read: SSAValue) -> SSAValue:
+    """The value before recorded statistics."""
+    while isinstance(read.owner, Operation) and is_statistics(read.owner):
+        read = read.owner.operands[0]
+    return read
+
+
+def _read_by(op: Operation) -> Sequence[SSAValue]:
+    """What an op and its regions read."""
+    return [*op.operands, *captured_by(op)]
+
+
+def _checked(value: SSAValue) -> UniformQuantizedType:
+    """The type of codes that can be integers of one scale. Raises Refusal."""
+    type = element_type_or_self(value.type)
+    if not isinstance(type, UniformQuantizedType) or not isinstance(value.type, TensorType):
+        raise Refusal(RefusalCode.ILLEGAL_TYPE, f"'{value.type}' is no tensor with a scale")
+    if (reason := unreadable_storage(type)) is not None:
+        raise Refusal(RefusalCode.STORAGE, reason)
+    if type.storage_type.bitwidth > _MOST_WIDTH:
+        raise Refusal(RefusalCode.STORAGE, f"it is stored in more than {_MOST_WIDTH} bits")
+    if type.granularity is not Granularity.PER_TENSOR:
+        raise Refusal(
+            RefusalCode.GRANULARITY, f"{type.granularity.value} scales of computed values"
+        )
+    return type
+
+
+def _signless(type: UniformQuantizedType) -> IntegerType:
+    return IntegerType(type.storage_type.bitwidth)
+
+
+def _shape(value: SSAValue) -> Shape:
+    shape = shape_of(value.type)
+    if shape is None:
+        raise Refusal(RefusalCode.DYNAMIC_SHAPE, "its rank is not known")
+    return shape
+
+
+def _reduction_of(op: Operation) -> Reduction | None:
+    """How an op combines elements of its operand; None for another op."""
+    model = op_model(op)
+    if model.reduction is not None:
+        return model.reduction(op)
+    if model.loops is None or not (loops := model.loops(op)).reducing or len(op.operands) != 2:
+        return None
+    block = op.regions[0].block
+    step = last_step(block, 0)
+    function = None if step is None else named_function(step)
+    is_plain = step is not None and {*step.operands} == {*block.args}
+    axes, kept = loops.operands
+    if function is None or not is_plain or [*kept] != [loop for loop in axes if loop in kept]:
+        return None
+    shape = _shape(op.operands[0])
+    windows = {
+        axis: PoolWindow(shape[axis]) for axis, loop in enumerate(axes) if loop in loops.reducing
+    }
+    return Reduction(function, windows, 1)
+
+
+_BINARY: Final = frozenset({"add", "sub", "mul"})
+
+
+def _binary(node: Node) -> str | None:
+    """The function of two values that an op is, if it is one that codes compute."""
+    if len(node.ops) != 1 or len(node.rule.functions) != 1:
+        return None
+    (function,) = node.rule.functions
+    return function if function in _BINARY else None
+
+
+def _in_order(node: Node) -> Sequence[Use]:
+    """The operands of a function of two, which a body may read in another order."""
+    one, other = node.uses
+    op = node.op
+    if op_model(op).maps_elements:
+        block = op.regions[0].block
+        inner = next(
+            (
+                inner
+                for inner in block.ops
+                if {*inner.operands} >= {block.args[use.number] for use in node.uses}
+            ),
+            None,
+        )
+        if inner is None or [*block.ops][1:] != [block.last_op]:
+            raise Refusal(
+                RefusalCode.KEPT, "it stays float: its body computes more than one function"
+            )
+        if inner.operands[0] is block.args[other.number]:
+            return other, one
+    return one, other
+
+
+def _axes_in_result(use: Use) -> Sequence[int | None]:
+    """For each axis of an operand that of the result; None for one that is read at 0."""
+    axes = result_axes(use)
+    if axes is None:
+        raise Refusal(RefusalCode.KEPT, "it stays float: it does not read elements in order")
+    lengths = zip(axes, _shape(use.value), strict=True)
+    result = _shape(use.op.results[0])
+    return [None if n == 1 and result[axis] != 1 else axis for axis, n in lengths]
+
+
+def _on_axes(array: NDArray[Any], bias: Bias, shape: Shape) -> NDArray[Any]:
+    """The numbers of a bias on the axes of the weights, of length 1 where they are the same."""
+    lengths: list[int] = []
+    order: list[int] = []
+    for axis, axes in enumerate(bias.weight_axes):
+        if not axes:
+            first = array.take([0], axis)
+            if (array != first).any():
+                reason = "what it adds to its sums differs within a channel"
+                raise Refusal(RefusalCode.BIAS_SCALE, reason)
+            array = first
+        lengths += [shape[at] if array.shape[axis] > 1 else 1 for at in axes]
+        order += axes
+    placed = array.reshape(lengths).transpose(np.argsort(order))
+    wide = [1] * len(shape)
+    for axis, length in zip(sorted(order), placed.shape, strict=True):
+        wide[axis] = length
+    return placed.reshape(wide)

@@ -1,0 +1,85 @@
+"""The pass that computes quantized modules in integers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from typing_extensions import override
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from qdialect.folding import send_report
+from qdialect.ir.errors import OpErrors
+from qdialect.ops.refusals import RefusalCode
+from qdialect.support.arguments import named_member
+
+
+class OnRefusal(StrEnum):
+    """What is done about layers that integers do not compute."""
+
+    LEAVE = "leave"
+    ERROR = "error"
+
+
+class IntegerForm(StrEnum):
+    """The ops that compute with integers."""
+
+    LINALG = "linalg"
+
+
+@dataclass(frozen=True)
+class LowerToIntegersPass(ModulePass):
+    """
+    Compute with codes: sums of products of integers, rescaling, pools, and tables.
+
+    A layer between `quant.dcast` and `quant.qcast` becomes a sum of products of its codes, of 32
+    bits, or of 64 if some have more than 8, which is then rescaled to the codes of its result. A
+    sum that may overflow is refused. So are sums of two values, pools, clamps, movements, and
+    functions of one number, by a table. What is none of these, such as a softmax, stays float.
+    The types of functions are kept.
+
+    Example: `qdialect-opt --lower-to-integers examples/tiny.mlir`.
+    """
+
+    name = "lower-to-integers"
+
+    to: str = field(default=IntegerForm.LINALG.value, metadata={"values": IntegerForm})
+    """The dialect of the ops."""
+
+    requantize: str = field(default="fixed", metadata={"values": ("fixed", "float")})
+    """
+    The arithmetic that rescales: multipliers of 31 bits and shifts, or products of f32.
+    """
+
+    on_refusal: str = field(default=OnRefusal.LEAVE.value, metadata={"values": OnRefusal})
+    """Whether a layer that is refused is left as it is, or an error."""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for an invalid value of an option."""
+        named_member("to", IntegerForm, self.to)
+        named_member("on-refusal", OnRefusal, self.on_refusal)
+        if self.requantize not in ("fixed", "float"):
+            raise ValueError(f"requantize must be fixed or float, but is '{self.requantize}'")
+
+    @override
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Raises OpErrors."""
+        # It imports what runs ops on arrays, which other passes do not need.
+        from qdialect.integers.lowering import lower_to_integers
+        from qdialect.integers.rescaling import Requantize
+
+        report = lower_to_integers(op, ctx, Requantize(self.requantize))
+        if self.on_refusal == OnRefusal.ERROR:
+            refused = [
+                record for record in report.records if record.code not in (None, RefusalCode.KEPT)
+            ]
+            if refused:
+                raise OpErrors(
+                    [
+                        (record.op, f"is not lowered to integers: {record.reason} [{record.code}]")
+                        for record in refused
+                    ]
+                )
+        send_report(ctx, report)
