@@ -15,9 +15,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from qdialect.check.compared_modules import RunFailure, Side
-from qdialect.check.iree_runs import IN_INTEGERS, compile_module
+from qdialect.check.iree_runs import IN_INTEGERS, compile_module, widen_storage
 from qdialect.dialects.quant.storage import StoredType
 from qdialect.folding.inlining import inline_calls
+from qdialect.integers.passes import LowerToIntegersPass
 from qdialect.ir.errors import OpErrors
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.opt.compilation import Compilation
@@ -52,10 +53,13 @@ def store_bytes_as(to: str, module: ModuleOp, context: Context) -> None:
 
 
 def _iree(compilation: Compilation, options: Namespace) -> bytes:
-    """The module, compiled. Raises RunFailure."""
+    """The module, compiled. Raises RunFailure and OpErrors."""
     side = Side(compilation.module, compilation.context)
     # IREE has no fast kernel for unsigned integers.
     store_bytes_as("i8", *side)
+    widen_storage(*side)
+    LowerToIntegersPass().apply(side.context, side.module)
+    # Casts that are left are those of layers that integers do not compute.
     return compile_module(side, cpu=options.cpu, lowering=IN_INTEGERS, flags=FAST_MATRICES)[1]
 
 

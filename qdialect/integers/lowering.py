@@ -13,9 +13,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, cast
 
+from typing_extensions import override
 from xdsl.context import Context
 from xdsl.dialects import arith, tensor
-from xdsl.dialects.builtin import IndexType, IntegerType, ModuleOp, TensorType, i8, i32, i64
+from xdsl.dialects.builtin import (
+    IndexType,
+    IntegerType,
+    LocationAttr,
+    ModuleOp,
+    TensorType,
+    i8,
+    i32,
+    i64,
+)
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint
@@ -35,7 +45,7 @@ from qdialect.dialects.quant.casts import (
 from qdialect.dialects.quant.slots import Granularity
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.folding.report import Outcome, PassReport
-from qdialect.integers.products import Factor, constant_of, padded, product
+from qdialect.integers.products import Factor, constant_of, high_of, padded, product
 from qdialect.integers.rescaling import (
     Addend,
     Requantize,
@@ -52,6 +62,7 @@ from qdialect.ir.value_types import element_type_or_self, shape_of, with_element
 from qdialect.lowering.storage_ops import (
     STORAGE_OPS,
     Length,
+    OpT,
     StorageBuilder,
     move_elements,
     unknown_length,
@@ -160,6 +171,21 @@ class Goal(NamedTuple):
         return clamped(inner, code, self.limits, is_unsigned=not self.type.is_signed)
 
 
+class _Builder(StorageBuilder):
+    """A builder that notes the ops that it inserts."""
+
+    def __init__(
+        self, point: InsertPoint, location: LocationAttr, inserted: list[Operation]
+    ) -> None:
+        super().__init__(point, location)
+        self._inserted = inserted
+
+    @override
+    def insert(self, op: OpT) -> OpT:
+        self._inserted.append(op)
+        return super().insert(op)
+
+
 @dataclass(eq=False)
 class _Lowering:
     """One run of the pass."""
@@ -170,6 +196,7 @@ class _Lowering:
     report: PassReport = field(default_factory=lambda: PassReport(verb="lowered to integers"))
     storage: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     """The codes, as integers, of each quantized value."""
+    inserted: list[Operation] = field(default_factory=list[Operation])
     note: str = ""
     """What is told of the cast that is being lowered."""
 
@@ -190,7 +217,8 @@ class _Lowering:
                 self.report.refuse(op, refusal)
             except MemoryLimitError as error:
                 self.report.refuse(op, Refusal(RefusalCode.MEMORY, str(error)))
-        erase_unused(casts)
+        # A layer may be refused after some of its ops were sums.
+        erase_unused([*casts, *self.inserted])
 
     def _lower(self, op: QuantizeCastOp | RequantizeOp) -> None:
         """Replace a cast by one of computed codes. Raises Refusal."""
@@ -198,7 +226,8 @@ class _Lowering:
         if read is not None and isinstance(read, BlockArgument):
             # It is quantized where it comes in.
             return
-        type, builder = _checked(op.result), StorageBuilder(InsertPoint.before(op), op.location)
+        type = _checked(op.result)
+        builder = _Builder(InsertPoint.before(op), op.location, self.inserted)
         goal = Goal(type, (type.storage_type_min, type.storage_type_max))
         self.note = "codes are moved"
         if read is None:
@@ -219,6 +248,7 @@ class _Lowering:
         if value not in self.storage:
             op = StorageCastOp(value, with_element_type(value.type, _signless(type)))
             insert_after(op, value)
+            self.inserted.append(op)
             self.storage[value] = op.result
         return Codes(self.storage[value], type)
 
@@ -539,15 +569,15 @@ class _Lowering:
             bias = self._bias(node.bias, factors[known], float(factors[1 - known].scales.item()))
         windows = windows_of(op, contraction)
         one, other = factors
-        made = product(builder, (one, other), contraction, windows, bias)
-        factor = made.scales / goal.scale
-        most = int(made.magnitudes.max(initial=0))
-        addend = Addend(made.value, range(factor.ndim), factor, 0, most)
-        codes = self._sum(builder, [addend], builder.lengths(made.value), goal)
-        codes = builder.collapse(codes, made.groups)
-        error = made.error(factor, goal.type.storage_type_max - goal.type.storage_type_min)
+        sums = product(builder, (one, other), contraction, windows, bias)
+        factor = sums.scales / goal.scale
+        most = int(sums.magnitudes.max(initial=0))
+        addend = Addend(sums.value, range(factor.ndim), factor, 0, most)
+        codes = self._sum(builder, [addend], builder.lengths(sums.value), goal)
+        codes = builder.collapse(codes, sums.groups)
+        error = sums.error(factor, goal.type.storage_type_max - goal.type.storage_type_min)
         self.note = (
-            f"sums of {made.terms} products have {most.bit_length() + 1} bits, and floats differ "
+            f"sums of {sums.terms} products have {most.bit_length() + 1} bits, and floats differ "
             f"by up to {error + abs(goal.zero_point) * _UNIT:.2g} before they are rounded"
         )
         result = cast("TensorType[Any]", node.results[0].type)
@@ -595,6 +625,7 @@ class _Lowering:
         if storage.codebook is not None or storage.width > _MOST_WIDTH:
             raise Refusal(RefusalCode.STORAGE, f"its weights are stored as {storage.name}")
         scales, zeros = parameters.expand()
+        codes = np.broadcast_to(codes, static_shape_of(read))
         dtype = np.int16 if storage.width <= 8 else np.int32
         numbers = storage.numbers(codes).astype(dtype) - zeros.astype(dtype)
         # Integers as products read them are signed.
@@ -711,13 +742,10 @@ def _pooled(
         if (window.size, window.low, window.high, window.base_dilation) == (shape[axis], 0, 0, 1)
     ]
     sliding = {axis: window for axis, window in windows.items() if axis not in whole}
-    if any(shape[axis] == DYNAMIC for axis in windows):
-        raise Refusal(RefusalCode.DYNAMIC_SHAPE, "a window slides over an unknown length")
     widths = [[0] * len(shape), [0] * len(shape), [1] * len(shape)]
     for axis, window in sliding.items():
-        for part, width in zip(
-            widths, (window.low, window.high, window.base_dilation), strict=True
-        ):
+        ends = window.low, high_of(window, shape[axis]), window.base_dilation
+        for part, width in zip(widths, ends, strict=True):
             part[axis] = width
     value = padded(builder, value, tuple(widths), pads[0])
     kept = [axis for axis in range(len(shape)) if axis not in whole]

@@ -16,7 +16,7 @@ from qdialect.algebra.movement import DYNAMIC, Shape
 from qdialect.algebra.padding import Pad
 from qdialect.integers.rescaling import along, extended, line_of, with_numbers
 from qdialect.lowering.storage_ops import Length, StorageBuilder
-from qdialect.ops.fields import WINDOW, Contraction, Window
+from qdialect.ops.fields import WINDOW, Contraction, PoolWindow, Window
 from qdialect.ops.refusals import Refusal, RefusalCode
 from qdialect.support.lazy_numpy import NDArray, np
 
@@ -54,21 +54,21 @@ class Factor:
         """
         if self.numbers is None:
             return self
-        zeros = self.zeros
-        dtype = _narrowest(self.numbers + zeros)
-        if _narrowest(self.numbers).itemsize <= dtype.itemsize:
-            zeros = np.zeros_like(zeros)
-        codes = (self.numbers + zeros).astype(dtype)
-        return replace(self, value=line_of(builder, codes, range(codes.ndim)), zeros=zeros)
+        zeros = self.zeros.astype(self.numbers.dtype)
+        codes = self.numbers + zeros
+        dtype = next((dtype for dtype in (np.int8, np.int16) if _fit(codes, dtype)), None)
+        if dtype is None:
+            raise Refusal(RefusalCode.STORAGE, "its codes have more than 16 bits")
+        if _fit(self.numbers, dtype):
+            codes, zeros = self.numbers, np.zeros_like(zeros)
+        value = line_of(builder, codes.astype(dtype), range(codes.ndim))
+        return replace(self, value=value, zeros=zeros)
 
 
-def _narrowest(numbers: Integers) -> np.dtype[Any]:
-    """The signed integers that hold numbers: of 8 or 16 bits. Raises Refusal."""
-    least, most = int(numbers.min(initial=0)), int(numbers.max(initial=0))
-    for dtype in (np.dtype(np.int8), np.dtype(np.int16)):
-        if np.iinfo(dtype).min <= least and most <= np.iinfo(dtype).max:
-            return dtype
-    raise Refusal(RefusalCode.STORAGE, "its codes have more than 16 bits")
+def _fit(numbers: Integers, dtype: type[np.signedinteger[Any]]) -> bool:
+    """Whether integers of a dtype hold numbers."""
+    info = np.iinfo(dtype)
+    return bool(info.min <= numbers.min(initial=0) and numbers.max(initial=0) <= info.max)
 
 
 class Product(NamedTuple):
@@ -211,7 +211,7 @@ def product(
             raise Refusal(RefusalCode.NOT_CONSTANT, "its windows slide weights that are computed")
         flipped = tuple(window.axes[1] for window in windows if window.is_reversed)
         rhs = replace(rhs, numbers=np.flip(rhs.numbers, flipped))
-        lhs, windows = _padded(builder, lhs, windows)
+        lhs, windows = _padded(builder, lhs, windows, rhs.shape)
     if contraction.groups > 1:
         contraction, windows, lhs, rhs, bias = _ungrouped(
             builder, contraction, windows, lhs, rhs, bias
@@ -346,18 +346,32 @@ def constant_of(builder: StorageBuilder, value: int, type: IntegerType) -> SSAVa
 
 
 def _padded(
-    builder: StorageBuilder, factor: Factor, windows: Sequence[Window]
+    builder: StorageBuilder, factor: Factor, windows: Sequence[Window], weights: Shape
 ) -> tuple[Factor, Sequence[Window]]:
     """A factor with real zeros where windows read padding, and the windows that read it."""
     rank = len(factor.shape)
     low, high, gaps = [0] * rank, [0] * rank, [1] * rank
     for window in windows:
-        axis = window.axes[0]
-        low[axis], high[axis], gaps[axis] = window.low, window.high, window.base_dilation
+        axis, size = window.axes[0], weights[window.axes[1]]
+        slid = PoolWindow(
+            size, window.stride, window.dilation, window.base_dilation, window.low, window.high
+        )
+        low[axis], gaps[axis] = window.low, window.base_dilation
+        high[axis] = high_of(slid, factor.shape[axis])
     plain = [replace(window, low=0, high=0, base_dilation=1) for window in windows]
     codes = cast(SSAValue, factor.value)
     value = padded(builder, codes, (low, high, gaps), int(factor.zeros.item()))
     return replace(factor, value=value), plain
+
+
+def high_of(window: PoolWindow, length: int) -> int:
+    """The number of elements behind an axis, or cropped from it, that windows read."""
+    if length == DYNAMIC:
+        raise Refusal(RefusalCode.DYNAMIC_SHAPE, "a window slides over an unknown length")
+    whole = (length - 1) * window.base_dilation + 1 + window.low + window.high
+    # Loops of length 1 are dropped, and then an axis has to have the length of the window.
+    unread = (whole - (window.size - 1) * window.dilation - 1) % window.stride
+    return window.high - unread
 
 
 def padded(
@@ -372,19 +386,24 @@ def padded(
     type, shape = cast("TensorType[IntegerType]", value.type), _shape(value)
     if DYNAMIC in shape and (any(width < 0 for width in (*low, *high)) or max(gaps) > 1):
         raise Refusal(RefusalCode.DYNAMIC_SHAPE, "it pads between elements of an unknown number")
+    element = IntegerAttr(code, type.element_type)
     if max(gaps) > 1:
-        spread = [(length - 1) * gap + 1 for length, gap in zip(shape, gaps, strict=True)]
-        init = builder.empty(spread, type.element_type)
-        filled = builder.generic(
-            init, [], [], lambda inner, _: constant_of(inner, code, type.element_type)
-        )
-        op = tensor.InsertSliceOp.from_static_parameters(
-            value, filled, [0] * len(shape), list(shape), list(gaps)
-        )
-        value, shape = builder.insert(op).result, tuple(spread)
+        # A new axis is padded, and merged: IREE 3.13 ignores strides of inserted slices.
+        groups: list[list[int]] = []
+        lengths: list[int] = []
+        added: list[int] = []
+        for length, gap in zip(shape, gaps, strict=True):
+            split = [(length, 0), (1, gap - 1)] if gap > 1 else [(length, 0)]
+            groups.append([len(lengths) + at for at in range(len(split))])
+            lengths += [n for n, _ in split]
+            added += [more for _, more in split]
+        value = builder.expand(value, groups, lengths)
+        value = builder.pad(Pad((0,) * len(added), tuple(added)), value, element)
+        value = builder.collapse(value, groups)
+        high = [width - gap + 1 for width, gap in zip(high, gaps, strict=True)]
     if any(width > 0 for width in (*low, *high)):
         movement = Pad(*(tuple(max(width, 0) for width in part) for part in (low, high)))
-        value = builder.pad(movement, value, IntegerAttr(code, type.element_type))
+        value = builder.pad(movement, value, element)
     if any(width < 0 for width in (*low, *high)):
         offsets = [max(-width, 0) for width in low]
         ends = zip(_shape(value), low, high, strict=True)

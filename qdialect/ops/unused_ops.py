@@ -21,7 +21,7 @@ def erase_unused(gone: Sequence[Operation]) -> None:
         if op.parent is None or any(result.first_use is not None for result in op.results):
             continue
         model = op_model(op)
-        is_pure = model.effects is Effects.NONE and bool(op.results) and not op.regions
+        is_pure = bool(op.results) and all(map(_has_no_effects, op.walk()))
         is_known = model.reads_elements or is_pure
         # The default of an omitted operand.
         is_known |= not op.operands and isinstance(op.results[0].type, NoneType)
@@ -30,6 +30,11 @@ def erase_unused(gone: Sequence[Operation]) -> None:
         owners = [operand.owner for inner in op.walk() for operand in inner.operands]
         Rewriter.erase_op(op)
         pending += [owner for owner in owners if isinstance(owner, Operation)]
+
+
+def _has_no_effects(op: Operation) -> bool:
+    model = op_model(op)
+    return model.effects is Effects.NONE or model.yields
 
 
 def erase_unread_results(module: Operation) -> None:

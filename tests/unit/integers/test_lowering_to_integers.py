@@ -1,0 +1,378 @@
+"""Layers in integers: no bit differs from integers of any width, in qdialect's runs and in IREE."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from integer_layers import KINDS, Case, distance_to_tie, fixed_codes, multiplier, stored
+from integer_layers import Type as LayerType
+from numpy.typing import NDArray
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+
+from qdialect.check.compared_modules import Side
+from qdialect.check.interpreters import TypedArray, find_function, run_function
+from qdialect.check.iree_runs import LoadedModule, compile_module
+from qdialect.folding.report import PassRecord
+from qdialect.integers.passes import LowerToIntegersPass
+from qdialect.integers.rescaling import multipliers
+from qdialect.ir.errors import OpErrors
+from qdialect.opt.registry import ToolContext
+from qdialect.passes import (
+    CanonicalizePass,
+    LowerQuantOpsPass,
+    LowerQuantShapesPass,
+    StripFuncQuantTypesPass,
+)
+from qdialect.text import parse_module
+
+pytestmark = pytest.mark.without_xdsl
+
+
+def in_integers(text: str, **options: str) -> tuple[ToolContext, ModuleOp]:
+    """A module whose casts are lowered by the pass."""
+    context = ToolContext()
+    module = parse_module(context, text)
+    LowerToIntegersPass(**options).apply(context, module)
+    module.verify()
+    return context, module
+
+
+def without_types(context: Context, module: ModuleOp) -> None:
+    """Lower what is left of quant, in the order that the documentation says."""
+    for step in (
+        LowerQuantShapesPass(),
+        LowerQuantOpsPass(rounding="nearest-even", keep_round_trips=True),
+        StripFuncQuantTypesPass(),
+        CanonicalizePass(),
+    ):
+        step.apply(context, module)
+    module.verify()
+
+
+def records_of(context: ToolContext) -> Sequence[PassRecord]:
+    return context.fold_reports[-1].records
+
+
+def given(case: Case, module: ModuleOp, name: str) -> list[TypedArray]:
+    types = find_function(module, name).function_type.inputs.data
+    pairs = zip(case.operands, case.types, types, strict=True)
+    return [TypedArray.of(stored(codes, own), type) for codes, own, type in pairs]
+
+
+def run(context: Context, module: ModuleOp, name: str, arguments: Sequence[TypedArray]) -> Any:
+    (result,) = run_function(module, name, arguments, context, max_steps=10**9)
+    return result.elements
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(25))
+def test_random_layers_are_exact(kind: str, seed: int) -> None:
+    case = KINDS[kind](np.random.default_rng(seed))
+    context, module = in_integers(case.text("main"), on_refusal="error")
+    without_types(context, module)
+    assert not re.search(r"f32|quant\.", str(module))
+    result = run(context, module, "main", given(case, module, "main"))
+    assert (result == stored(case.expected, case.result)).all()
+
+
+@pytest.mark.iree
+def test_iree_computes_the_same_bits() -> None:
+    cases = {
+        f"{kind}_{seed}": make(np.random.default_rng(1000 + seed))
+        for kind, make in KINDS.items()
+        for seed in range(5)
+    }
+    # The runtime takes no integers of 4 bits.
+    cases = {
+        name: case
+        for name, case in cases.items()
+        if all(type.width >= 8 for type in (*case.types, case.result))
+    }
+    assert len(cases) > 12
+    text = "".join(case.text(name) for name, case in cases.items())
+    context, module = in_integers(text, on_refusal="error")
+    lowered, binary = compile_module(Side(module, context))
+    loaded = LoadedModule(binary)
+    for name, case in cases.items():
+        function = find_function(lowered, name)
+        (result,) = loaded.run(function, given(case, lowered, name))
+        assert (result.elements == stored(case.expected, case.result)).all(), name
+
+
+# The arithmetic
+
+
+def test_multipliers_are_those_of_rational_numbers() -> None:
+    rng = np.random.default_rng(0)
+    factors = 2.0 ** rng.uniform(-70, 28.99, 2000)
+    edges = [2.0**n * (1 + d) for n in (-33, -32, -31, -1, 0, 1, 28) for d in (0, 1e-12, -1e-12)]
+    factors = np.concatenate([factors, edges, [1.0, 0.5, 2.0**-31 - 2.0**-63]])
+    read = multipliers([factors])
+    pairs = [multiplier(float(factor)) for factor in factors]
+    assert read.m[0].tolist() == [m for m, _ in pairs]
+    assert read.shift.tolist() == [shift for _, shift in pairs]
+    assert read.m[0].max() < 2**31
+
+
+@pytest.mark.parametrize("width", [8, 16])
+def test_fixed_differs_from_the_exact_result_only_next_to_ties(width: int) -> None:
+    """Results are in range; the distance is that of docs/integers.md."""
+    rng = np.random.default_rng(width)
+    type = LayerType(width, True, np.ones(1), np.zeros(1, int))
+    factors = 2.0 ** rng.uniform(-20, 0, 3000)
+    most = (1 << (width - 1)) / factors
+    totals = (rng.uniform(-1, 1, 3000) * np.minimum(most, 2.0**30)).astype(np.int64)
+    # Half of them are as near to a tie as integers can be.
+    totals[::2] = np.rint((np.floor(totals[::2] * factors[::2]) + 0.5) / factors[::2])
+    codes = fixed_codes(totals, factors, type)
+    exact = [
+        round(Fraction(factor) * total)
+        for total, factor in zip(totals.tolist(), factors.tolist(), strict=True)
+    ]
+    difference = codes - np.clip(exact, *type.bounds)
+    assert np.abs(difference).max() <= 1
+    far = distance_to_tie(totals, factors) > (1 << width) * 2.0**-31
+    assert not difference[far].any()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_products_of_floats_differ_by_one_code_at_most(kind: str) -> None:
+    for seed in range(8):
+        case = KINDS[kind](np.random.default_rng(seed))
+        context, module = in_integers(case.text("main"), on_refusal="error", requantize="float")
+        without_types(context, module)
+        result = run(context, module, "main", given(case, module, "main"))
+        modulus = 1 << case.result.width
+        difference = (result.astype(np.int64) - case.expected) % modulus
+        assert {*difference.ravel().tolist()} <= {0, 1, modulus - 1}
+
+
+# Functions of elements
+
+
+X8 = "!quant.uniform<i8:f32, 0.0625:-3>"
+Y8 = "!quant.uniform<u8:f32, 0.00390625:7>"
+
+
+def function_of(body: str, x: str = X8, y: str = Y8, shape: str = "4x64x") -> str:
+    return f"""func.func @main(%q: tensor<{shape}{x}>) -> tensor<{shape}{y}> {{
+  %x = quant.dcast %q : tensor<{shape}{x}> to tensor<{shape}f32>
+  {body.replace("TENSOR", f"tensor<{shape}f32>")}
+  %r = quant.qcast %y : tensor<{shape}f32> to tensor<{shape}{y}>
+  return %r : tensor<{shape}{y}>
+}}"""
+
+
+def logistic(x: NDArray[Any]) -> NDArray[Any]:
+    return 1 / (1 + np.exp(-x))
+
+
+FUNCTIONS: dict[str, tuple[str, Callable[[NDArray[Any]], NDArray[Any]]]] = {
+    "sigmoid": ("%y = stablehlo.logistic %x : TENSOR", logistic),
+    "tanh": ("%y = stablehlo.tanh %x : TENSOR", np.tanh),
+    "silu of two ops": (
+        "%s = stablehlo.logistic %x : TENSOR %y = stablehlo.multiply %x, %s : TENSOR",
+        lambda x: x * logistic(x),
+    ),
+    "a body": (
+        """%e = tensor.empty() : TENSOR
+  %y = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a, b)>, affine_map<(a, b) -> (a, b)>],
+    iterator_types = ["parallel", "parallel"]} ins(%x : TENSOR) outs(%e : TENSOR) {
+  ^bb0(%in: f32, %out: f32):
+    %half = arith.constant 0.5 : f32
+    %h = arith.mulf %in, %half : f32
+    %t = math.tanh %h : f32
+    linalg.yield %t : f32
+  } -> TENSOR""",
+        lambda x: np.tanh(x / 2),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_are_tables(name: str) -> None:
+    """For each code: what numpy computes, but next to ties, and what ops computed before."""
+    body, function = FUNCTIONS[name]
+    context = ToolContext()
+    codes = np.arange(-128, 128, dtype=np.int8).reshape(4, 64)
+    before = parse_module(context, function_of(body))
+    type = find_function(before, "main").function_type.inputs.data[0]
+    floats = run(context, before, "main", [TypedArray.of(codes, type)])
+    context, module = in_integers(function_of(body), on_refusal="error")
+    result = run(context, module, "main", [TypedArray.of(codes, type)])
+    assert (result == floats).all()
+    exact = function((codes + 3.0) * 0.0625) / 0.00390625 + 7
+    wanted = np.clip(np.rint(exact), 0, 255)
+    near = np.abs(exact % 1 - 0.5) < 1e-4
+    assert ((result.view("u1") == wanted) | near).all()
+    without_types(context, module)
+    assert "f32" not in str(module)
+    assert "tensor.extract" in str(module)
+
+
+@pytest.mark.parametrize(
+    ("body", "low", "high"),
+    [
+        (
+            "%0 = stablehlo.constant dense<0.0> : TENSOR %y = stablehlo.maximum %x, %0 : TENSOR",
+            0,
+            99,
+        ),
+        (
+            "%y = tosa.clamp %x {min_val = -1.0 : f32, max_val = 2.0 : f32} : (TENSOR) -> TENSOR",
+            -1,
+            2,
+        ),
+        (
+            """%c = quant.constant dense<3> : tensor<4x64x!quant.uniform<i8:f32, 0.25>>
+  %0 = quant.dcast %c : tensor<4x64x!quant.uniform<i8:f32, 0.25>> to TENSOR
+  %y = stablehlo.minimum %x, %0 : TENSOR""",
+            -99,
+            0.75,
+        ),
+    ],
+)
+@pytest.mark.parametrize(
+    "type",
+    [
+        LayerType(8, False, np.array([0.03125]), np.array([90])),
+        LayerType(8, True, np.array([0.0625]), np.array([-3])),
+    ],
+)
+def test_clamps_act_on_codes(body: str, low: float, high: float, type: LayerType) -> None:
+    context, module = in_integers(function_of(body, y=type.text), on_refusal="error")
+    codes = np.arange(-128, 128).reshape(4, 64)
+    argument = find_function(module, "main").function_type.inputs.data[0]
+    result = run(context, module, "main", [TypedArray.of(codes.astype("i1"), argument)])
+    # The numbers of all codes are whole steps of the result, so that nothing is rounded.
+    real = np.clip((codes + 3) * 0.0625, low, high) / type.scales[0] + type.zeros[0]
+    assert (result.view("i1" if type.is_signed else "u1") == np.clip(real, *type.bounds)).all()
+    without_types(context, module)
+    assert "f32" not in str(module)
+
+
+@pytest.mark.parametrize("y", [LayerType(8, False, np.array([0.125]), np.array([40]))])
+def test_the_largest_in_windows_is_that_of_codes(y: LayerType) -> None:
+    shape = (1, 5, 5, 2)
+    body = """%low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %y = "stablehlo.reduce_window"(%x, %low) <{window_dimensions = array<i64: 1, 2, 3, 1>,
+    window_strides = array<i64: 1, 2, 1, 1>,
+    padding = dense<[[0, 0], [1, 0], [1, 1], [0, 0]]> : tensor<4x2xi64>}> ({
+  ^bb0(%one: tensor<f32>, %other: tensor<f32>):
+    %m = stablehlo.maximum %one, %other : tensor<f32>
+    stablehlo.return %m : tensor<f32>
+  }) : (tensor<1x5x5x2xf32>, tensor<f32>) -> tensor<1x3x5x2xf32>"""
+    text = f"""func.func @main(%q: tensor<1x5x5x2x{X8}>) -> tensor<1x3x5x2x{y.text}> {{
+  %x = quant.dcast %q : tensor<1x5x5x2x{X8}> to tensor<1x5x5x2xf32>
+  {body}
+  %r = quant.qcast %y : tensor<1x3x5x2xf32> to tensor<1x3x5x2x{y.text}>
+  return %r : tensor<1x3x5x2x{y.text}>
+}}"""
+    context, module = in_integers(text, on_refusal="error")
+    codes = np.random.default_rng(0).integers(-128, 128, shape)
+    argument = find_function(module, "main").function_type.inputs.data[0]
+    result = run(context, module, "main", [TypedArray.of(codes.astype("i1"), argument)])
+    real = np.pad((codes + 3) * 0.0625, [(0, 0), (1, 0), (1, 1), (0, 0)], constant_values=-np.inf)
+    windows = np.lib.stride_tricks.sliding_window_view(real, (2, 3), (1, 2))[:, ::2]
+    totals = np.floor(windows.max((-1, -2)) / 0.125 + 0.5) + 40
+    assert (result.view("u1") == np.clip(totals, 0, 255)).all()
+
+
+# Refusals
+
+
+def layer(x: str, w: str, y: str, weights: str, bias: str = "", added: str = "") -> str:
+    total = "%y"
+    if bias:
+        total = "%s"
+        added = f"""%b0 = quant.constant {bias}
+  %b = quant.dcast %b0 : {bias.partition(" : ")[2]} to tensor<1x2xf32>
+  %y = stablehlo.add %s, %b : tensor<1x2xf32>"""
+    return f"""func.func @main(%q: tensor<1x2x{x}>) -> tensor<1x2x{y}> {{
+  %x = quant.dcast %q : tensor<1x2x{x}> to tensor<1x2xf32>
+  %c = quant.constant dense<{weights}> : tensor<2x2x{w}>
+  %w = quant.dcast %c : tensor<2x2x{w}> to tensor<2x2xf32>
+  {total} = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+    : (tensor<1x2xf32>, tensor<2x2xf32>) -> tensor<1x2xf32>
+  {added}
+  %r = quant.qcast %y : tensor<1x2xf32> to tensor<1x2x{y}>
+  return %r : tensor<1x2x{y}>
+}}"""
+
+
+def test_sums_that_may_overflow_are_refused() -> None:
+    """The bound is 128 * (1 + 1) + |b|: 2**31 - 1 is accepted, and 2**31 is not."""
+    x, w, y = (f"!quant.uniform<i8:f32, {scale}>" for scale in (0.5, 0.5, 1.0e7))
+    bias = "dense<[[{}, 0]]> : tensor<1x2x!quant.uniform<i32:f32, 0.25>>"
+    most = 2**31 - 1 - 256
+    context, _ = in_integers(layer(x, w, y, "[[1, 1], [-1, 1]]", bias.format(-most)))
+    assert not [record for record in records_of(context) if record.code]
+    text = layer(x, w, y, "[[1, 1], [-1, 1]]", bias.format(most + 1))
+    context, module = in_integers(text)
+    (record,) = records_of(context)
+    assert str(record.code) == "overflow"
+    assert "2147483648" in record.reason
+    assert "stablehlo.dot_general" in str(module)
+    with pytest.raises(OpErrors, match=r"not lowered to integers: .*\[overflow\]"):
+        in_integers(text, on_refusal="error")
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        (
+            "shift",
+            layer(X8, "!quant.uniform<i8:f32, 1.0e30>", "!quant.uniform<i8:f32, 1.0e-3>", "1"),
+        ),
+        (
+            "bias-scale",
+            layer(X8, X8, X8, "1", "dense<1> : tensor<1x2x!quant.uniform<i32:f32, 0.5>>"),
+        ),
+        (
+            "bias-scale",
+            layer(X8, X8, X8, "1", "dense<1> : tensor<1x2x!quant.uniform<i32:f32, 0.00390625:1>>"),
+        ),
+        (
+            "granularity",
+            layer(X8, "!quant.uniform<i8:f32:0, {0.5, 0.25}>", X8, "1"),
+        ),
+        (
+            "granularity",
+            layer(X8, X8, "!quant.uniform<i8:f32:1, {0.5, 0.25}>", "1"),
+        ),
+        ("storage", layer(X8, X8, "!quant.uniform<i32:f32, 0.5>", "1")),
+    ],
+)
+def test_what_is_not_exact_is_refused_with_a_code(code: str, text: str) -> None:
+    context, module = in_integers(text)
+    before = str(parse_module(ToolContext(), text))
+    (record,) = records_of(context)
+    assert str(record.code) == code
+    assert str(module) == before
+
+
+def test_functions_of_several_elements_stay_float() -> None:
+    body = """%low = stablehlo.constant dense<0.0> : tensor<f32>
+  %s = stablehlo.exponential %x : TENSOR
+  %t = stablehlo.reduce(%s init: %low) applies stablehlo.add across dimensions = [1]
+    : (TENSOR, tensor<f32>) -> tensor<4xf32>
+  %b = stablehlo.broadcast_in_dim %t, dims = [0] : (tensor<4xf32>) -> TENSOR
+  %y = stablehlo.divide %s, %b : TENSOR"""
+    context, _ = in_integers(function_of(body), on_refusal="error")
+    (record,) = records_of(context)
+    assert str(record.code) == "kept"
+
+
+def test_invalid_options_are_errors() -> None:
+    with pytest.raises(ValueError, match="to must be"):
+        LowerToIntegersPass(to="llvm")
+    with pytest.raises(ValueError, match="requantize must be"):
+        LowerToIntegersPass(requantize="double")
+    with pytest.raises(ValueError, match="on-refusal must be"):
+        LowerToIntegersPass(on_refusal="stop")
