@@ -9,25 +9,18 @@ says of it; no op is known by name. What is none of these stays float, between i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from typing_extensions import override
 from xdsl.context import Context
-from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import (
-    IndexType,
     IntegerType,
-    LocationAttr,
     ModuleOp,
     TensorType,
-    i8,
-    i32,
-    i64,
 )
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
-from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import InterpretationError
 
@@ -45,25 +38,18 @@ from qdialect.dialects.quant.casts import (
 from qdialect.dialects.quant.slots import Granularity
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.folding.report import Outcome, PassReport
-from qdialect.integers.products import Factor, constant_of, high_of, padded, product
-from qdialect.integers.rescaling import (
-    Addend,
-    Requantize,
-    along,
-    clamped,
-    extended,
-    line_of,
-    rescaled,
-)
+from qdialect.integers.forms import Codes, Form, Goal
+from qdialect.integers.products import Factor, padded
+from qdialect.integers.rescaling import Addend, constant_of, line_of
 from qdialect.ir.errors import message_of
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.rewriting import captured_by, dependencies_first, insert_after
 from qdialect.ir.value_types import element_type_or_self, shape_of, with_element_type
 from qdialect.lowering.storage_ops import (
     STORAGE_OPS,
+    ContextBuilder,
     Length,
     OpT,
-    StorageBuilder,
     move_elements,
     unknown_length,
     unreadable_storage,
@@ -89,37 +75,8 @@ from qdialect.ptq.float_graph.flow_reading import filled_with, flow_graph, unkno
 from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import MemoryLimitError, memory_budget
 
-Limits = tuple[int, int]
 
-
-class Codes(NamedTuple):
-    """Codes as signless integers, and their type, which has one scale."""
-
-    value: SSAValue
-    type: UniformQuantizedType
-
-    @property
-    def limits(self) -> Limits:
-        """The least and the greatest code."""
-        return self.type.storage_type_min, self.type.storage_type_max
-
-    @property
-    def zero_point(self) -> int:
-        """The code of zero."""
-        return self.type.single_slot.zero_point
-
-    @property
-    def scale(self) -> float:
-        """The scale, as the expressed type rounds it."""
-        return self.type.single_slot.scale
-
-    @property
-    def magnitude(self) -> int:
-        """The largest `|code - zero_point|`."""
-        return max(abs(end - self.zero_point) for end in self.limits)
-
-
-def lower_to_integers(module: ModuleOp, context: Context, requantize: Requantize) -> PassReport:
+def lower_to_integers(module: ModuleOp, context: Context, form: Form) -> PassReport:
     """
     Replace each `quant.qcast` and `quant.requantize` of a known function by ops on codes.
 
@@ -128,7 +85,7 @@ def lower_to_integers(module: ModuleOp, context: Context, requantize: Requantize
     """
     with memory_budget() as budget, models_of(context):
         graph = flow_graph(module, context, budget, has_reshaped_layers=True)
-        lowering = _Lowering(graph, requantize, context)
+        lowering = _Lowering(graph, form, context)
         lowering.run()
     return lowering.report
 
@@ -145,39 +102,11 @@ _UNIT: Final = 2.0**-24
 """The relative error of a rounding to f32."""
 
 
-class Goal(NamedTuple):
-    """The type of the codes that are wanted, and the least and the greatest of them."""
-
-    type: UniformQuantizedType
-    limits: Limits
-
-    @property
-    def zero_point(self) -> int:
-        """The code of zero."""
-        return self.type.single_slot.zero_point
-
-    @property
-    def scale(self) -> float:
-        """The scale, as the expressed type rounds it."""
-        return self.type.single_slot.scale
-
-    def codes_of(self, numbers: NDArray[np.floating]) -> NDArray[np.int64]:
-        """The codes of numbers."""
-        parameters = self.type.parameters_on(numbers.shape)
-        return parameters.store(numbers, *self.limits).astype(np.int64)
-
-    def within(self, inner: StorageBuilder, code: SSAValue) -> SSAValue:
-        """A code of the type between the limits."""
-        return clamped(inner, code, self.limits, is_unsigned=not self.type.is_signed)
-
-
-class _Builder(StorageBuilder):
+class _Builder(ContextBuilder):
     """A builder that notes the ops that it inserts."""
 
-    def __init__(
-        self, point: InsertPoint, location: LocationAttr, inserted: list[Operation]
-    ) -> None:
-        super().__init__(point, location)
+    def __init__(self, op: Operation, context: Context, inserted: list[Operation]) -> None:
+        super().__init__(InsertPoint.before(op), op.location, context)
         self._inserted = inserted
 
     @override
@@ -191,7 +120,7 @@ class _Lowering:
     """One run of the pass."""
 
     graph: FlowGraph
-    requantize: Requantize
+    form: Form
     context: Context
     report: PassReport = field(default_factory=lambda: PassReport(verb="lowered to integers"))
     storage: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
@@ -227,11 +156,11 @@ class _Lowering:
             # It is quantized where it comes in.
             return
         type = _checked(op.result)
-        builder = _Builder(InsertPoint.before(op), op.location, self.inserted)
+        builder = _Builder(op, self.context, self.inserted)
         goal = Goal(type, (type.storage_type_min, type.storage_type_max))
         self.note = "codes are moved"
         if read is None:
-            value = self._rescaled(builder, [self._stored(op.input)], goal)
+            value = self._rescaled(builder, self._stored(op.input), goal)
         else:
             value = self._quantized(builder, read, goal)
         result = builder.insert(StorageCastOp(value, op.result.type)).result
@@ -252,7 +181,7 @@ class _Lowering:
             self.storage[value] = op.result
         return Codes(self.storage[value], type)
 
-    def _codes(self, builder: StorageBuilder, read: SSAValue) -> Codes:
+    def _codes(self, builder: ContextBuilder, read: SSAValue) -> Codes:
         """The codes that a number is read from, without a rounding. Raises Refusal."""
         owner = _recorded(read).owner
         if isinstance(owner, DequantizeCastOp):
@@ -264,11 +193,11 @@ class _Lowering:
         goal = Goal(codes.type, codes.limits)
         return Codes(self._moved(builder, node, goal, [codes.value]), codes.type)
 
-    def _quantized(self, builder: StorageBuilder, read: SSAValue, goal: Goal) -> SSAValue:
+    def _quantized(self, builder: ContextBuilder, read: SSAValue, goal: Goal) -> SSAValue:
         """The codes that numbers are rounded to. Raises Refusal."""
         read = _recorded(read)
         if isinstance(read.owner, DequantizeCastOp) and not self.graph.is_constant(read):
-            return self._rescaled(builder, [self._stored(read.owner.input)], goal)
+            return self._rescaled(builder, self._stored(read.owner.input), goal)
         if self.graph.is_constant(read):
             return self._constant(builder, read, goal)
         node = self.graph.makers.get(read)
@@ -287,7 +216,7 @@ class _Lowering:
             return self._combined(builder, node, function, goal)
         return self._function(builder, node, goal)
 
-    def _constant(self, builder: StorageBuilder, read: SSAValue, goal: Goal) -> SSAValue:
+    def _constant(self, builder: ContextBuilder, read: SSAValue, goal: Goal) -> SSAValue:
         """The codes of constant numbers."""
         numbers = self.graph.dequantized(read)
         if numbers is None:
@@ -296,7 +225,7 @@ class _Lowering:
         shape = static_shape_of(read)
         if codes.size > 1 or not shape:
             return line_of(builder, codes.reshape(shape), range(len(shape)))
-        type = _signless(goal.type)
+        type = goal.signless
         return builder.generic(
             builder.empty(shape, type),
             [],
@@ -304,51 +233,24 @@ class _Lowering:
             lambda inner, _: constant_of(inner, int(codes.item()), type),
         )
 
-    def _rescaled(self, builder: StorageBuilder, codes: Sequence[Codes], goal: Goal) -> SSAValue:
+    def _rescaled(self, builder: ContextBuilder, codes: Codes, goal: Goal) -> SSAValue:
         """Codes of another type, of the same shape."""
-        (one,) = codes
-        if (one.scale, one.zero_point) == (goal.scale, goal.zero_point) and _signless(
-            one.type
-        ) == _signless(goal.type):
-            low, high = one.limits
+        is_same = (codes.scale, codes.zero_point) == (goal.scale, goal.zero_point)
+        if is_same and codes.width == goal.signless.bitwidth:
+            low, high = codes.limits
             if goal.limits[0] <= low and high <= goal.limits[1]:
-                return one.value
-            if one.type.is_signed == goal.type.is_signed:
-                return self._within(builder, one.value, goal)
+                return codes.value
+            if codes.is_unsigned == goal.is_unsigned:
+                return self.form.within(builder, codes.value, goal)
         self.note = "codes are rescaled"
-        rank = len(_shape(one.value))
-        addend = self._addend(one, range(rank), np.full([1] * rank, one.scale / goal.scale))
-        return self._sum(builder, [addend], builder.lengths(one.value), goal)
-
-    def _addend(
-        self, codes: Codes, axes: Sequence[int | None], factors: NDArray[np.float64]
-    ) -> Addend:
-        is_unsigned = not codes.type.is_signed
-        return Addend(codes.value, axes, factors, codes.zero_point, codes.magnitude, is_unsigned)
-
-    def _sum(
-        self,
-        builder: StorageBuilder,
-        addends: Sequence[Addend],
-        lengths: Sequence[Length],
-        goal: Goal,
-    ) -> SSAValue:
-        init = builder.empty(lengths, _signless(goal.type))
-        return rescaled(builder, addends, init, goal.zero_point, goal.limits, self.requantize)
-
-    def _within(self, builder: StorageBuilder, value: SSAValue, goal: Goal) -> SSAValue:
-        """Codes of the type, between the limits."""
-        init = builder.empty(builder.lengths(value), _signless(goal.type))
-        maps = [AffineMap.identity(len(_shape(value)))]
-        return builder.generic(
-            init, [value], maps, lambda inner, elements: goal.within(inner, elements[0])
-        )
+        addend = codes.addend(range(codes.rank), _all(codes.rank, codes.scale / goal.scale))
+        return self.form.rescaled(builder, [addend], builder.lengths(codes.value), goal)
 
     # Movements
 
     def _moved(
         self,
-        builder: StorageBuilder,
+        builder: ContextBuilder,
         node: Node,
         goal: Goal,
         values: Sequence[SSAValue] | None = None,
@@ -379,15 +281,13 @@ class _Lowering:
                 if type(movement) not in STORAGE_OPS or unknown_length(movement, shapes):
                     raise Refusal(RefusalCode.DYNAMIC_SHAPE, "no ops are known for its movement")
                 shape = movement.result_shape(*shapes)
-                moved = move_elements(
-                    builder, movement, values, TensorType(_signless(goal.type), shape)
-                )
+                moved = move_elements(builder, movement, values, TensorType(goal.signless, shape))
             values = [moved]
         return builder.cast(values[0], shape_of(op.results[0].type) or ())
 
     # Functions of elements
 
-    def _clamped(self, builder: StorageBuilder, node: Node, goal: Goal) -> SSAValue:
+    def _clamped(self, builder: ContextBuilder, node: Node, goal: Goal) -> SSAValue:
         """The codes of a clamp: those of its operand between those of its limits."""
         (use,) = [use for use in node.uses if not self.graph.is_computed(use.value)]
         result = node.results[0]
@@ -400,7 +300,7 @@ class _Lowering:
         low, high = goal.codes_of(ends)
         return self._quantized(builder, use.value, goal._replace(limits=(int(low), int(high))))
 
-    def _combined(self, builder: StorageBuilder, node: Node, function: str, goal: Goal) -> SSAValue:
+    def _combined(self, builder: ContextBuilder, node: Node, function: str, goal: Goal) -> SSAValue:
         """A sum, a difference or a product of two values."""
         uses = _in_order(node)
         lengths = self._lengths_of(builder, node.op, uses)
@@ -410,32 +310,19 @@ class _Lowering:
         self.note = f"{function} of codes"
         if function == "mul":
             one, other = codes
-            bound = one.magnitude * other.magnitude
-            type = i32 if bound < 1 << 31 else i64
-
-            def element(inner: StorageBuilder, elements: Sequence[SSAValue]) -> SSAValue:
-                total = constant_of(inner, 1, type)
-                for part, read in zip(codes, elements, strict=False):
-                    wide = extended(inner, read, type, is_unsigned=not part.type.is_signed)
-                    zero = constant_of(inner, part.zero_point, type)
-                    less = inner.insert(arith.SubiOp(wide, zero)).result
-                    total = inner.insert(arith.MuliOp(total, less)).result
-                return total
-
-            init = builder.empty(lengths, type)
-            maps = [along(places, rank) for places in axes]
-            value = builder.generic(init, [part.value for part in codes], maps, element)
-            factor = np.full([1] * rank, one.scale * other.scale / goal.scale)
-            return self._sum(builder, [Addend(value, range(rank), factor, 0, bound)], lengths, goal)
-        signs = 1.0, -1.0 if function == "sub" else 1.0
-        addends = [
-            self._addend(part, places, np.full([1] * rank, sign * (part.scale / goal.scale)))
-            for part, places, sign in zip(codes, axes, signs, strict=True)
-        ]
-        return self._sum(builder, addends, lengths, goal)
+            value = self.form.multiplied(builder, codes, axes, lengths)
+            factor = _all(rank, one.scale * other.scale / goal.scale)
+            addends = [Addend(value, range(rank), factor, 0, one.magnitude * other.magnitude)]
+        else:
+            signs = 1, -1 if function == "sub" else 1
+            addends = [
+                part.addend(places, _all(rank, sign * (part.scale / goal.scale)))
+                for part, places, sign in zip(codes, axes, signs, strict=True)
+            ]
+        return self.form.rescaled(builder, addends, lengths, goal)
 
     def _lengths_of(
-        self, builder: StorageBuilder, op: Operation, uses: Sequence[Use]
+        self, builder: ContextBuilder, op: Operation, uses: Sequence[Use]
     ) -> Sequence[Length]:
         """The lengths of a result that has an axis of an operand in each place."""
         shape = _shape(op.results[0])
@@ -448,7 +335,7 @@ class _Lowering:
             raise Refusal(RefusalCode.DYNAMIC_SHAPE, "a length of its result is not known")
         return lengths
 
-    def _function(self, builder: StorageBuilder, node: Node, goal: Goal) -> SSAValue:
+    def _function(self, builder: ContextBuilder, node: Node, goal: Goal) -> SSAValue:
         """The codes of a function of one number, read from a table. Raises Refusal."""
         result = node.results[0]
         cone, entries = self._cone(result)
@@ -471,22 +358,10 @@ class _Lowering:
         table = self._table(cone, entry, codes.type, result, goal)
         low, high = codes.limits
         own = np.arange(low, high + 1)
-        if codes.type.is_signed == goal.type.is_signed and (table == own.clip(*goal.limits)).all():
-            return self._within(builder, codes.value, goal)
+        if codes.is_unsigned == goal.is_unsigned and (table == own.clip(*goal.limits)).all():
+            return self.form.within(builder, codes.value, goal)
         self.note = f"a table of {len(table)} codes"
-        width = _signless(goal.type)
-        stored = goal.type.storage_format.wrap(table).astype(f"i{width.bitwidth // 8 or 1}")
-        constant = line_of(builder, stored, [0])
-
-        def element(inner: StorageBuilder, elements: Sequence[SSAValue]) -> SSAValue:
-            wide = extended(inner, elements[0], i32, is_unsigned=not codes.type.is_signed)
-            place = inner.insert(arith.SubiOp(wide, constant_of(inner, low, i32))).result
-            index = inner.insert(arith.IndexCastOp(place, IndexType())).result
-            return inner.insert(tensor.ExtractOp(constant, [index], width)).result
-
-        init = builder.empty(builder.lengths(codes.value), width)
-        maps = [AffineMap.identity(len(_shape(codes.value)))]
-        return builder.generic(init, [codes.value], maps, element)
+        return self.form.looked_up(builder, codes, table, goal)
 
     def _cone(self, result: SSAValue) -> tuple[Sequence[Operation], Sequence[SSAValue]]:
         """The ops that compute a value from dequantized ones and constants, in order, and these."""
@@ -552,7 +427,7 @@ class _Lowering:
 
     # Sums of products
 
-    def _layer(self, builder: StorageBuilder, node: Node, goal: Goal) -> SSAValue:
+    def _layer(self, builder: ContextBuilder, node: Node, goal: Goal) -> SSAValue:
         """The codes of a sum of products, with its bias."""
         op = node.ops[0]
         contraction = cast(Contraction, layer_of(op))
@@ -569,12 +444,12 @@ class _Lowering:
             bias = self._bias(node.bias, factors[known], float(factors[1 - known].scales.item()))
         windows = windows_of(op, contraction)
         one, other = factors
-        sums = product(builder, (one, other), contraction, windows, bias)
+        sums = self.form.product(builder, (one, other), contraction, windows, bias)
         factor = sums.scales / goal.scale
         most = int(sums.magnitudes.max(initial=0))
         addend = Addend(sums.value, range(factor.ndim), factor, 0, most)
-        codes = self._sum(builder, [addend], builder.lengths(sums.value), goal)
-        codes = builder.collapse(codes, sums.groups)
+        codes = self.form.rescaled(builder, [addend], builder.lengths(sums.value), goal)
+        codes = sums.finish(codes)
         error = sums.error(factor, goal.type.storage_type_max - goal.type.storage_type_min)
         self.note = (
             f"sums of {sums.terms} products have {most.bit_length() + 1} bits, and floats differ "
@@ -586,33 +461,14 @@ class _Lowering:
         reshape = Reshape(result.get_shape())
         if unknown_length(reshape, [_shape(codes)]):
             raise Refusal(RefusalCode.DYNAMIC_SHAPE, "a length behind it is not known")
-        moved = TensorType(_signless(goal.type), result.get_shape())
+        moved = TensorType(goal.signless, result.get_shape())
         return move_elements(builder, reshape, [codes], moved)
 
-    def _activation(self, builder: StorageBuilder, read: SSAValue) -> Factor:
-        """A computed operand of a sum of products: its codes as signed integers of 8 or 16 bits."""
+    def _activation(self, builder: ContextBuilder, read: SSAValue) -> Factor:
+        """A computed operand of a sum of products."""
         codes = self._codes(builder, read)
-        value, zero = codes.value, codes.zero_point
-        width = codes.type.storage_type.bitwidth
-        type = IntegerType(8 if width <= 8 else 16)
-        is_shifted = not codes.type.is_signed and width == type.bitwidth
-        if is_shifted or width != type.bitwidth:
-            half = 1 << (type.bitwidth - 1) if is_shifted else 0
-
-            def element(inner: StorageBuilder, elements: Sequence[SSAValue]) -> SSAValue:
-                wide = extended(inner, elements[0], type, is_unsigned=not codes.type.is_signed)
-                if not half:
-                    return wide
-                # Of unsigned integers, those less half of the codes have the first bit flipped.
-                flip = constant_of(inner, -half, type)
-                return inner.insert(arith.XOrIOp(wide, flip)).result
-
-            init = builder.empty(builder.lengths(value), type)
-            value = builder.generic(
-                init, [value], [AffineMap.identity(len(_shape(value)))], element
-            )
-            zero -= half
-        ones = [1] * len(_shape(value))
+        value, zero = self.form.signed(builder, codes)
+        ones = [1] * codes.rank
         return Factor(np.full(ones, zero), np.full(ones, codes.scale), codes.magnitude, value)
 
     def _weights(self, read: SSAValue) -> Factor:
@@ -655,7 +511,7 @@ class _Lowering:
     # Pools
 
     def _reduced(
-        self, builder: StorageBuilder, op: Operation, reduction: Reduction, goal: Goal
+        self, builder: ContextBuilder, op: Operation, reduction: Reduction, goal: Goal
     ) -> SSAValue:
         """The codes of a largest or a least element, of a sum, or of a mean."""
         operand, function = op.operands[0], reduction.function
@@ -676,11 +532,7 @@ class _Lowering:
             code = int(goal.codes_of(np.array(initial)))
             value = self._quantized(builder, operand, goal)
             self.note = f"the {'largest' if is_largest else 'least'} of codes"
-            if goal.type.is_signed:
-                step = arith.MaxSIOp if is_largest else arith.MinSIOp
-            else:
-                step = arith.MaxUIOp if is_largest else arith.MinUIOp
-            pooled = _pooled(builder, value, windows, (code, code), _signless(goal.type), step)
+            pooled = self.form.largest(builder, value, windows, code, goal, is_least=not is_largest)
             return self._as_declared(builder, pooled, op, goal)
         if function != _SUM or initial:
             raise Refusal(
@@ -695,20 +547,17 @@ class _Lowering:
             raise Refusal(RefusalCode.PADDING, "the number of elements differs between windows")
         if (most := codes.magnitude * count) >= 1 << 31:
             raise Refusal(RefusalCode.OVERFLOW, f"its sums may reach {most}")
-        step = arith.AddiOp
-        is_unsigned = not codes.type.is_signed
-        pads = codes.zero_point, 0
-        total = _pooled(builder, codes.value, windows, pads, i32, step, is_unsigned=is_unsigned)
+        total, zero = self.form.total(builder, codes, windows, count)
         rank = len(_shape(total))
         divisor = count if reduction.is_mean else 1
-        factor = np.full([1] * rank, codes.scale / (goal.scale * divisor))
+        factor = _all(rank, codes.scale / (goal.scale * divisor))
         self.note = f"sums of {count} codes"
-        addend = Addend(total, range(rank), factor, codes.zero_point * count, most)
-        pooled = self._sum(builder, [addend], builder.lengths(total), goal)
+        addend = Addend(total, range(rank), factor, zero, most)
+        pooled = self.form.rescaled(builder, [addend], builder.lengths(total), goal)
         return self._as_declared(builder, pooled, op, goal)
 
     def _as_declared(
-        self, builder: StorageBuilder, value: SSAValue, op: Operation, goal: Goal
+        self, builder: ContextBuilder, value: SSAValue, op: Operation, goal: Goal
     ) -> SSAValue:
         """Codes in the shape of the result of an op, which may keep axes of length 1."""
         shape = _shape(op.results[0])
@@ -717,70 +566,7 @@ class _Lowering:
         movement = Reshape(shape)
         if unknown_length(movement, [_shape(value)]):
             raise Refusal(RefusalCode.DYNAMIC_SHAPE, "a length of its result is not known")
-        return move_elements(builder, movement, [value], TensorType(_signless(goal.type), shape))
-
-
-def _pooled(
-    builder: StorageBuilder,
-    value: SSAValue,
-    windows: Mapping[int, PoolWindow],
-    pads: tuple[int, int],
-    type: IntegerType,
-    step: Callable[[SSAValue, SSAValue], Any],
-    *,
-    is_unsigned: bool = False,
-) -> SSAValue:
-    """
-    Integers combined in windows, and along whole axes, which are dropped.
-
-    `pads` are the integer around the windows, and the one that each result starts from.
-    """
-    shape = _shape(value)
-    whole = [
-        axis
-        for axis, window in windows.items()
-        if (window.size, window.low, window.high, window.base_dilation) == (shape[axis], 0, 0, 1)
-    ]
-    sliding = {axis: window for axis, window in windows.items() if axis not in whole}
-    widths = [[0] * len(shape), [0] * len(shape), [1] * len(shape)]
-    for axis, window in sliding.items():
-        ends = window.low, high_of(window, shape[axis]), window.base_dilation
-        for part, width in zip(widths, ends, strict=True):
-            part[axis] = width
-    value = padded(builder, value, tuple(widths), pads[0])
-    kept = [axis for axis in range(len(shape)) if axis not in whole]
-    loops = {axis: at for at, axis in enumerate((*kept, *sliding, *whole))}
-    inner_loops = {axis: len(kept) + at for at, axis in enumerate(sliding)}
-    for at, axis in enumerate(whole):
-        loops[axis] = len(kept) + len(sliding) + at
-    for at, axis in enumerate(kept):
-        loops[axis] = at
-    lengths: list[Length] = []
-    places: list[AffineExpr] = []
-    for axis, length in enumerate(_shape(value)):
-        place = AffineExpr.dimension(loops[axis])
-        if (window := sliding.get(axis)) is not None:
-            reach = length - (window.size - 1) * window.dilation - 1
-            lengths.append(reach // window.stride + 1)
-            offset = AffineExpr.dimension(inner_loops[axis]) * window.dilation
-            place = place * window.stride + offset
-        elif axis in kept:
-            lengths.append(builder.length(value, axis))
-        places.append(place)
-    count = len(kept) + len(sliding) + len(whole)
-    inputs, maps = [value], [AffineMap(count, 0, tuple(places))]
-    if sliding:
-        # Its shape says how far the windows reach.
-        inputs.append(builder.empty([window.size for window in sliding.values()], i8))
-        maps.append(along([*inner_loops.values()], count))
-    init = builder.empty(lengths, type)
-    start = builder.generic(init, [], [], lambda inner, _: constant_of(inner, pads[1], type))
-
-    def element(inner: StorageBuilder, elements: Sequence[SSAValue]) -> SSAValue:
-        own = extended(inner, elements[0], type, is_unsigned=is_unsigned)
-        return inner.insert(step(elements[-1], own)).result
-
-    return builder.generic(start, inputs, maps, element)
+        return move_elements(builder, movement, [value], TensorType(goal.signless, shape))
 
 
 # What the graph says of values
@@ -812,6 +598,11 @@ def _checked(value: SSAValue) -> UniformQuantizedType:
             RefusalCode.GRANULARITY, f"{type.granularity.value} scales of computed values"
         )
     return type
+
+
+def _all(rank: int, number: float) -> NDArray[np.float64]:
+    """A number for all positions of a tensor."""
+    return np.full([1] * rank, number)
 
 
 def _signless(type: UniformQuantizedType) -> IntegerType:

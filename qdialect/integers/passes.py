@@ -67,10 +67,11 @@ class LowerToIntegersPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Raises OpErrors."""
         # It imports what runs ops on arrays, which other passes do not need.
+        from qdialect.integers.forms import LinalgForm
         from qdialect.integers.lowering import lower_to_integers
         from qdialect.integers.rescaling import Requantize
 
-        report = lower_to_integers(op, ctx, Requantize(self.requantize))
+        report = lower_to_integers(op, ctx, LinalgForm(Requantize(self.requantize)))
         if self.on_refusal == OnRefusal.ERROR:
             refused = [
                 record for record in report.records if record.code not in (None, RefusalCode.KEPT)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
@@ -14,7 +14,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 
 from qdialect.algebra.movement import DYNAMIC, Shape
 from qdialect.algebra.padding import Pad
-from qdialect.integers.rescaling import along, extended, line_of, with_numbers
+from qdialect.integers.rescaling import along, constant_of, extended, line_of, with_numbers
 from qdialect.lowering.storage_ops import Length, StorageBuilder
 from qdialect.ops.fields import WINDOW, Contraction, PoolWindow, Window
 from qdialect.ops.refusals import Refusal, RefusalCode
@@ -87,8 +87,8 @@ class Product(NamedTuple):
     bias: Integers
     """The magnitudes of what is added: as `scales`."""
 
-    groups: Sequence[Sequence[int]]
-    """For each axis of the result, the axes of the value that it merges."""
+    finish: Callable[[SSAValue], SSAValue]
+    """Moves codes in the place of the sums to the axes of the result."""
 
     def error(self, factors: NDArray[np.float64], span: int) -> float:
         """
@@ -270,7 +270,11 @@ def product(
     maps = [loops.map(labels) for _, labels in sides]
     value = builder.generic(start, operands, maps, element)
     scales = loops.spread(lhs.scales, loops.lhs) * loops.spread(rhs.scales, loops.rhs)
-    return Product(value, scales, magnitudes, count, np.asarray(added), loops.groups)
+
+    def finish(codes: SSAValue) -> SSAValue:
+        return builder.collapse(codes, loops.groups)
+
+    return Product(value, scales, magnitudes, count, np.asarray(added), finish)
 
 
 def _check_axes(factor: Factor, labels: Sequence[str], loops: _Loops) -> None:
@@ -335,11 +339,6 @@ def _summed(
         return inner.insert(arith.AddiOp(elements[-1], code)).result
 
     return builder.generic(zeros, inputs, maps, element), letters
-
-
-def constant_of(builder: StorageBuilder, value: int, type: IntegerType) -> SSAValue:
-    """An integer constant."""
-    return builder.insert(arith.ConstantOp(IntegerAttr(value, type))).result
 
 
 # Windows and groups

@@ -241,13 +241,18 @@ def with_numbers(
     return builder.generic(init, read, every, body)
 
 
-def line_of(builder: StorageBuilder, array: NDArray[Any], axes: Sequence[int]) -> SSAValue:
+def line_of(
+    builder: StorageBuilder,
+    array: NDArray[Any],
+    axes: Sequence[int],
+    type: IntegerType | None = None,
+) -> SSAValue:
     """A constant with the elements of `array`, whose other axes have length 1."""
     numbers = np.ascontiguousarray(array.reshape([array.shape[axis] for axis in axes]))
     if array.dtype == np.float32:
         elements = dense_elements(numbers.view("u4"), f32)
     else:
-        elements = dense_elements(numbers, IntegerType(8 * numbers.itemsize))
+        elements = dense_elements(numbers, type or IntegerType(8 * numbers.itemsize))
     return builder.insert(arith.ConstantOp(elements)).result
 
 
@@ -263,12 +268,16 @@ def _scalar(inner: StorageBuilder, array: NDArray[Any]) -> SSAValue:
     number = array.item()
     if array.dtype == np.float32:
         return inner.insert(arith.ConstantOp(FloatAttr(number, f32))).result
-    type = IntegerType(8 * array.dtype.itemsize)
-    return inner.insert(arith.ConstantOp(IntegerAttr(number, type))).result
+    return constant_of(inner, number, IntegerType(8 * array.dtype.itemsize))
 
 
 def _integer(inner: StorageBuilder, value: int) -> SSAValue:
-    return _scalar(inner, np.array(value, np.int64))
+    return constant_of(inner, value, i64)
+
+
+def constant_of(builder: StorageBuilder, value: int, type: IntegerType) -> SSAValue:
+    """An integer constant."""
+    return builder.insert(arith.ConstantOp(IntegerAttr(value, type))).result
 
 
 def _widened(inner: StorageBuilder, value: SSAValue, addend: Addend) -> SSAValue:

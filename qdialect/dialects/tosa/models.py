@@ -461,6 +461,8 @@ MODELS = OpModels(
         "depthwise_conv2d": _convolution(product=Contraction.of("n**c,hwcm->n**(cm)", bias=2)),
         "matmul": _product(product=Contraction.of("bhc,bcw->bhw")),
         "matmul_t": _product(product=Contraction.of("bhc,bwc->bhw")),
+        "rescale": _exact(run=_run("rescale")),
+        "table": _exact(run=_run("table")),
         # Reductions and windows
         "argmax argmin": _exact(rule=own(0), run=_run("argmax")),
         "reduce_all": _exact(reduction=_along("numpy:logical_and"), run=_run("reduce")),

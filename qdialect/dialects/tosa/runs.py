@@ -33,8 +33,9 @@ from qdialect.dialects.arrays.scalar_functions import (
     smaller,
     smaller_number,
 )
-from qdialect.dialects.arrays.values import TypedArray, allocated, temporary_memory
+from qdialect.dialects.arrays.values import TypedArray, allocated, temporary_memory, unsigned
 from qdialect.dialects.tosa.models import ignores_nan
+from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.interface import find_attribute, integer_of, name_of
 
 _FIRST_OF: Final = {
@@ -151,6 +152,51 @@ def scatter(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Se
         copy = allocated(values.elements.copy, values.elements.nbytes)
         copy[np.arange(len(copy))[:, None], places] = rows.elements
     return [TypedArray.of(copy, op.results[0].type)]
+
+
+# Integers
+
+
+def rescale(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+    """
+    `((value - zero) * m + half) >> shift`, and the other zero: with a single rounding.
+
+    https://www.mlplatform.org/tosa/tosa_spec.html#_rescale
+    """
+    if "SINGLE_ROUND" not in str(find_attribute(op, "rounding_mode")):
+        raise InterpretationError("it is run only with one rounding")
+    flags = [find_attribute(op, name) for name in ("input_unsigned", "output_unsigned")]
+    of_input, of_output = (isinstance(flag, IntegerAttr) and flag.value.data for flag in flags)
+    value, m, shift, first, last = (operand.numbers for operand in operands)
+    type = element_type_or_self(op.results[0].type)
+    if of_input:
+        value, first = (unsigned_numbers(operand) for operand in (operands[0], operands[3]))
+    if of_output:
+        last = unsigned_numbers(operands[4])
+    if operands[0].elements.dtype.itemsize > 4 or (shift < 2).any() or (shift > 62).any():
+        raise InterpretationError("it shifts by less than 2 bits, or rescales more than 32")
+    with temporary_memory(8 * value.nbytes):
+        scaled = ((value - first) * m + (np.int64(1) << (shift - 1))) >> shift
+        # More than 32 bits are not defined: compilers drop them.
+        codes = scaled.astype(np.int32).astype(np.int64) + last
+        low, high = range_of(type)
+        if of_output:
+            low, high = 0, high - low
+        return [rounded(codes.clip(low, high), op.results[0].type)]
+
+
+def unsigned_numbers(value: TypedArray) -> Numbers:
+    """Signless integers, read as unsigned."""
+    return unsigned(value).astype(np.int64)
+
+
+def table(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+    """The elements of a table of 256 entries, of which -128 reads the first."""
+    places, entries = operands
+    if entries.shape != (256,) or places.elements.dtype != np.int8:
+        raise InterpretationError("it is run only on integers of 8 bits")
+    codes = entries.elements[places.numbers + 128]
+    return [TypedArray.of(codes, op.results[0].type)]
 
 
 # Pooling

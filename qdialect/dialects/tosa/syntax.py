@@ -114,11 +114,14 @@ def _keyword_attribute(name: str) -> type[KeywordAttr]:
 NanModeAttr: Final = _keyword_attribute("nan_mode")
 """Whether an op propagates or ignores NaN."""
 
+RoundingModeAttr: Final = _keyword_attribute("rounding_mode")
+"""How a rescaled integer is rounded."""
+
 _KEYWORDS: Final[dict[str, type[KeywordAttr]]] = {
     "block_size": _keyword_attribute("block_size"),
     "mode": _keyword_attribute("resize_mode"),
     "nan_mode": NanModeAttr,
-    "rounding_mode": _keyword_attribute("rounding_mode"),
+    "rounding_mode": RoundingModeAttr,
 }
 """The properties that are printed as a keyword, with their attribute classes."""
 

@@ -1,0 +1,388 @@
+"""What integer arithmetic is written as, and its form in `linalg.generic`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, cast
+
+from typing_extensions import override
+from xdsl.dialects import arith, tensor
+from xdsl.dialects.builtin import IndexType, IntegerType, TensorType, i8, i32
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+
+from qdialect.algebra.movement import Shape
+from qdialect.algebra.parameters import StorageFormat
+from qdialect.dialects.quant.types import UniformQuantizedType
+from qdialect.integers.products import Factor, Product, high_of, padded, product
+from qdialect.integers.rescaling import (
+    Addend,
+    Requantize,
+    along,
+    clamped,
+    constant_of,
+    extended,
+    line_of,
+    rescaled,
+)
+from qdialect.ir.elements import element_dtype
+from qdialect.lowering.storage_ops import ContextBuilder, Length, StorageBuilder
+from qdialect.ops.fields import Contraction, PoolWindow, Window
+from qdialect.support.lazy_numpy import NDArray, np
+
+Limits = tuple[int, int]
+
+
+class Codes(NamedTuple):
+    """Codes as signless integers, and their type, which has one scale."""
+
+    value: SSAValue
+    type: UniformQuantizedType
+
+    @property
+    def zero_point(self) -> int:
+        """The code of zero."""
+        return self.type.single_slot.zero_point
+
+    @property
+    def scale(self) -> float:
+        """The scale, as the expressed type rounds it."""
+        return self.type.single_slot.scale
+
+    @property
+    def limits(self) -> Limits:
+        """The least and the greatest code."""
+        return self.type.storage_type_min, self.type.storage_type_max
+
+    @property
+    def magnitude(self) -> int:
+        """The largest `|code - zero_point|`."""
+        return max(abs(end - self.zero_point) for end in self.limits)
+
+    @property
+    def width(self) -> int:
+        """The bits of a code."""
+        return self.type.storage_type.bitwidth
+
+    @property
+    def is_unsigned(self) -> bool:
+        """Whether codes are read as unsigned."""
+        return not self.type.is_signed
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return len(shape_of_integers(self.value))
+
+    def addend(self, axes: Sequence[int | None], factors: NDArray[np.float64]) -> Addend:
+        """As a part of a sum."""
+        return Addend(self.value, axes, factors, self.zero_point, self.magnitude, self.is_unsigned)
+
+
+class Goal(NamedTuple):
+    """The type of the codes that are wanted, and the least and the greatest of them."""
+
+    type: UniformQuantizedType
+    limits: Limits
+
+    @property
+    def zero_point(self) -> int:
+        """The code of zero."""
+        return self.type.single_slot.zero_point
+
+    @property
+    def scale(self) -> float:
+        """The scale, as the expressed type rounds it."""
+        return self.type.single_slot.scale
+
+    @property
+    def is_unsigned(self) -> bool:
+        """Whether codes are read as unsigned."""
+        return not self.type.is_signed
+
+    @property
+    def signless(self) -> IntegerType:
+        """The type of the integers that hold codes."""
+        return IntegerType(self.type.storage_type.bitwidth)
+
+    def codes_of(self, numbers: NDArray[np.floating]) -> NDArray[np.int64]:
+        """The codes of numbers."""
+        parameters = self.type.parameters_on(numbers.shape)
+        return parameters.store(numbers, *self.limits).astype(np.int64)
+
+
+def shape_of_integers(value: SSAValue) -> Shape:
+    """The shape of a builtin tensor."""
+    return cast("TensorType[Any]", value.type).get_shape()
+
+
+class Form(ABC):
+    """Writes integer arithmetic. Methods raise Refusal for what the form does not express."""
+
+    def __init__(self, requantize: Requantize) -> None:
+        self.requantize = requantize
+
+    @abstractmethod
+    def signed(self, builder: ContextBuilder, codes: Codes) -> tuple[SSAValue, int]:
+        """Codes as signed integers of 8 or 16 bits, and the one of zero."""
+
+    @abstractmethod
+    def product(
+        self,
+        builder: ContextBuilder,
+        factors: tuple[Factor, Factor],
+        contraction: Contraction,
+        windows: Sequence[Window],
+        bias: NDArray[np.int64] | None,
+    ) -> Product:
+        """A sum of products; `bias` has the axes of the constant factor."""
+
+    @abstractmethod
+    def rescaled(
+        self,
+        builder: ContextBuilder,
+        addends: Sequence[Addend],
+        lengths: Sequence[Length],
+        goal: Goal,
+    ) -> SSAValue:
+        """The codes of a sum."""
+
+    @abstractmethod
+    def multiplied(
+        self,
+        builder: ContextBuilder,
+        codes: Sequence[Codes],
+        axes: Sequence[Sequence[int | None]],
+        lengths: Sequence[Length],
+    ) -> SSAValue:
+        """The products of two values less their zeros."""
+
+    @abstractmethod
+    def within(self, builder: ContextBuilder, value: SSAValue, goal: Goal) -> SSAValue:
+        """Codes of the type, between the limits."""
+
+    @abstractmethod
+    def looked_up(
+        self, builder: ContextBuilder, codes: Codes, table: NDArray[np.int64], goal: Goal
+    ) -> SSAValue:
+        """The entries of a table, of which the least code reads the first one."""
+
+    @abstractmethod
+    def largest(
+        self,
+        builder: ContextBuilder,
+        value: SSAValue,
+        windows: Mapping[int, PoolWindow],
+        code: int,
+        goal: Goal,
+        *,
+        is_least: bool,
+    ) -> SSAValue:
+        """
+        The largest code in windows, or the least; `code` pads them.
+
+        Axes of which a window is the whole are dropped.
+        """
+
+    @abstractmethod
+    def total(
+        self, builder: ContextBuilder, codes: Codes, windows: Mapping[int, PoolWindow], count: int
+    ) -> tuple[SSAValue, int]:
+        """The sums of codes in windows, as `largest`, of 32 bits, and the one of zeros."""
+
+
+class LinalgForm(Form):
+    """One `linalg.generic` for each step."""
+
+    @override
+    def signed(self, builder: ContextBuilder, codes: Codes) -> tuple[SSAValue, int]:
+        type = IntegerType(8 if codes.width <= 8 else 16)
+        is_shifted = codes.is_unsigned and codes.width == type.bitwidth
+        if not is_shifted and codes.width == type.bitwidth:
+            return codes.value, codes.zero_point
+        half = 1 << (type.bitwidth - 1) if is_shifted else 0
+
+        def element(inner: StorageBuilder, elements: Sequence[SSAValue]) -> SSAValue:
+            wide = extended(inner, elements[0], type, is_unsigned=codes.is_unsigned)
+            if not half:
+                return wide
+            # Of unsigned integers, those less half of the codes have the first bit flipped.
+            flip = constant_of(inner, -half, type)
+            return inner.insert(arith.XOrIOp(wide, flip)).result
+
+        return _each(builder, codes.value, type, element), codes.zero_point - half
+
+    @override
+    def product(
+        self,
+        builder: ContextBuilder,
+        factors: tuple[Factor, Factor],
+        contraction: Contraction,
+        windows: Sequence[Window],
+        bias: NDArray[np.int64] | None,
+    ) -> Product:
+        return product(builder, factors, contraction, windows, bias)
+
+    @override
+    def rescaled(
+        self,
+        builder: ContextBuilder,
+        addends: Sequence[Addend],
+        lengths: Sequence[Length],
+        goal: Goal,
+    ) -> SSAValue:
+        init = builder.empty(lengths, goal.signless)
+        return rescaled(builder, addends, init, goal.zero_point, goal.limits, self.requantize)
+
+    @override
+    def multiplied(
+        self,
+        builder: ContextBuilder,
+        codes: Sequence[Codes],
+        axes: Sequence[Sequence[int | None]],
+        lengths: Sequence[Length],
+    ) -> SSAValue:
+        one, other = codes
+        type = IntegerType(32 if one.magnitude * other.magnitude < 1 << 31 else 64)
+
+        def element(inner: StorageBuilder, elements: Sequence[SSAValue]) -> SSAValue:
+            total = None
+            for part, read in zip(codes, elements, strict=False):
+                wide = extended(inner, read, type, is_unsigned=part.is_unsigned)
+                zero = constant_of(inner, part.zero_point, type)
+                less = inner.insert(arith.SubiOp(wide, zero)).result
+                total = less if total is None else inner.insert(arith.MuliOp(total, less)).result
+            return cast(SSAValue, total)
+
+        maps = [along(places, len(lengths)) for places in axes]
+        init = builder.empty(lengths, type)
+        return builder.generic(init, [part.value for part in codes], maps, element)
+
+    @override
+    def within(self, builder: ContextBuilder, value: SSAValue, goal: Goal) -> SSAValue:
+        def element(inner: StorageBuilder, elements: Sequence[SSAValue]) -> SSAValue:
+            return clamped(inner, elements[0], goal.limits, is_unsigned=goal.is_unsigned)
+
+        return _each(builder, value, goal.signless, element)
+
+    @override
+    def looked_up(
+        self, builder: ContextBuilder, codes: Codes, table: NDArray[np.int64], goal: Goal
+    ) -> SSAValue:
+        type = goal.signless
+        stored = StorageFormat(type.bitwidth, signed=True).wrap(table)
+        constant = line_of(builder, stored.astype(element_dtype(type)), [0], type)
+
+        def element(inner: StorageBuilder, elements: Sequence[SSAValue]) -> SSAValue:
+            wide = extended(inner, elements[0], i32, is_unsigned=codes.is_unsigned)
+            first = constant_of(inner, codes.limits[0], i32)
+            place = inner.insert(arith.SubiOp(wide, first)).result
+            index = inner.insert(arith.IndexCastOp(place, IndexType())).result
+            return inner.insert(tensor.ExtractOp(constant, [index], type)).result
+
+        return _each(builder, codes.value, type, element)
+
+    @override
+    def largest(
+        self,
+        builder: ContextBuilder,
+        value: SSAValue,
+        windows: Mapping[int, PoolWindow],
+        code: int,
+        goal: Goal,
+        *,
+        is_least: bool,
+    ) -> SSAValue:
+        step = _EXTREMES[is_least, goal.is_unsigned]
+        return _pooled(builder, value, windows, (code, code), goal.signless, step)
+
+    @override
+    def total(
+        self, builder: ContextBuilder, codes: Codes, windows: Mapping[int, PoolWindow], count: int
+    ) -> tuple[SSAValue, int]:
+        pads = codes.zero_point, 0
+        flag = codes.is_unsigned
+        total = _pooled(builder, codes.value, windows, pads, i32, arith.AddiOp, is_unsigned=flag)
+        return total, codes.zero_point * count
+
+
+def _each(
+    builder: StorageBuilder,
+    value: SSAValue,
+    type: IntegerType,
+    element: Callable[[StorageBuilder, Sequence[SSAValue]], SSAValue],
+) -> SSAValue:
+    """A function of each element."""
+    init = builder.empty(builder.lengths(value), type)
+    maps = [AffineMap.identity(len(shape_of_integers(value)))]
+    return builder.generic(init, [value], maps, element)
+
+
+_EXTREMES: Final[Mapping[tuple[bool, bool], Callable[[SSAValue, SSAValue], Any]]] = {
+    (False, False): arith.MaxSIOp,
+    (False, True): arith.MaxUIOp,
+    (True, False): arith.MinSIOp,
+    (True, True): arith.MinUIOp,
+}
+"""The ops of a larger and of a smaller integer, by whether it is that, and unsigned."""
+
+
+def _pooled(
+    builder: StorageBuilder,
+    value: SSAValue,
+    windows: Mapping[int, PoolWindow],
+    pads: tuple[int, int],
+    type: IntegerType,
+    step: Callable[[SSAValue, SSAValue], Any],
+    *,
+    is_unsigned: bool = False,
+) -> SSAValue:
+    """
+    Integers combined in windows, and along whole axes, which are dropped.
+
+    `pads` are the integer around the windows, and the one that each result starts from.
+    """
+    shape = shape_of_integers(value)
+    whole = [
+        axis
+        for axis, window in windows.items()
+        if (window.size, window.low, window.high, window.base_dilation) == (shape[axis], 0, 0, 1)
+    ]
+    sliding = {axis: window for axis, window in windows.items() if axis not in whole}
+    widths = [[0] * len(shape), [0] * len(shape), [1] * len(shape)]
+    for axis, window in sliding.items():
+        ends = window.low, high_of(window, shape[axis]), window.base_dilation
+        for part, width in zip(widths, ends, strict=True):
+            part[axis] = width
+    value = padded(builder, value, tuple(widths), pads[0])
+    kept = [axis for axis in range(len(shape)) if axis not in whole]
+    loops = {axis: at for at, axis in enumerate(kept)}
+    loops |= {axis: len(kept) + len(sliding) + at for at, axis in enumerate(whole)}
+    inner_loops = {axis: len(kept) + at for at, axis in enumerate(sliding)}
+    lengths: list[Length] = []
+    places: list[AffineExpr] = []
+    for axis, length in enumerate(shape_of_integers(value)):
+        place = AffineExpr.dimension(loops[axis])
+        if (window := sliding.get(axis)) is not None:
+            reach = length - (window.size - 1) * window.dilation - 1
+            lengths.append(reach // window.stride + 1)
+            offset = AffineExpr.dimension(inner_loops[axis]) * window.dilation
+            place = place * window.stride + offset
+        elif axis in kept:
+            lengths.append(builder.length(value, axis))
+        places.append(place)
+    count = len(kept) + len(sliding) + len(whole)
+    inputs, maps = [value], [AffineMap(count, 0, tuple(places))]
+    if sliding:
+        # Its shape says how far the windows reach.
+        inputs.append(builder.empty([window.size for window in sliding.values()], i8))
+        maps.append(along([*inner_loops.values()], count))
+    init = builder.empty(lengths, type)
+    start = builder.generic(init, [], [], lambda inner, _: constant_of(inner, pads[1], type))
+
+    def element(inner: StorageBuilder, elements: Sequence[SSAValue]) -> SSAValue:
+        own = extended(inner, elements[0], type, is_unsigned=is_unsigned)
+        return inner.insert(step(elements[-1], own)).result
+
+    return builder.generic(start, inputs, maps, element)
