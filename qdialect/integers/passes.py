@@ -27,6 +27,7 @@ class IntegerForm(StrEnum):
     """The ops that compute with integers."""
 
     LINALG = "linalg"
+    TOSA = "tosa"
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,8 @@ class LowerToIntegersPass(ModulePass):
         named_member("on-refusal", OnRefusal, self.on_refusal)
         if self.requantize not in ("fixed", "float"):
             raise ValueError(f"requantize must be fixed or float, but is '{self.requantize}'")
+        if self.to == IntegerForm.TOSA and self.requantize != "fixed":
+            raise ValueError("with to=tosa, requantize must be fixed: TOSA has no other arithmetic")
 
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:
@@ -70,8 +73,10 @@ class LowerToIntegersPass(ModulePass):
         from qdialect.integers.forms import LinalgForm
         from qdialect.integers.lowering import lower_to_integers
         from qdialect.integers.rescaling import Requantize
+        from qdialect.integers.tosa_form import TosaForm
 
-        report = lower_to_integers(op, ctx, LinalgForm(Requantize(self.requantize)))
+        form = TosaForm if self.to == IntegerForm.TOSA else LinalgForm
+        report = lower_to_integers(op, ctx, form(Requantize(self.requantize)))
         if self.on_refusal == OnRefusal.ERROR:
             refused = [
                 record for record in report.records if record.code not in (None, RefusalCode.KEPT)

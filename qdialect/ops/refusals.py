@@ -36,6 +36,7 @@ class RefusalCode(StrEnum):
     SHIFT = "shift"
     BIAS_SCALE = "bias-scale"
     STORAGE = "storage"
+    ZERO_POINT = "zero-point"
 
 
 class Refusal(Exception):

@@ -15,7 +15,6 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     TensorType,
-    TypeAttribute,
     i8,
     i32,
     i64,
@@ -66,7 +65,7 @@ class TosaIntegers(TosaArithmetic):
             "pad": DenseArrayBase.from_list(i64, [0] * 4),
             "stride": DenseArrayBase.from_list(i64, strides),
             "dilation": DenseArrayBase.from_list(i64, dilations),
-            "acc_type": cast(TypeAttribute, i32),
+            "acc_type": i32,
         }
         name = "tosa.depthwise_conv2d" if is_by_channel else "tosa.conv2d"
         operands = [image, weights, bias, *points]

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from io import StringIO
 from typing import Any
 
 import numpy as np
 import pytest
 from integer_layers import KINDS, Case, distance_to_tie, fixed_codes, multiplier, stored
 from integer_layers import Type as LayerType
+from mlir_tools import MLIR_OPT, needs_mlir_opt, needs_mlir_runner, run_main
+from mlir_tools import run as run_tool
 from numpy.typing import NDArray
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -29,7 +32,7 @@ from qdialect.passes import (
     LowerQuantShapesPass,
     StripFuncQuantTypesPass,
 )
-from qdialect.text import parse_module
+from qdialect.text import parse_module, write_module
 
 pytestmark = pytest.mark.without_xdsl
 
@@ -103,6 +106,89 @@ def test_iree_computes_the_same_bits() -> None:
         function = find_function(lowered, name)
         (result,) = loaded.run(function, given(case, lowered, name))
         assert (result.elements == stored(case.expected, case.result)).all(), name
+
+
+@needs_mlir_runner
+def test_mlir_computes_the_same_bits() -> None:
+    cases = {f"{kind}_f": make(np.random.default_rng(7)) for kind, make in KINDS.items()}
+    text = "".join(case.text(name) for name, case in cases.items())
+    context, module = in_integers(text, on_refusal="error")
+    without_types(context, module)
+    calls: list[str] = []
+    for name, case in cases.items():
+        function = find_function(module, name).function_type
+        (result,) = function.outputs.data
+        arguments: list[str] = []
+        for at, (codes, own, type) in enumerate(
+            zip(case.operands, case.types, function.inputs.data, strict=True)
+        ):
+            arguments.append(f"%{name}{at}")
+            value = stored(codes, own).tolist()
+            calls.append(f"%{name}{at} = arith.constant dense<{value}> : {type}")
+        types = ", ".join(map(str, function.inputs.data))
+        wide = re.sub(r"xi\d+>", "xi64>", str(result))
+        calls += [
+            f"%{name} = func.call @{name}({', '.join(arguments)}) : ({types}) -> {result}",
+            f"%{name}w = arith.extsi %{name} : {result} to {wide}",
+            f"%{name}u = tensor.cast %{name}w : {wide} to tensor<*xi64>",
+            f"func.call @printMemrefI64(%{name}u) : (tensor<*xi64>) -> ()",
+        ]
+    printed = StringIO()
+    write_module(context, module, printed)
+    results = run_main(printed.getvalue(), calls)
+    for (name, case), (_, numbers) in zip(cases.items(), results, strict=True):
+        wanted = stored(case.expected, case.result).ravel().tolist()
+        assert [*map(int, numbers)] == wanted, name
+
+
+def tosa_cases(count: int) -> dict[str, tuple[Case, ToolContext, ModuleOp]]:
+    """Layers that TOSA's ops compute: of 8 bits, with one zero point for all weights."""
+    cases: dict[str, tuple[Case, ToolContext, ModuleOp]] = {}
+    for kind, make in KINDS.items():
+        for seed in range(count):
+            case = make(np.random.default_rng(seed))
+            context, module = in_integers(case.text(f"{kind}_{seed}"), to="tosa")
+            codes = {str(record.code) for record in records_of(context) if record.code}
+            assert codes <= {"zero-point", "storage", "unknown-op", "overflow", "shift"}
+            if not codes:
+                cases[f"{kind}_{seed}"] = case, context, module
+    return cases
+
+
+def test_tosa_computes_the_same_bits() -> None:
+    lowered = tosa_cases(60)
+    assert {name.partition("_")[0] for name in lowered} == {*KINDS}
+    assert len(lowered) > 60
+    for name, (case, context, module) in lowered.items():
+        assert "tosa.rescale" in str(module)
+        without_types(context, module)
+        assert not re.search(r"f32|quant\.", str(module))
+        result = run(context, module, name, given(case, module, name))
+        difference = (result.astype(np.int64) - case.expected) % (1 << case.result.width)
+        # Two values are added with fewer digits: next to ties, the code may be another one.
+        allowed = {0} if "sum" not in name else {0, 1, (1 << case.result.width) - 1}
+        assert {*difference.ravel().tolist()} <= allowed, name
+        assert (difference == 0).mean() > 0.99
+
+
+@pytest.mark.iree
+def test_iree_computes_the_same_bits_from_tosa() -> None:
+    for name, (case, context, module) in tosa_cases(8).items():
+        lowered, binary = compile_module(Side(module, context))
+        expected = run(context, lowered, name, given(case, lowered, name))
+        function = find_function(lowered, name)
+        (result,) = LoadedModule(binary).run(function, given(case, lowered, name))
+        assert (result.elements == expected).all(), name
+
+
+@needs_mlir_opt
+def test_mlir_validates_what_is_written_for_tosa() -> None:
+    flags = ["--tosa-attach-target=profiles=pro_int", "--tosa-validate=strict-op-spec-alignment"]
+    for context, module in (parts[1:] for parts in tosa_cases(12).values()):
+        without_types(context, module)
+        text = StringIO()
+        write_module(context, module, text)
+        run_tool([MLIR_OPT, *flags], text.getvalue())
 
 
 # The arithmetic

@@ -1,0 +1,509 @@
+"""Integer arithmetic in TOSA: https://www.mlplatform.org/tosa/tosa_spec.html."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, cast
+
+from typing_extensions import override
+from xdsl.dialects.builtin import IntegerType, TensorType, i8, i32
+from xdsl.ir import SSAValue
+
+from qdialect.algebra.movement import DYNAMIC, Reshape, Shape, Transpose
+from qdialect.dialects.tosa.integer_ops import ZERO_SHIFT, TosaIntegers
+from qdialect.integers.forms import Codes, Form, Goal, shape_of_integers
+from qdialect.integers.products import Factor, Product, high_of, padded
+from qdialect.integers.rescaling import Addend, multipliers
+from qdialect.lowering.storage_ops import ContextBuilder, Length, move_elements
+from qdialect.ops.fields import Contraction, PoolWindow, Window
+from qdialect.ops.refusals import Refusal, RefusalCode
+from qdialect.support.lazy_numpy import NDArray, np
+
+_ONE: Final = (np.array([1 << 30]), np.array([30]))
+"""The multiplier and the shift of a factor of 1."""
+
+_MOST: Final = 1 << 31
+"""The magnitude that integers of 32 bits do not reach."""
+
+
+class TosaForm(Form):
+    """Ops of TOSA on integers of 8 bits, with sums of 32."""
+
+    def _writer(self, builder: ContextBuilder) -> TosaIntegers:
+        return TosaIntegers(builder.make)
+
+    # Elements
+
+    @override
+    def signed(self, builder: ContextBuilder, codes: Codes) -> tuple[SSAValue, int]:
+        if codes.width != 8:
+            raise Refusal(RefusalCode.STORAGE, "TOSA's sums of products are of 8 bits")
+        if not codes.is_unsigned:
+            return codes.value, codes.zero_point
+        # The point of zero is stored as its bits.
+        value = self._writer(builder).rescale(
+            codes.value, *_ONE, (-ZERO_SHIFT, 0), i8, is_unsigned=(True, False)
+        )
+        return value, codes.zero_point - ZERO_SHIFT
+
+    def _from_signed(
+        self, builder: ContextBuilder, value: SSAValue, goal: Goal, limits: tuple[int, int]
+    ) -> SSAValue:
+        """Codes of signed integers, less the shift if codes are unsigned, between limits."""
+        writer = self._writer(builder)
+        low, high = limits
+        if low > -ZERO_SHIFT or high < ZERO_SHIFT - 1:
+            value = writer.clamp(value, limits)
+        if not goal.is_unsigned:
+            return value
+        return writer.rescale(value, *_ONE, (0, -ZERO_SHIFT), i8, is_unsigned=(False, True))
+
+    def _limits(self, goal: Goal) -> tuple[int, int]:
+        shift = ZERO_SHIFT if goal.is_unsigned else 0
+        low, high = goal.limits
+        return low - shift, high - shift
+
+    @override
+    def rescaled(
+        self,
+        builder: ContextBuilder,
+        addends: Sequence[Addend],
+        lengths: Sequence[Length],
+        goal: Goal,
+    ) -> SSAValue:
+        if goal.signless.bitwidth != 8:
+            raise Refusal(RefusalCode.STORAGE, "TOSA rescales to 8 bits")
+        zero = goal.zero_point - (ZERO_SHIFT if goal.is_unsigned else 0)
+        parts = [self._plain(builder, addend, len(lengths)) for addend in addends]
+        if len(parts) > 1:
+            parts = [self._added(builder, parts)]
+        (part,) = parts
+        (m,), shift = multipliers([part.factors])
+        axes = [axis for axis, length in enumerate(part.factors.shape) if length > 1]
+        rank = part.factors.ndim
+        if axes not in ([], [rank - 1]):
+            raise Refusal(RefusalCode.GRANULARITY, "TOSA rescales along the last axis only")
+        if (most := int(part.bound * np.abs(part.factors).max()) + 1 + abs(zero)) >= _MOST:
+            raise Refusal(RefusalCode.OVERFLOW, f"TOSA's rescale wraps, and it may reach {most}")
+        value = self._writer(builder).rescale(
+            part.value, m.reshape(-1), shift.reshape(-1), (part.zero_point, zero), i8
+        )
+        return self._from_signed(builder, value, goal, self._limits(goal))
+
+    def _plain(self, builder: ContextBuilder, addend: Addend, rank: int) -> Addend:
+        """An addend of signed integers, with the axes of the result."""
+        if [*addend.axes] != [*range(rank)]:
+            raise Refusal(RefusalCode.GRANULARITY, "an operand is broadcast")
+        width = cast("TensorType[IntegerType]", addend.value.type).element_type.bitwidth
+        if width not in (8, 32):
+            raise Refusal(RefusalCode.STORAGE, "TOSA rescales integers of 8 and 32 bits")
+        if not addend.is_unsigned:
+            return addend
+        value = self._writer(builder).rescale(
+            addend.value, *_ONE, (-ZERO_SHIFT, 0), i8, is_unsigned=(True, False)
+        )
+        zero = addend.zero_point - ZERO_SHIFT
+        return addend._replace(value=value, zero_point=zero, is_unsigned=False)
+
+    def _added(self, builder: ContextBuilder, parts: Sequence[Addend]) -> Addend:
+        """A sum of rescaled integers of 32 bits, with as many digits as fit."""
+        writer = self._writer(builder)
+        reach = sum(part.bound * float(np.abs(part.factors).max()) for part in parts) + 2
+        digits = 31 - math.frexp(reach)[1]
+        total: SSAValue | None = None
+        for part in parts:
+            (m,), shift = multipliers([np.ldexp(np.abs(part.factors), digits)])
+            value = writer.rescale(
+                part.value, m.reshape(-1), shift.reshape(-1), (part.zero_point, 0), i32
+            )
+            if total is None:
+                total = value
+            else:
+                is_negative = bool((part.factors < 0).any())
+                add = writer.subtract if is_negative else writer.add
+                total = add(total, value)
+        shape = parts[0].factors.shape
+        scale = np.full([1] * len(shape), math.ldexp(1.0, -digits))
+        bound = int(math.ldexp(reach, digits))
+        return Addend(cast(SSAValue, total), range(len(shape)), scale, 0, bound)
+
+    @override
+    def multiplied(
+        self,
+        builder: ContextBuilder,
+        codes: Sequence[Codes],
+        axes: Sequence[Sequence[int | None]],
+        lengths: Sequence[Length],
+    ) -> SSAValue:
+        writer = self._writer(builder)
+        wide: list[SSAValue] = []
+        for part, places in zip(codes, axes, strict=True):
+            if [*places] != [*range(len(lengths))]:
+                raise Refusal(RefusalCode.GRANULARITY, "an operand is broadcast")
+            value, zero = self.signed(builder, part)
+            wide.append(writer.rescale(value, *_ONE, (zero, 0), i32))
+        return writer.multiply(*wide)
+
+    @override
+    def within(self, builder: ContextBuilder, value: SSAValue, goal: Goal) -> SSAValue:
+        codes = Codes(value, goal.type)
+        plain, _ = self.signed(builder, codes)
+        return self._from_signed(builder, plain, goal, self._limits(goal))
+
+    @override
+    def looked_up(
+        self, builder: ContextBuilder, codes: Codes, table: NDArray[np.int64], goal: Goal
+    ) -> SSAValue:
+        if goal.signless.bitwidth != 8:
+            raise Refusal(RefusalCode.STORAGE, "TOSA's tables are of 8 bits")
+        value, _ = self.signed(builder, codes)
+        shift = ZERO_SHIFT if codes.is_unsigned else 0
+        low, high = (end - shift for end in codes.limits)
+        # Codes out of the range of the type do not occur.
+        whole = np.pad(table, (low + ZERO_SHIFT, ZERO_SHIFT - 1 - high), mode="edge")
+        entries = whole - (ZERO_SHIFT if goal.is_unsigned else 0)
+        read = self._writer(builder).look_up(value, entries)
+        return self._from_signed(builder, read, goal, (-ZERO_SHIFT, ZERO_SHIFT - 1))
+
+    # Sums of products
+
+    @override
+    def product(
+        self,
+        builder: ContextBuilder,
+        factors: tuple[Factor, Factor],
+        contraction: Contraction,
+        windows: Sequence[Window],
+        bias: NDArray[np.int64] | None,
+    ) -> Product:
+        lhs, rhs = factors
+        if any(DYNAMIC in factor.shape for factor in factors):
+            raise Refusal(RefusalCode.DYNAMIC_SHAPE, "a length is only known at run time")
+        if windows:
+            return self._convolution(builder, lhs, rhs, contraction, windows, bias)
+        if contraction.groups > 1:
+            raise Refusal(RefusalCode.UNKNOWN_OP, "it has groups, and no windows")
+        if rhs.numbers is None and lhs.numbers is not None:
+            # Channels are the last axis.
+            turned = Contraction(contraction.rhs, contraction.lhs, contraction.result)
+            lhs, rhs, contraction = rhs, lhs, turned
+        return self._matrices(builder, lhs, rhs, contraction, bias)
+
+    def _weights(
+        self, rhs: Factor, order: Sequence[int], shape: Shape, channels: Sequence[int]
+    ) -> tuple[NDArray[Any], int, NDArray[np.float64]]:
+        """Constant weights in an order and a shape, their zero, and the scales of channels."""
+        numbers = cast("NDArray[Any]", rhs.numbers)
+        zeros = np.zeros(1, np.int64)
+        codes = numbers
+        if numbers.min(initial=0) < -ZERO_SHIFT or numbers.max(initial=0) >= ZERO_SHIFT:
+            if rhs.zeros.size > 1 and (rhs.zeros != rhs.zeros.flat[0]).any():
+                raise Refusal(
+                    RefusalCode.ZERO_POINT, "zero points of weights differ between channels"
+                )
+            zeros = rhs.zeros.reshape(-1)[:1]
+            codes = numbers + zeros[0].astype(numbers.dtype)
+        if codes.min(initial=0) < -ZERO_SHIFT or codes.max(initial=0) >= ZERO_SHIFT:
+            raise Refusal(RefusalCode.STORAGE, "TOSA's weights are of 8 bits")
+        placed = codes.transpose(order).reshape(shape).astype(np.int8)
+        return placed, int(zeros[0]), _on_channels(rhs.scales, rhs.shape, channels)
+
+    def _convolution(
+        self,
+        builder: ContextBuilder,
+        lhs: Factor,
+        rhs: Factor,
+        contraction: Contraction,
+        windows: Sequence[Window],
+        bias: NDArray[np.int64] | None,
+    ) -> Product:
+        if rhs.numbers is None:
+            raise Refusal(RefusalCode.NOT_CONSTANT, "its windows slide weights that are computed")
+        if len(windows) != 2:
+            raise Refusal(RefusalCode.UNKNOWN_OP, f"it has windows along {len(windows)} axes")
+        writer = self._writer(builder)
+        flipped = tuple(window.axes[1] for window in windows if window.is_reversed)
+        rhs = replace(rhs, numbers=np.flip(rhs.numbers, flipped))
+        numbers = cast("NDArray[Any]", rhs.numbers)
+        left, right, result = contraction.lhs, contraction.rhs, "".join(contraction.result)
+        slid, kernel = ([window.axes[at] for window in windows] for at in (0, 1))
+        batch = [at for at, label in enumerate(left) if label not in right and at not in slid]
+        shared = [at for at, label in enumerate(left) if label in right and label in result]
+        summed = [at for at, label in enumerate(left) if label in right and label not in result]
+        inner = [right.index(left[at]) for at in summed]
+        outer = [at for at, label in enumerate(right) if label not in left and at not in kernel]
+        count = math.prod(lhs.shape[at] for at in (*shared, *summed))
+        per_group = math.prod(numbers.shape[at] for at in inner)
+        groups = contraction.groups
+        is_by_channel = bool(shared) or groups == count
+        if (is_by_channel and per_group > 1) or (groups > 1 and groups != count):
+            raise Refusal(RefusalCode.UNKNOWN_OP, "TOSA has no groups of several channels")
+        low, high, gaps = ([0] * len(left) for _ in range(3))
+        gaps = [1] * len(left)
+        for window in windows:
+            axis, size = window.axes[0], numbers.shape[window.axes[1]]
+            ends = window.base_dilation, window.low, window.high
+            high[axis] = high_of(
+                PoolWindow(size, window.stride, window.dilation, *ends), lhs.shape[axis]
+            )
+            low[axis], gaps[axis] = window.low, window.base_dilation
+        value = cast(SSAValue, lhs.value)
+        value = padded(builder, value, (low, high, gaps), int(lhs.zeros.item()))
+        image = _merged(builder, value, [batch, *([at] for at in slid), [*shared, *summed]])
+        sizes = [numbers.shape[at] for at in kernel]
+        of_shared = [right.index(left[at]) for at in shared]
+        channels = [*of_shared, *outer]
+        total = math.prod(numbers.shape[at] for at in channels)
+        if is_by_channel:
+            order = [*kernel, *of_shared, *inner, *outer]
+            shape = (*sizes, count, total // count)
+        else:
+            order, shape = [*outer, *kernel, *inner], (total, *sizes, per_group)
+        weights, zero, scales = self._weights(rhs, order, shape, channels)
+        bound, terms = _bound(numbers, channels, lhs.magnitude)
+        added = np.zeros(1, np.int64) if bias is None else _on_channels(bias, rhs.shape, channels)
+        _check_sums(bound + np.abs(added))
+        images = shape_of_integers(image)
+        reach = [
+            (n - (size - 1) * window.dilation - 1) // window.stride + 1
+            for n, size, window in zip(images[1:3], sizes, windows, strict=True)
+        ]
+        value = writer.convolution(
+            image,
+            writer.integers(weights, i8),
+            writer.integers(np.broadcast_to(added, [total]).astype(np.int32), i32),
+            (int(lhs.zeros.item()), zero),
+            [(window.stride, window.dilation) for window in windows],
+            (images[0], *reach, total),
+            is_by_channel=is_by_channel,
+        )
+        names = [*(left[at] for at in batch), "*0", "*1", *(right[at] for at in channels)]
+        lengths = [*(lhs.shape[at] for at in batch), *reach]
+        lengths += [numbers.shape[at] for at in channels]
+        labels = list(contraction.result)
+        for number, window in enumerate(windows):
+            labels[window.axes[2]] = f"*{number}"
+
+        def finish(codes: SSAValue) -> SSAValue:
+            return _placed(builder, codes, names, lengths, labels)
+
+        return _product(value, scales * lhs.scales.item(), bound, np.abs(added), terms, finish)
+
+    def _matrices(
+        self,
+        builder: ContextBuilder,
+        lhs: Factor,
+        rhs: Factor,
+        contraction: Contraction,
+        bias: NDArray[np.int64] | None,
+    ) -> Product:
+        writer = self._writer(builder)
+        left, right, result = contraction.lhs, contraction.rhs, "".join(contraction.result)
+        batch = [label for label in left if label in right and label in result]
+        rows = [label for label in left if label not in right]
+        columns = [label for label in right if label not in left]
+        summed = [label for label in left if label in right and label not in result]
+        if {*rows, *columns} - {*result}:
+            raise Refusal(RefusalCode.UNKNOWN_OP, "an axis of one operand is summed alone")
+        lengths = dict(zip((*left, *right), (*lhs.shape, *rhs.shape), strict=True))
+        one = _merged(
+            builder,
+            cast(SSAValue, lhs.value),
+            [[left.index(label) for label in labels] for labels in (batch, rows, summed)],
+        )
+        order = [right.index(label) for label in (*batch, *summed, *columns)]
+        shape = tuple(
+            math.prod(lengths[label] for label in labels) for labels in (batch, summed, columns)
+        )
+        added = np.zeros(1, np.int64)
+        if rhs.numbers is None:
+            groups = [[right.index(label) for label in part] for part in (batch, summed, columns)]
+            other = _merged(builder, cast(SSAValue, rhs.value), groups)
+            zero, scales = int(rhs.zeros.item()), rhs.scales.reshape(-1)
+            terms = shape[1]
+            bound = np.array([terms * lhs.magnitude * rhs.magnitude])
+        else:
+            channels = [right.index(label) for label in columns]
+            weights, zero, scales = self._weights(rhs, order, shape, channels)
+            other = writer.integers(weights, i8)
+            bound, terms = _bound(rhs.numbers, channels, lhs.magnitude)
+            if bias is not None:
+                added = _on_channels(bias, rhs.shape, channels)
+        _check_sums(bound + np.abs(added))
+        value = writer.matrices(one, other, (int(lhs.zeros.item()), zero))
+        if added.any():
+            line = added.reshape(1, 1, -1).astype(np.int32)
+            value = writer.add(value, writer.integers(line, i32))
+        names = [*batch, *rows, *columns]
+
+        def finish(codes: SSAValue) -> SSAValue:
+            sizes = [lengths[name] for name in names]
+            return _placed(builder, codes, names, sizes, contraction.result)
+
+        return _product(value, scales * lhs.scales.item(), bound, np.abs(added), terms, finish)
+
+    # Pools
+
+    @override
+    def largest(
+        self,
+        builder: ContextBuilder,
+        value: SSAValue,
+        windows: Mapping[int, PoolWindow],
+        code: int,
+        goal: Goal,
+        *,
+        is_least: bool,
+    ) -> SSAValue:
+        plain, _ = self.signed(builder, Codes(value, goal.type))
+        shift = ZERO_SHIFT if goal.is_unsigned else 0
+        name = "min" if is_least else "max"
+        pooled = self._pooled(builder, plain, windows, code - shift, name)
+        return self._from_signed(builder, pooled, goal, (-ZERO_SHIFT, ZERO_SHIFT - 1))
+
+    @override
+    def total(
+        self, builder: ContextBuilder, codes: Codes, windows: Mapping[int, PoolWindow], count: int
+    ) -> tuple[SSAValue, int]:
+        value, zero = self.signed(builder, codes)
+        is_whole = all(
+            (window.size, window.low, window.high) == (shape_of_integers(value)[axis], 0, 0)
+            for axis, window in windows.items()
+        )
+        if is_whole:
+            value = self._writer(builder).rescale(value, *_ONE, (zero, 0), i32)
+            zero = 0
+        return self._pooled(builder, value, windows, zero, "sum"), 0
+
+    def _pooled(
+        self,
+        builder: ContextBuilder,
+        value: SSAValue,
+        windows: Mapping[int, PoolWindow],
+        code: int,
+        name: str,
+    ) -> SSAValue:
+        """Integers combined in windows, or along whole axes, which are dropped."""
+        writer, shape = self._writer(builder), shape_of_integers(value)
+        whole = [
+            axis
+            for axis, window in windows.items()
+            if (window.size, window.low, window.high) == (shape[axis], 0, 0)
+        ]
+        if len(whole) == len(windows):
+            for axis in whole:
+                value = writer.reduced(name, value, axis)
+            kept = tuple(n for axis, n in enumerate(shape) if axis not in whole)
+            return _reshaped(builder, value, kept)
+        slid = [*windows]
+        if len(slid) != 2 or name == "min":
+            raise Refusal(RefusalCode.UNKNOWN_OP, "TOSA has no such pool")
+        low, high, gaps = [0] * len(shape), [0] * len(shape), [1] * len(shape)
+        for axis, window in windows.items():
+            low[axis], gaps[axis] = window.low, window.base_dilation
+            high[axis] = high_of(window, shape[axis])
+        value = padded(builder, value, (low, high, gaps), code)
+        others = [axis for axis in range(len(shape)) if axis not in windows]
+        image = _merged(builder, value, [others[:1], *([axis] for axis in slid), others[1:]])
+        images = shape_of_integers(image)
+        used = [*windows.values()]
+        reach = [
+            (n - (window.size - 1) * window.dilation - 1) // window.stride + 1
+            for n, window in zip(images[1:3], used, strict=True)
+        ]
+        pooled_shape = (images[0], *reach, images[3])
+        sizes = [window.size for window in used]
+        if name == "max":
+            if any(window.dilation > 1 for window in used):
+                raise Refusal(RefusalCode.UNKNOWN_OP, "TOSA has no such pool")
+            strides = [window.stride for window in used]
+            pooled = writer.largest(image, sizes, strides, pooled_shape)
+        else:
+            ones = writer.integers(np.ones((*sizes, images[3], 1), np.int8), i8)
+            nothing = writer.integers(np.zeros(images[3], np.int32), i32)
+            pairs = [(window.stride, window.dilation) for window in used]
+            pooled = writer.convolution(
+                image, ones, nothing, (code, 0), pairs, pooled_shape, is_by_channel=True
+            )
+        lengths = [*(shape[at] for at in others[:1]), *reach, *(shape[at] for at in others[1:])]
+        kept = [str(at) for at in (*others[:1], *slid, *others[1:]) if at not in whole]
+        names = [str(at) for at in (*others[:1], *slid, *others[1:])]
+        sizes = [n for n, name in zip(lengths, names, strict=True) if name in kept]
+        order = sorted(kept, key=int)
+        return _placed(builder, pooled, kept, sizes, order)
+
+
+def _bound(
+    numbers: NDArray[Any], channels: Sequence[int], magnitude: int
+) -> tuple[NDArray[np.int64], int]:
+    """The magnitude that the sums of each channel do not exceed, and the number of products."""
+    summed = tuple(axis for axis in range(numbers.ndim) if axis not in channels)
+    totals = np.abs(numbers).sum(summed, np.int64, keepdims=True)
+    placed = _on_channels(totals, numbers.shape, channels)
+    return placed * magnitude, math.prod(numbers.shape[axis] for axis in summed)
+
+
+def _on_channels(array: NDArray[Any], shape: Shape, channels: Sequence[int]) -> NDArray[Any]:
+    """Numbers on the axes of weights, along their channels; one number if all are equal."""
+    if array.size == 1:
+        return array.reshape(1)
+    if any(n > 1 for axis, n in enumerate(array.shape) if axis not in channels):
+        raise Refusal(RefusalCode.GRANULARITY, "scales differ along an axis that is no channel")
+    others = [axis for axis in range(array.ndim) if axis not in channels]
+    placed = array.transpose([*channels, *others]).reshape([array.shape[at] for at in channels])
+    return np.broadcast_to(placed, [shape[at] for at in channels]).reshape(-1)
+
+
+def _check_sums(magnitudes: NDArray[np.int64]) -> None:
+    if (most := int(magnitudes.max(initial=0))) >= _MOST:
+        raise Refusal(RefusalCode.OVERFLOW, f"its sums may reach {most}, and {_MOST} overflows")
+
+
+def _product(
+    value: SSAValue,
+    scales: NDArray[np.float64],
+    bound: NDArray[np.int64],
+    bias: NDArray[np.int64],
+    terms: int,
+    finish: Any,
+) -> Product:
+    ones = [1] * (len(shape_of_integers(value)) - 1)
+    magnitudes, added = ((part.reshape([*ones, -1])) for part in (bound + bias, bias))
+    return Product(value, scales.reshape([*ones, -1]), magnitudes, terms, added, finish)
+
+
+def _moved(builder: ContextBuilder, value: SSAValue, *movements: Reshape | Transpose) -> SSAValue:
+    for movement in movements:
+        element = cast("TensorType[Any]", value.type).element_type
+        shape = movement.result_shape(shape_of_integers(value))
+        value = move_elements(builder, movement, [value], TensorType(element, shape))
+    return value
+
+
+def _reshaped(builder: ContextBuilder, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+    return _moved(builder, value, Reshape(tuple(shape)))
+
+
+def _merged(builder: ContextBuilder, value: SSAValue, groups: Sequence[Sequence[int]]) -> SSAValue:
+    """The value with each group of its axes merged into one."""
+    order = tuple(axis for group in groups for axis in group)
+    shape = shape_of_integers(value)
+    merged = tuple(math.prod(shape[axis] for axis in group) for group in groups)
+    return _moved(builder, value, Transpose(order), Reshape(merged))
+
+
+def _placed(
+    builder: ContextBuilder,
+    value: SSAValue,
+    names: Sequence[str],
+    lengths: Sequence[int],
+    labels: Sequence[str],
+) -> SSAValue:
+    """A value with axes of these names, on those of labels, which may be several names."""
+    groups = [[label] if label in names else list(label.strip("()")) for label in labels]
+    order = tuple(names.index(name) for group in groups for name in group)
+    sizes = dict(zip(names, lengths, strict=True))
+    merged = tuple(math.prod(sizes[name] for name in group) for group in groups)
+    return _moved(builder, value, Reshape(tuple(lengths)), Transpose(order), Reshape(merged))
