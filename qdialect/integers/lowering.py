@@ -165,6 +165,8 @@ class _Lowering:
             value = self._quantized(builder, read, goal)
         result = builder.insert(StorageCastOp(value, op.result.type)).result
         result.name_hint = op.result.name_hint
+        if value.name_hint is None:
+            value.name_hint = op.result.name_hint
         self.storage[result] = value
         self.report.tell(Outcome.LOWERED, op, self.note, result)
         op.result.replace_all_uses_with(result)

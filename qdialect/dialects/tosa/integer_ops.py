@@ -124,7 +124,7 @@ class TosaIntegers(TosaArithmetic):
     ) -> SSAValue:
         """The largest element in each window of an image (n, h, w, c)."""
         lists: Mapping[str, Sequence[int]] = {"kernel": kernel, "stride": stride, "pad": [0] * 4}
-        properties = {key: DenseArrayBase.from_list(i64, each) for key, each in lists.items()}
+        properties = {key: DenseArrayBase.from_list(i64, numbers) for key, numbers in lists.items()}
         type = TensorType(self._of(value).element_type, shape)
         return self.make("tosa.max_pool2d", [value], type, properties)
 
