@@ -16,7 +16,8 @@ import argparse
 import statistics
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
@@ -30,20 +31,33 @@ from qdialect import Quantized
 from qdialect.check.compared_modules import Side
 from qdialect.check.interpreters import TypedArray, find_function
 from qdialect.check.iree_runs import AS_DEFINED, IN_INTEGERS, LoadedModule, compile_module
-from qdialect.export.export_tool import FAST_MATRICES, store_bytes_as
+from qdialect.export.export_tool import FAST_MATRICES, compile_in_integers, store_bytes_as
 from qdialect.export.export_tool import main as export
 from qdialect.opt.registry import ToolContext
 from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
 from qdialect.text import parse_module
 
-WAYS: Final[Mapping[str, tuple[str, LowerQuantOpsPass | None]]] = {
-    "floats": ("ordered", AS_DEFINED),
-    "casts as arithmetic": ("quantized", AS_DEFINED),
-    "integers": ("quantized", IN_INTEGERS),
+Compile = Callable[[Side], bytes]
+
+
+def with_casts(lowering: LowerQuantOpsPass) -> Compile:
+    def compiled(side: Side) -> bytes:
+        if lowering is IN_INTEGERS:
+            store_bytes_as("i8", *side)
+        return compile_module(side, cpu="host", lowering=lowering, flags=FAST_MATRICES)[1]
+
+    return compiled
+
+
+WAYS: Final[Mapping[str, tuple[str, Compile | None]]] = {
+    "floats": ("ordered", with_casts(AS_DEFINED)),
+    "casts as arithmetic": ("quantized", with_casts(AS_DEFINED)),
+    "casts of IREE": ("quantized", with_casts(IN_INTEGERS)),
+    "integers": ("quantized", partial(compile_in_integers, cpu="host")),
     "floats, ONNX Runtime": ("ordered", None),
     "integers, ONNX Runtime": ("symmetric", None),
 }
-"""The module, and how its casts are lowered for IREE; None for ONNX Runtime."""
+"""The module, and what compiles it for IREE; None for ONNX Runtime."""
 
 
 class Layers(NamedTuple):
@@ -106,13 +120,10 @@ def convolution(rng: np.random.Generator, size: int, channels: int) -> Layers:
 class Compiled:
     """A module in IREE, and its records."""
 
-    def __init__(self, path: Path, lowering: LowerQuantOpsPass, records: Path, name: str) -> None:
+    def __init__(self, path: Path, compiled: Compile, records: Path, name: str) -> None:
         context = ToolContext(allow_unregistered=True)
         module = parse_module(context, path.read_bytes(), str(path))
-        if lowering is IN_INTEGERS:
-            store_bytes_as("i8", module, context)
-        side = Side(module, context)
-        _, binary = compile_module(side, cpu="host", lowering=lowering, flags=FAST_MATRICES)
+        binary = compiled(Side(module, context))
         self.size = len(binary)
         self._function = find_function(module, name)
         self._loaded = LoadedModule(binary)
@@ -176,12 +187,12 @@ def measured(layers: Layers, function: str, runs: int) -> Iterator[tuple[str, ..
         Path(folder, "quantized.mlir").rename(Path(folder, "symmetric.mlir"))
         quantized.quantize()
         compiled: dict[str, Compiled | Exported] = {}
-        for way, (name, lowering) in WAYS.items():
+        for way, (name, compile) in WAYS.items():
             module = Path(folder) / f"{name}.mlir"
             compiled[way] = (
                 Exported(module, records)
-                if lowering is None
-                else Compiled(module, lowering, records, function)
+                if compile is None
+                else Compiled(module, compile, records, function)
             )
         times: dict[str, list[float]] = {way: [] for way in WAYS}
         for _ in range(runs):

@@ -52,15 +52,22 @@ def store_bytes_as(to: str, module: ModuleOp, context: Context) -> None:
         ShiftStoragePass(from_="i8" if to == "u8" else "u8", to=to).apply(context, module)
 
 
-def _iree(compilation: Compilation, options: Namespace) -> bytes:
-    """The module, compiled. Raises RunFailure and OpErrors."""
-    side = Side(compilation.module, compilation.context)
-    # IREE has no fast kernel for unsigned integers.
+def compile_in_integers(side: Side, cpu: str) -> bytes:
+    """
+    The binary of a module for a CPU, whose layers compute in integers. Raises RunFailure.
+
+    What integers do not compute gets IREE's casts. The module is changed.
+    """
+    # IREE has no fast kernel for unsigned integers, and none for those of 4 bits.
     store_bytes_as("i8", *side)
     widen_storage(*side)
     LowerToIntegersPass().apply(side.context, side.module)
-    # Casts that are left are those of layers that integers do not compute.
-    return compile_module(side, cpu=options.cpu, lowering=IN_INTEGERS, flags=FAST_MATRICES)[1]
+    return compile_module(side, cpu=cpu, lowering=IN_INTEGERS, flags=FAST_MATRICES)[1]
+
+
+def _iree(compilation: Compilation, options: Namespace) -> bytes:
+    """The module, compiled. Raises RunFailure."""
+    return compile_in_integers(Side(compilation.module, compilation.context), options.cpu)
 
 
 def _onnx(compilation: Compilation, options: Namespace) -> bytes:
