@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from qdialect.check.compared_modules import RunFailure, Side
-from qdialect.check.comparison import Comparison, Verdict, compare_modules
+from qdialect.check.comparison import Comparison, Finding, Verdict, compare_modules
 from qdialect.check.sampled_runs import DEFAULT_RUNS, Engine
 from qdialect.check.step_budget import DEFAULT_STEPS
+from qdialect.opt.compilation import Compilation
 from qdialect.opt.diagnostics import DiagnosticPrinter
 from qdialect.opt.module_tool import ModuleArgumentParser, read_module, whole_number
 from qdialect.opt.outputs import standard_output
@@ -56,6 +57,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         metavar="NAMES",
         help="attributes that may differ, separated by commas",
     )
+    parser.add_argument(
+        "--roundings",
+        action="store_true",
+        help="compare each quantized value, computed from the same codes in both modules, with "
+        "the exact number before it was rounded; for a module lowered to integers. --runs is "
+        "the number of random sets of codes",
+    )
     parser.add_max_steps(
         DEFAULT_STEPS,
         "for proofs and for runs, besides some for each op; comparing an op takes 1000, an "
@@ -75,6 +83,8 @@ def _compare(options: Namespace) -> bool:
         return False
     sides = [Side(compilation.module, compilation.context) for compilation in (before, after)]
     try:
+        if options.roundings:
+            return _print_roundings(sides, options.runs, after, printer)
         comparison = compare_modules(
             sides[0],
             sides[1],
@@ -96,6 +106,22 @@ def _compare(options: Namespace) -> bool:
     with standard_output() as stream:
         stream.write(_text(comparison))
     return True
+
+
+def _print_roundings(
+    sides: Sequence[Side], sets: int, after: Compilation, printer: DiagnosticPrinter
+) -> bool:
+    # Its arithmetic on arrays takes time to import.
+    from qdialect.check.roundings import compare_roundings
+
+    outcomes = [*compare_roundings(sides[0], sides[1], sets)]
+    wrong = [outcome for outcome in outcomes if isinstance(outcome, Finding)]
+    for finding in wrong:
+        printer.error(finding.message, after.locate(finding.op))
+    if not wrong:
+        with standard_output() as stream:
+            stream.writelines(f"{outcome}\n" for outcome in outcomes)
+    return not wrong
 
 
 def _engine(name: str, before: Side, after: Side) -> Engine | None:

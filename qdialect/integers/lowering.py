@@ -167,7 +167,6 @@ class _Lowering:
         result.name_hint = op.result.name_hint
         if value.name_hint is None:
             value.name_hint = op.result.name_hint
-        self.storage[result] = value
         self.report.tell(Outcome.LOWERED, op, self.note, result)
         op.result.replace_all_uses_with(result)
 

@@ -248,7 +248,8 @@ def line_of(
     type: IntegerType | None = None,
 ) -> SSAValue:
     """A constant with the elements of `array`, whose other axes have length 1."""
-    numbers = np.ascontiguousarray(array.reshape([array.shape[axis] for axis in axes]))
+    placed = array.reshape([array.shape[axis] for axis in axes])
+    numbers = np.require(placed, requirements="C")
     if array.dtype == np.float32:
         elements = dense_elements(numbers.view("u4"), f32)
     else:

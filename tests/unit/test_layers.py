@@ -84,11 +84,11 @@ BUDGETS = {
     "sinking": (949, 2),
     "passes": (1509, 2),
     "opt": (3421, 5),
-    "check": (6950, 7),
+    "check": (7252, 7),
     "ptq": (20038, 7),
     "integers": (2464, 4),
     "frontends": (993, 4),
-    "export": (2258, 4),
+    "export": (2265, 4),
 }
 """
 Of each folder: the number of its lines, and of the files in its longest chain of imports. They only

@@ -35,7 +35,7 @@ class TosaIntegers(TosaArithmetic):
 
     def integers(self, numbers: NDArray[Any], type: IntegerType) -> SSAValue:
         """A constant."""
-        return self.constant(dense_elements(np.ascontiguousarray(numbers), type))
+        return self.constant(dense_elements(np.require(numbers, requirements="C"), type))
 
     def _of(self, value: SSAValue) -> TensorType[IntegerType]:
         return cast("TensorType[IntegerType]", value.type)

@@ -107,6 +107,7 @@ def test_a_small_module_needs_little(text: str, needs_numpy: bool, tmp_path: Pat
 
 ON_ARRAYS = (
     "qdialect.check.comparison",
+    "qdialect.check.roundings",
     "qdialect.check.sampled_runs",
     "qdialect.check.interpreters",
     "qdialect.dialects.arrays",
