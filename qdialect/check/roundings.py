@@ -96,15 +96,17 @@ class _Function:
     def computed(self, value: SSAValue) -> TypedArray:
         """A value, computed from the codes. Raises InterpretationError."""
         known: dict[SSAValue, TypedArray] = {}
-        for leaf, codes in self.codes.items():
-            known[leaf] = TypedArray.of(codes.astype(dtype_of(_element(leaf))), leaf.type)
 
         def makers(op: Operation) -> Iterator[Operation]:
             for read in (*op.operands, *captured_by(op)):
-                if read not in known and isinstance(read.owner, Operation):
+                if read in self.codes:
+                    known[read] = TypedArray.of(self.codes[read], read.type)
+                elif isinstance(read.owner, Operation):
                     yield read.owner
 
-        if isinstance(value.owner, Operation) and value not in known:
+        if value in self.codes:
+            return TypedArray.of(self.codes[value], value.type)
+        if isinstance(value.owner, Operation):
             for op in dependencies_first([value.owner], makers):
                 reads = {read: known[read] for read in (*op.operands, *captured_by(op))}
                 self._interpreter.set_values(reads.items())
@@ -197,12 +199,12 @@ def _random(rng: np.random.Generator, leaf: SSAValue, function: FuncOp) -> NDArr
     type, shape = _element(leaf), shape_of(leaf.type)
     if not isinstance(type, UniformQuantizedType) or shape is None or not is_static(shape):
         if isinstance(leaf, BlockArgument) and shape is not None and is_static(shape):
-            return np.zeros(shape, np.int64)
+            return np.zeros(shape, dtype_of(type))
         raise RunFailure(
             "a quantized value has a shape that is not known", function, is_before=True
         )
     codes = rng.integers(type.storage_type_min, type.storage_type_max + 1, shape)
-    return type.storage_format.wrap(codes)
+    return type.storage_format.wrap(codes).astype(dtype_of(type))
 
 
 def _roundings(function: FuncOp) -> Iterator[Rounding]:

@@ -674,12 +674,15 @@ def _in_order(node: Node) -> Sequence[Use]:
 
 def _axes_in_result(use: Use) -> Sequence[int | None]:
     """For each axis of an operand that of the result; None for one that is read at 0."""
-    axes = result_axes(use)
+    read, result = op_model(use.op).loops, _shape(use.op.results[0])
+    axes: Sequence[int | None] | None = result_axes(use)
+    if read is not None and not (loops := read(use.op)).reducing:
+        *operands, last = loops.operands
+        axes = operands[use.number] if [*last] == [*range(len(result))] else None
     if axes is None:
         raise Refusal(RefusalCode.KEPT, "it stays float: it does not read elements in order")
     lengths = zip(axes, _shape(use.value), strict=True)
-    result = _shape(use.op.results[0])
-    return [None if n == 1 and result[axis] != 1 else axis for axis, n in lengths]
+    return [None if axis is None or (n == 1 and result[axis] != 1) else axis for axis, n in lengths]
 
 
 def _on_axes(array: NDArray[Any], bias: Bias, shape: Shape) -> NDArray[Any]:
