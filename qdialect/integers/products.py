@@ -259,7 +259,11 @@ def product(
             total, letters = _summed(builder, other, others_labels, loops, lengths, type)
             places = [loops.order[letter] for letter in letters]
             reads.append((total, along(places, rank), loops.spread(factor.zeros, labels)))
-    start = _start(builder, init, offset, reads)
+    dtype = np.dtype(f"i{width // 8}")
+    # Two's complement: only the last sum has to be in range.
+    start = with_numbers(
+        builder, init, [], [], [offset.astype(dtype)], lambda _, __, known: known[0]
+    )
 
     def element(inner: StorageBuilder, elements: Sequence[SSAValue]) -> SSAValue:
         one, other, total = elements
@@ -269,6 +273,8 @@ def product(
 
     maps = [loops.map(labels) for _, labels in sides]
     value = builder.generic(start, operands, maps, element)
+    if reads:
+        value = _corrected(builder, value, reads, dtype)
     scales = loops.spread(lhs.scales, loops.lhs) * loops.spread(rhs.scales, loops.rhs)
 
     def finish(codes: SSAValue) -> SSAValue:
@@ -283,28 +289,30 @@ def _check_axes(factor: Factor, labels: Sequence[str], loops: _Loops) -> None:
             raise Refusal(RefusalCode.GRANULARITY, "scales differ along an axis that is summed")
 
 
-def _start(
+def _corrected(
     builder: StorageBuilder,
-    init: SSAValue,
-    offset: Integers,
+    value: SSAValue,
     reads: Sequence[tuple[SSAValue, AffineMap, NDArray[Any]]],
+    dtype: np.dtype[Any],
 ) -> SSAValue:
-    """What a sum starts from: a constant, less products of zeros and sums."""
-    dtype = np.dtype(f"i{_element(init).bitwidth // 8}")
-    # Two's complement: only the last sum has to be in range.
-    arrays = [offset.astype(dtype), *(zeros.astype(dtype) for _, _, zeros in reads)]
+    """Sums, less the products of zeros and of sums of codes."""
+    lengths = builder.lengths(value)
 
     def element(
         inner: StorageBuilder, elements: Sequence[SSAValue], known: Sequence[SSAValue]
     ) -> SSAValue:
-        total, *zeros = known
-        for zero, one in zip(zeros, elements, strict=False):
+        total, *sums = elements[:-1]
+        for zero, one in zip(known, sums, strict=True):
             term = inner.insert(arith.MuliOp(zero, one)).result
             total = inner.insert(arith.SubiOp(total, term)).result
         return total
 
-    sums, maps = [total for total, _, _ in reads], [map for _, map, _ in reads]
-    return with_numbers(builder, init, sums, maps, arrays, element)
+    maps = [AffineMap.identity(len(lengths)), *(map for _, map, _ in reads)]
+    inputs = [value, *(total for total, _, _ in reads)]
+    zeros = [array.astype(dtype) for _, _, array in reads]
+    return with_numbers(
+        builder, builder.empty(lengths, _element(value)), inputs, maps, zeros, element
+    )
 
 
 def _summed(
