@@ -12,10 +12,10 @@ from xdsl.dialects.builtin import IntegerAttr, IntegerType, TensorType, i8
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
-from qdialect.algebra.movement import DYNAMIC, Shape
+from qdialect.algebra.movement import DYNAMIC, Shape, Transpose, inverse
 from qdialect.algebra.padding import Pad
 from qdialect.integers.rescaling import along, constant_of, extended, line_of, with_numbers
-from qdialect.lowering.storage_ops import Length, StorageBuilder
+from qdialect.lowering.storage_ops import Length, StorageBuilder, move_elements
 from qdialect.ops.fields import WINDOW, Contraction, PoolWindow, Window
 from qdialect.ops.refusals import Refusal, RefusalCode
 from qdialect.support.lazy_numpy import NDArray, np
@@ -216,6 +216,11 @@ def product(
         contraction, windows, lhs, rhs, bias = _ungrouped(
             builder, contraction, windows, lhs, rhs, bias
         )
+    back: Transpose | None = None
+    if windows and _is_dense(contraction, windows, rhs.shape):
+        contraction, windows, lhs, rhs, bias, back = _with_channels_last(
+            builder, contraction, windows, lhs, rhs, bias
+        )
     lhs, rhs = lhs.stored(builder), rhs.stored(builder)
     loops = _Loops(contraction, windows)
     sides = (lhs, loops.lhs), (rhs, loops.rhs)
@@ -278,7 +283,8 @@ def product(
     scales = loops.spread(lhs.scales, loops.lhs) * loops.spread(rhs.scales, loops.rhs)
 
     def finish(codes: SSAValue) -> SSAValue:
-        return builder.collapse(codes, loops.groups)
+        codes = builder.collapse(codes, loops.groups)
+        return codes if back is None else _moved(builder, back, codes)
 
     return Product(value, scales, magnitudes, count, np.asarray(added), finish)
 
@@ -418,6 +424,78 @@ def padded(
         op = tensor.ExtractSliceOp.from_static_parameters(value, offsets, sizes)
         value = builder.insert(op).result
     return value
+
+
+def _is_dense(contraction: Contraction, windows: Sequence[Window], weights: Shape) -> bool:
+    """Whether windows of several positions are summed over channels."""
+    count = math.prod(weights[window.axes[1]] for window in windows)
+    result = "".join(contraction.result)
+    both = [label for label in contraction.lhs if label in contraction.rhs]
+    return count > 1 and not any(label in result for label in both)
+
+
+def _with_channels_last(
+    builder: StorageBuilder,
+    contraction: Contraction,
+    windows: Sequence[Window],
+    lhs: Factor,
+    rhs: Factor,
+    bias: Integers | None,
+) -> tuple[Contraction, Sequence[Window], Factor, Factor, Integers | None, Transpose]:
+    """
+    A convolution whose channels are the last axes, and how its result is moved back.
+
+    Loops over channels are those that compilers make vectors of.
+    """
+    slid, kernel, out = ([window.axes[at] for window in windows] for at in (0, 1, 2))
+    left, right, result = contraction.lhs, contraction.rhs, contraction.result
+
+    def order(labels: Sequence[str], others: Sequence[str], middle: Sequence[int]) -> list[int]:
+        """Axes that the other operand lacks, then windows, then those of channels."""
+        rest = [at for at in range(len(labels)) if at not in middle]
+        first = [at for at in rest if not set(labels[at].strip("()")) & {*others}]
+        return [*first, *middle, *(at for at in rest if at not in first)]
+
+    one, last = order(left, right, slid), order(result, right, out)
+    rest = [at for at in range(len(right)) if at not in kernel]
+    other = [*kernel, *sorted(rest, key=lambda at: right[at] not in left)]
+
+    def placed(factor: Factor, axes: Sequence[int]) -> Factor:
+        return replace(
+            factor, zeros=factor.zeros.transpose(axes), scales=factor.scales.transpose(axes)
+        )
+
+    numbers = cast(Integers, rhs.numbers).transpose(other)
+    image = _moved(builder, Transpose(tuple(one)), cast(SSAValue, lhs.value))
+    moved = [
+        replace(
+            window,
+            axes=(
+                one.index(window.axes[0]),
+                other.index(window.axes[1]),
+                last.index(window.axes[2]),
+            ),
+        )
+        for window in windows
+    ]
+    whole = Contraction(
+        tuple(left[at] for at in one),
+        tuple(right[at] for at in other),
+        tuple(result[at] for at in last),
+    )
+    return (
+        whole,
+        moved,
+        replace(placed(lhs, one), value=image),
+        replace(placed(rhs, other), numbers=numbers),
+        None if bias is None else bias.transpose(other),
+        Transpose(inverse(last)),
+    )
+
+
+def _moved(builder: StorageBuilder, movement: Transpose, value: SSAValue) -> SSAValue:
+    type = TensorType(_element(value), movement.result_shape(_shape(value)))
+    return move_elements(builder, movement, [value], type)
 
 
 def _ungrouped(
