@@ -41,7 +41,7 @@ class LowerToIntegersPass(ModulePass):
     functions of one number, by a table. What is none of these, such as a softmax, stays float.
     The types of functions are kept.
 
-    Example: `qdialect-opt --lower-to-integers examples/quantized_layer.mlir`.
+    Example: `qdialect-opt --lower-to-integers examples/integers/quantized_layer.mlir`.
     """
 
     name = "lower-to-integers"
