@@ -6,6 +6,11 @@ def scalar(name: str) -> str:
     return f"qdialect.dialects.arrays.scalar_functions:{name}"
 
 
+LARGER = frozenset({scalar("larger"), scalar("larger_number"), "numpy:maximum"})
+SMALLER = frozenset({scalar("smaller"), scalar("smaller_number"), "numpy:minimum"})
+"""The paths of functions of the larger, or of the smaller, of two elements."""
+
+
 def run_in(dialect: str, name: str) -> str:
     """The path of a function that computes ops of a dialect."""
     return f"qdialect.dialects.{dialect}.runs:{name}"

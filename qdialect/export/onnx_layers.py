@@ -20,7 +20,7 @@ from qdialect.algebra.movement import (
     Transpose,
     inverse,
 )
-from qdialect.dialects import scalar
+from qdialect.dialects import LARGER, SMALLER, scalar
 from qdialect.export.onnx_tensors import Tensor, Tensors, in_graph, name_of_type
 from qdialect.ops.fields import Contraction, Reduction, Window
 from qdialect.ops.interface import Refusal, RefusalCode
@@ -49,7 +49,6 @@ class Layers:
         shape: Shape,
     ) -> Tensor:
         """A sum of products, of `shape`, without its bias. Raises Refusal."""
-        left, right = list(contraction.lhs), list(contraction.rhs)
         result = list(contraction.result)
         if windows:
             product, labels = self._convolution(lhs, rhs, contraction, windows)
@@ -58,7 +57,7 @@ class Layers:
         else:
             if contraction.groups != 1:
                 raise Refusal(RefusalCode.UNKNOWN_OP, "it has groups without windows")
-            product, labels = self._matrices(lhs, rhs, (left, right, result))
+            product, labels = self._matrices(lhs, rhs, contraction)
         turned = self._move(product, Transpose(tuple(map(labels.index, result))))
         return self._move(turned, Reshape(shape))
 
@@ -91,21 +90,17 @@ class Layers:
         windows: Sequence[Window],
     ) -> tuple[Tensor, Labels]:
         left, right = contraction.lhs, contraction.rhs
-        result = "".join(contraction.result)
+        roles = contraction.roles(windows)
         slid = [window.axes[0] for window in windows]
         kernel = [window.axes[1] for window in windows]
-        of_left = [axis for axis in range(len(left)) if axis not in slid]
-        of_right = [axis for axis in range(len(right)) if axis not in kernel]
-        batch = [at for at in of_left if left[at] not in right]
-        grouped = [at for at in of_left if left[at] in right and left[at] in result]
-        summed = [at for at in of_left if left[at] in right and left[at] not in result]
-        groups = [right.index(left[at]) for at in grouped]
-        inner = [right.index(left[at]) for at in summed]
-        outer = [at for at in of_right if right[at] not in left]
-        if any(left[at] not in result for at in batch) or any(
-            right[at] not in result for at in outer
-        ):
-            raise Refusal(RefusalCode.UNKNOWN_OP, "an axis of one operand is summed alone")
+        batch, grouped, summed = (
+            [left.index(label) for label in labels]
+            for labels in (roles.left, roles.both, roles.summed)
+        )
+        groups, inner, outer = (
+            [right.index(label) for label in labels]
+            for labels in (roles.both, roles.summed, roles.right)
+        )
         is_upsampled = any(window.base_dilation != 1 for window in windows)
         image = self._merged(lhs, [batch, [*grouped, *summed], *([axis] for axis in slid)])
         weights = rhs
@@ -150,8 +145,7 @@ class Layers:
         sizes = weights.shape[2:]
         lists = zip(image.shape[2:], sizes, windows, low, high, strict=True)
         lengths = [
-            (n + first + last - (size - 1) * window.dilation - 1) // window.stride + 1
-            for n, size, window, first, last in lists
+            window.of_size(size).count(n + first + last) for n, size, window, first, last in lists
         ]
         attributes: dict[str, Any] = {
             "strides": [window.stride for window in windows],
@@ -243,15 +237,10 @@ class Layers:
     # Products of matrices
 
     def _matrices(
-        self, lhs: Tensor, rhs: Tensor, labels: tuple[Labels, Labels, Labels]
+        self, lhs: Tensor, rhs: Tensor, contraction: Contraction
     ) -> tuple[Tensor, Labels]:
-        left, right, result = labels
-        batch = [label for label in left if label in right and label in result]
-        rows = [label for label in left if label not in right]
-        columns = [label for label in right if label not in left]
-        summed = [label for label in left if label in right and label not in result]
-        if {*rows, *columns} - {*result}:
-            raise Refusal(RefusalCode.UNKNOWN_OP, "an axis of one operand is summed alone")
+        left, right = list(contraction.lhs), list(contraction.rhs)
+        rows, batch, summed, columns = contraction.roles()
         lengths = dict(zip((*left, *right), (*lhs.shape, *rhs.shape), strict=True))
 
         sizes = [[lengths[name] for name in names] for names in (batch, rows, columns)]
@@ -341,11 +330,7 @@ class Layers:
         if not windows:
             # Without axes, ONNX would reduce all.
             return tensor
-        is_whole = all(
-            (window.size, window.low, window.high, window.base_dilation)
-            == (tensor.shape[axis], 0, 0, 1)
-            for axis, window in windows.items()
-        )
+        is_whole = all(window.is_all_of(tensor.shape[axis]) for axis, window in windows.items())
         if is_whole:
             kind = "ReduceMean" if reduction.is_mean else kind
             drawn = self.tensors.drawn(self.tensors.number(tensor))
@@ -413,12 +398,8 @@ MAXIMUM: Final = scalar("larger")
 REDUCTIONS: Final = {
     SUM: "ReduceSum",
     "numpy:multiply": "ReduceProd",
-    MAXIMUM: "ReduceMax",
-    scalar("larger_number"): "ReduceMax",
-    scalar("smaller"): "ReduceMin",
-    scalar("smaller_number"): "ReduceMin",
-    "numpy:maximum": "ReduceMax",
-    "numpy:minimum": "ReduceMin",
+    **dict.fromkeys(LARGER, "ReduceMax"),
+    **dict.fromkeys(SMALLER, "ReduceMin"),
 }
 """The reductions of ONNX, by the function of two elements."""
 

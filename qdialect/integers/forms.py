@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, cast
+from dataclasses import dataclass
+from typing import Any, Final, cast
 
 from typing_extensions import override
 from xdsl.dialects import arith, tensor
-from xdsl.dialects.builtin import IndexType, IntegerType, TensorType, i8, i32
+from xdsl.dialects.builtin import IndexType, IntegerType, TensorType, i32
 from xdsl.ir import SSAValue
-from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.ir.affine import AffineMap
 
 from qdialect.algebra.movement import Shape
 from qdialect.algebra.parameters import StorageFormat
 from qdialect.dialects.quant.types import UniformQuantizedType
-from qdialect.integers.products import Factor, Product, high_of, padded, product
+from qdialect.integers.products import Layer, Product, pooled, product
 from qdialect.integers.rescaling import (
     Addend,
     Requantize,
@@ -28,63 +29,17 @@ from qdialect.integers.rescaling import (
 )
 from qdialect.ir.elements import element_dtype
 from qdialect.lowering.storage_ops import ContextBuilder, Length, StorageBuilder
-from qdialect.ops.fields import Contraction, PoolWindow, Window
+from qdialect.ops.fields import PoolWindow
 from qdialect.support.lazy_numpy import NDArray, np
 
 Limits = tuple[int, int]
 
 
-class Codes(NamedTuple):
-    """Codes as signless integers, and their type, which has one scale."""
-
-    value: SSAValue
-    type: UniformQuantizedType
-
-    @property
-    def zero_point(self) -> int:
-        """The code of zero."""
-        return self.type.single_slot.zero_point
-
-    @property
-    def scale(self) -> float:
-        """The scale, as the expressed type rounds it."""
-        return self.type.single_slot.scale
-
-    @property
-    def limits(self) -> Limits:
-        """The least and the greatest code."""
-        return self.type.storage_type_min, self.type.storage_type_max
-
-    @property
-    def magnitude(self) -> int:
-        """The largest `|code - zero_point|`."""
-        return max(abs(end - self.zero_point) for end in self.limits)
-
-    @property
-    def width(self) -> int:
-        """The bits of a code."""
-        return self.type.storage_type.bitwidth
-
-    @property
-    def is_unsigned(self) -> bool:
-        """Whether codes are read as unsigned."""
-        return not self.type.is_signed
-
-    @property
-    def rank(self) -> int:
-        """The number of axes."""
-        return len(shape_of_integers(self.value))
-
-    def addend(self, axes: Sequence[int | None], factors: NDArray[np.float64]) -> Addend:
-        """As a part of a sum."""
-        return Addend(self.value, axes, factors, self.zero_point, self.magnitude, self.is_unsigned)
-
-
-class Goal(NamedTuple):
-    """The type of the codes that are wanted, and the least and the greatest of them."""
+@dataclass(frozen=True)
+class Coded:
+    """What is stored as codes of a type, which has one scale."""
 
     type: UniformQuantizedType
-    limits: Limits
 
     @property
     def zero_point(self) -> int:
@@ -106,10 +61,53 @@ class Goal(NamedTuple):
         """The type of the integers that hold codes."""
         return IntegerType(self.type.storage_type.bitwidth)
 
+    @property
+    def width(self) -> int:
+        """The bits of a code."""
+        return self.signless.bitwidth
+
+
+@dataclass(frozen=True)
+class Codes(Coded):
+    """Codes as signless integers."""
+
+    value: SSAValue
+
+    @property
+    def limits(self) -> Limits:
+        """The least and the greatest code."""
+        return self.type.storage_type_min, self.type.storage_type_max
+
+    @property
+    def magnitude(self) -> int:
+        """The largest `|code - zero_point|`."""
+        return max(abs(end - self.zero_point) for end in self.limits)
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return len(shape_of_integers(self.value))
+
+    def addend(self, axes: Sequence[int | None], factors: NDArray[np.float64]) -> Addend:
+        """As a part of a sum."""
+        return Addend(self.value, axes, factors, self.zero_point, self.magnitude, self.is_unsigned)
+
+
+@dataclass(frozen=True)
+class Goal(Coded):
+    """The codes that are wanted: the least and the greatest of them."""
+
+    limits: Limits
+
     def codes_of(self, numbers: NDArray[np.floating]) -> NDArray[np.int64]:
         """The codes of numbers."""
         parameters = self.type.parameters_on(numbers.shape)
         return parameters.store(numbers, *self.limits).astype(np.int64)
+
+    def stored(self, codes: NDArray[np.int64]) -> NDArray[Any]:
+        """Codes in the signless integers that hold them."""
+        wrapped = StorageFormat(self.width, signed=True).wrap(codes)
+        return wrapped.astype(element_dtype(self.signless))
 
 
 def shape_of_integers(value: SSAValue) -> Shape:
@@ -120,23 +118,13 @@ def shape_of_integers(value: SSAValue) -> Shape:
 class Form(ABC):
     """Writes integer arithmetic. Methods raise Refusal for what the form does not express."""
 
-    def __init__(self, requantize: Requantize) -> None:
-        self.requantize = requantize
-
     @abstractmethod
     def signed(self, builder: ContextBuilder, codes: Codes) -> tuple[SSAValue, int]:
         """Codes as signed integers of 8 or 16 bits, and the one of zero."""
 
     @abstractmethod
-    def product(
-        self,
-        builder: ContextBuilder,
-        factors: tuple[Factor, Factor],
-        contraction: Contraction,
-        windows: Sequence[Window],
-        bias: NDArray[np.int64] | None,
-    ) -> Product:
-        """A sum of products; `bias` has the axes of the constant factor."""
+    def product(self, builder: ContextBuilder, layer: Layer) -> Product:
+        """A sum of products."""
 
     @abstractmethod
     def rescaled(
@@ -195,6 +183,9 @@ class Form(ABC):
 class LinalgForm(Form):
     """One `linalg.generic` for each step."""
 
+    def __init__(self, requantize: Requantize) -> None:
+        self.requantize = requantize
+
     @override
     def signed(self, builder: ContextBuilder, codes: Codes) -> tuple[SSAValue, int]:
         type = IntegerType(8 if codes.width <= 8 else 16)
@@ -214,15 +205,8 @@ class LinalgForm(Form):
         return _each(builder, codes.value, type, element), codes.zero_point - half
 
     @override
-    def product(
-        self,
-        builder: ContextBuilder,
-        factors: tuple[Factor, Factor],
-        contraction: Contraction,
-        windows: Sequence[Window],
-        bias: NDArray[np.int64] | None,
-    ) -> Product:
-        return product(builder, factors, contraction, windows, bias)
+    def product(self, builder: ContextBuilder, layer: Layer) -> Product:
+        return product(builder, layer)
 
     @override
     def rescaled(
@@ -271,8 +255,7 @@ class LinalgForm(Form):
         self, builder: ContextBuilder, codes: Codes, table: NDArray[np.int64], goal: Goal
     ) -> SSAValue:
         type = goal.signless
-        stored = StorageFormat(type.bitwidth, signed=True).wrap(table)
-        constant = line_of(builder, stored.astype(element_dtype(type)), [0], type)
+        constant = line_of(builder, goal.stored(table), [0], type)
 
         def element(inner: StorageBuilder, elements: Sequence[SSAValue]) -> SSAValue:
             wide = extended(inner, elements[0], i32, is_unsigned=codes.is_unsigned)
@@ -295,7 +278,7 @@ class LinalgForm(Form):
         is_least: bool,
     ) -> SSAValue:
         step = _EXTREMES[is_least, goal.is_unsigned]
-        return _pooled(builder, value, windows, (code, code), goal.signless, step)
+        return pooled(builder, value, windows, (code, code), goal.signless, step)
 
     @override
     def total(
@@ -303,7 +286,7 @@ class LinalgForm(Form):
     ) -> tuple[SSAValue, int]:
         pads = codes.zero_point, 0
         flag = codes.is_unsigned
-        total = _pooled(builder, codes.value, windows, pads, i32, arith.AddiOp, is_unsigned=flag)
+        total = pooled(builder, codes.value, windows, pads, i32, arith.AddiOp, is_unsigned=flag)
         return total, codes.zero_point * count
 
 
@@ -326,63 +309,3 @@ _EXTREMES: Final[Mapping[tuple[bool, bool], Callable[[SSAValue, SSAValue], Any]]
     (True, True): arith.MinUIOp,
 }
 """The ops of a larger and of a smaller integer, by whether it is that, and unsigned."""
-
-
-def _pooled(
-    builder: StorageBuilder,
-    value: SSAValue,
-    windows: Mapping[int, PoolWindow],
-    pads: tuple[int, int],
-    type: IntegerType,
-    step: Callable[[SSAValue, SSAValue], Any],
-    *,
-    is_unsigned: bool = False,
-) -> SSAValue:
-    """
-    Integers combined in windows, and along whole axes, which are dropped.
-
-    `pads` are the integer around the windows, and the one that each result starts from.
-    """
-    shape = shape_of_integers(value)
-    whole = [
-        axis
-        for axis, window in windows.items()
-        if (window.size, window.low, window.high, window.base_dilation) == (shape[axis], 0, 0, 1)
-    ]
-    sliding = {axis: window for axis, window in windows.items() if axis not in whole}
-    widths = [[0] * len(shape), [0] * len(shape), [1] * len(shape)]
-    for axis, window in sliding.items():
-        ends = window.low, high_of(window, shape[axis]), window.base_dilation
-        for part, width in zip(widths, ends, strict=True):
-            part[axis] = width
-    value = padded(builder, value, tuple(widths), pads[0])
-    kept = [axis for axis in range(len(shape)) if axis not in whole]
-    loops = {axis: at for at, axis in enumerate(kept)}
-    loops |= {axis: len(kept) + len(sliding) + at for at, axis in enumerate(whole)}
-    inner_loops = {axis: len(kept) + at for at, axis in enumerate(sliding)}
-    lengths: list[Length] = []
-    places: list[AffineExpr] = []
-    for axis, length in enumerate(shape_of_integers(value)):
-        place = AffineExpr.dimension(loops[axis])
-        if (window := sliding.get(axis)) is not None:
-            reach = length - (window.size - 1) * window.dilation - 1
-            lengths.append(reach // window.stride + 1)
-            offset = AffineExpr.dimension(inner_loops[axis]) * window.dilation
-            place = place * window.stride + offset
-        elif axis in kept:
-            lengths.append(builder.length(value, axis))
-        places.append(place)
-    count = len(kept) + len(sliding) + len(whole)
-    inputs, maps = [value], [AffineMap(count, 0, tuple(places))]
-    if sliding:
-        # Its shape says how far the windows reach.
-        inputs.append(builder.empty([window.size for window in sliding.values()], i8))
-        maps.append(along([*inner_loops.values()], count))
-    init = builder.empty(lengths, type)
-    start = builder.generic(init, [], [], lambda inner, _: constant_of(inner, pads[1], type))
-
-    def element(inner: StorageBuilder, elements: Sequence[SSAValue]) -> SSAValue:
-        own = extended(inner, elements[0], type, is_unsigned=is_unsigned)
-        return inner.insert(step(elements[-1], own)).result
-
-    return builder.generic(start, inputs, maps, element)

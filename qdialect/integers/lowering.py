@@ -9,17 +9,14 @@ says of it; no op is known by name. What is none of these stays float, between i
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, Final, cast
 
 from typing_extensions import override
 from xdsl.context import Context
-from xdsl.dialects.builtin import (
-    IntegerType,
-    ModuleOp,
-    TensorType,
-)
+from xdsl.dialects.builtin import IntegerType, ModuleOp, TensorType
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import InterpretationError
@@ -27,7 +24,7 @@ from xdsl.utils.exceptions import InterpretationError
 from qdialect.algebra.movement import DYNAMIC, Reshape, Shape
 from qdialect.algebra.padding import Pad
 from qdialect.check.interpreters import ModuleInterpreter, TypedArray
-from qdialect.dialects import scalar
+from qdialect.dialects import LARGER, SMALLER
 from qdialect.dialects.arrays.values import dequantized, dtype_of
 from qdialect.dialects.quant.casts import (
     DequantizeCastOp,
@@ -38,8 +35,8 @@ from qdialect.dialects.quant.casts import (
 from qdialect.dialects.quant.slots import Granularity
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.folding.report import Outcome, PassReport
-from qdialect.integers.forms import Codes, Form, Goal
-from qdialect.integers.products import Factor, padded
+from qdialect.integers.forms import Codes, Form, Goal, Limits
+from qdialect.integers.products import Factor, Layer, check_sums, padded
 from qdialect.integers.rescaling import Addend, constant_of, line_of
 from qdialect.ir.errors import message_of
 from qdialect.ir.resources import ResourceBlobs
@@ -96,10 +93,6 @@ _MOST_STEPS: Final = 1 << 40
 """Tables are computed without a limit of steps."""
 
 _SUM: Final = "numpy:add"
-_LARGER: Final = frozenset({scalar("larger"), scalar("larger_number"), "numpy:maximum"})
-_SMALLER: Final = frozenset({scalar("smaller"), scalar("smaller_number"), "numpy:minimum"})
-_UNIT: Final = 2.0**-24
-"""The relative error of a rounding to f32."""
 
 
 class _Builder(ContextBuilder):
@@ -125,6 +118,10 @@ class _Lowering:
     report: PassReport = field(default_factory=lambda: PassReport(verb="lowered to integers"))
     storage: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     """The codes, as integers, of each quantized value."""
+    rounded: dict[tuple[SSAValue, Limits], SSAValue] = field(
+        default_factory=dict[tuple[SSAValue, Limits], SSAValue]
+    )
+    """The codes between limits that a value is rounded to, for the cast that is being lowered."""
     inserted: list[Operation] = field(default_factory=list[Operation])
     note: str = ""
     """What is told of the cast that is being lowered."""
@@ -146,7 +143,10 @@ class _Lowering:
                 self.report.refuse(op, refusal)
             except MemoryLimitError as error:
                 self.report.refuse(op, Refusal(RefusalCode.MEMORY, str(error)))
-        # A layer may be refused after some of its ops were sums.
+            except RecursionError:
+                reason = "it stays float: too many ops are between casts"
+                self.report.refuse(op, Refusal(RefusalCode.KEPT, reason))
+        # A layer may be refused after some of its ops were made.
         erase_unused([*casts, *self.inserted])
 
     def _lower(self, op: QuantizeCastOp | RequantizeOp) -> None:
@@ -156,6 +156,9 @@ class _Lowering:
             # It is quantized where it comes in.
             return
         type = _checked(op.result)
+        if 0 in _shape(op.result):
+            raise Refusal(RefusalCode.KEPT, "it stays float: it has no elements")
+        self.rounded = {}
         builder = _Builder(op, self.context, self.inserted)
         goal = Goal(type, (type.storage_type_min, type.storage_type_max))
         self.note = "codes are moved"
@@ -180,7 +183,7 @@ class _Lowering:
             insert_after(op, value)
             self.inserted.append(op)
             self.storage[value] = op.result
-        return Codes(self.storage[value], type)
+        return Codes(type, self.storage[value])
 
     def _codes(self, builder: ContextBuilder, read: SSAValue) -> Codes:
         """The codes that a number is read from, without a rounding. Raises Refusal."""
@@ -192,11 +195,18 @@ class _Lowering:
             raise Refusal(RefusalCode.CASTS, "it reads a value that has no codes")
         codes = self._codes(builder, node.uses[0].value)
         goal = Goal(codes.type, codes.limits)
-        return Codes(self._moved(builder, node, goal, [codes.value]), codes.type)
+        return Codes(codes.type, self._moved(builder, node, goal, [codes.value]))
 
     def _quantized(self, builder: ContextBuilder, read: SSAValue, goal: Goal) -> SSAValue:
         """The codes that numbers are rounded to. Raises Refusal."""
         read = _recorded(read)
+        # Shape ops may read a value more than once.
+        key = read, goal.limits
+        if key not in self.rounded:
+            self.rounded[key] = self._rounded(builder, read, goal)
+        return self.rounded[key]
+
+    def _rounded(self, builder: ContextBuilder, read: SSAValue, goal: Goal) -> SSAValue:
         if isinstance(read.owner, DequantizeCastOp) and not self.graph.is_constant(read):
             return self._rescaled(builder, self._stored(read.owner.input), goal)
         if self.graph.is_constant(read):
@@ -208,12 +218,15 @@ class _Lowering:
             return self._layer(builder, node, goal)
         if node.movements:
             return self._moved(builder, node, goal)
-        if node.is_clamp and len(node.uses) >= 1:
-            return self._clamped(builder, node, goal)
+        clamped = [use for use in node.uses if not self.graph.is_computed(use.value)]
+        if node.is_clamp and len(clamped) == 1:
+            return self._clamped(builder, node, clamped[0], goal)
         reduction = _reduction_of(node.op)
         if reduction is not None:
             return self._reduced(builder, node.op, reduction, goal)
-        if len(node.uses) == 2 and (function := _binary(node)) is not None:
+        function, plain = _binary(node), (self.graph.stored(use.value) for use in node.uses)
+        # With a constant that is not quantized, it is a function of one number.
+        if function is not None and len(node.uses) == 2 and not any(plain):
             return self._combined(builder, node, function, goal)
         return self._function(builder, node, goal)
 
@@ -222,22 +235,17 @@ class _Lowering:
         numbers = self.graph.dequantized(read)
         if numbers is None:
             raise Refusal(RefusalCode.NOT_CONSTANT, "a constant that it reads is not known")
-        codes = goal.codes_of(numbers)
-        shape = static_shape_of(read)
-        if codes.size > 1 or not shape:
-            return line_of(builder, codes.reshape(shape), range(len(shape)))
-        type = goal.signless
-        return builder.generic(
-            builder.empty(shape, type),
-            [],
-            [],
-            lambda inner, _: constant_of(inner, int(codes.item()), type),
-        )
+        codes = goal.stored(goal.codes_of(numbers))
+        shape, type = static_shape_of(read), goal.signless
+        if codes.size > 1:
+            return line_of(builder, np.broadcast_to(codes, shape), range(len(shape)), type)
+        init, code = builder.empty(shape, type), int(codes.item())
+        return builder.generic(init, [], [], lambda inner, _: constant_of(inner, code, type))
 
     def _rescaled(self, builder: ContextBuilder, codes: Codes, goal: Goal) -> SSAValue:
         """Codes of another type, of the same shape."""
         is_same = (codes.scale, codes.zero_point) == (goal.scale, goal.zero_point)
-        if is_same and codes.width == goal.signless.bitwidth:
+        if is_same and codes.width == goal.width:
             low, high = codes.limits
             if goal.limits[0] <= low and high <= goal.limits[1]:
                 return codes.value
@@ -265,17 +273,19 @@ class _Lowering:
         model = cast("ShapeOpModel", model_of(op))
         read = read_movements(op, model, self.graph.folding.operands)
         padding = 0.0 if read.padding is None else self.computations.number(read.padding)
+        if padding is None or math.isnan(padding):
+            raise Refusal(RefusalCode.PADDING, "it pads with a number that is not known")
         if values is None:
             values = [self._quantized(builder, operand, goal) for operand in read.operands]
+            code = int(goal.codes_of(np.array(padding)))
         elif padding:
             raise Refusal(RefusalCode.PADDING, "it pads with a number that is not zero")
+        else:
+            code = goal.zero_point
         for movement in read.movements:
             shapes = [_shape(value) for value in values]
             if isinstance(movement, Pad):
-                if padding is None or math.isnan(padding):
-                    raise Refusal(RefusalCode.PADDING, "it pads with a number that is not known")
                 gaps = [gap + 1 for gap in movement.gaps]
-                code = int(goal.codes_of(np.array(padding)))
                 (value,) = values
                 moved = padded(builder, value, (movement.low, movement.high, gaps), code)
             else:
@@ -288,9 +298,8 @@ class _Lowering:
 
     # Functions of elements
 
-    def _clamped(self, builder: ContextBuilder, node: Node, goal: Goal) -> SSAValue:
+    def _clamped(self, builder: ContextBuilder, node: Node, use: Use, goal: Goal) -> SSAValue:
         """The codes of a clamp: those of its operand between those of its limits."""
-        (use,) = [use for use in node.uses if not self.graph.is_computed(use.value)]
         result = node.results[0]
         curve = Curve(self.computations, self.graph.value(use.value))
         ends = curve.at(result, np.array([-np.inf, np.inf]))
@@ -299,7 +308,7 @@ class _Lowering:
         if _shape(use.value) != _shape(result):
             raise Refusal(RefusalCode.KEPT, "it stays float: it broadcasts what it clamps")
         low, high = goal.codes_of(ends)
-        return self._quantized(builder, use.value, goal._replace(limits=(int(low), int(high))))
+        return self._quantized(builder, use.value, replace(goal, limits=(int(low), int(high))))
 
     def _combined(self, builder: ContextBuilder, node: Node, function: str, goal: Goal) -> SSAValue:
         """A sum, a difference or a product of two values."""
@@ -359,7 +368,8 @@ class _Lowering:
         table = self._table(cone, entry, codes.type, result, goal)
         low, high = codes.limits
         own = np.arange(low, high + 1)
-        if codes.is_unsigned == goal.is_unsigned and (table == own.clip(*goal.limits)).all():
+        is_alike = (codes.width, codes.is_unsigned) == (goal.width, goal.is_unsigned)
+        if is_alike and (table == own.clip(*goal.limits)).all():
             return self.form.within(builder, codes.value, goal)
         self.note = f"a table of {len(table)} codes"
         return self.form.looked_up(builder, codes, table, goal)
@@ -407,11 +417,12 @@ class _Lowering:
             filled = np.resize(part, shape)
             codes = type.storage_format.wrap(filled).astype(dtype_of(type))
             given = TypedArray.of(codes, TensorType(type, shape))
-            known = {entry: dequantized(given, entry.type)}
             try:
+                known = {entry: dequantized(given, entry.type)}
                 for op in cone:
+                    self.interpreter.set_values([(at, known[at]) for at in captured_by(op)])
                     inputs = tuple(known[operand] for operand in op.operands)
-                    results = self._run(op, inputs, known)
+                    results = self.interpreter.run_one_op(op, inputs).values
                     known.update(zip(op.results, results, strict=True))
             except InterpretationError as error:
                 reason = f"it stays float: {message_of(error)}"
@@ -420,18 +431,15 @@ class _Lowering:
             parts.append(goal.codes_of(numbers))
         return np.concatenate(parts)
 
-    def _run(
-        self, op: Operation, inputs: Sequence[TypedArray], known: Mapping[SSAValue, TypedArray]
-    ) -> Sequence[Any]:
-        self.interpreter.set_values([(value, known[value]) for value in captured_by(op)])
-        return self.interpreter.run_one_op(op, tuple(inputs)).values
-
     # Sums of products
 
     def _layer(self, builder: ContextBuilder, node: Node, goal: Goal) -> SSAValue:
         """The codes of a sum of products, with its bias."""
         op = node.ops[0]
         contraction = cast(Contraction, layer_of(op))
+        for inner, outer in pairwise(node.ops):
+            if inner.results[0] not in map(_recorded, outer.operands):
+                raise Refusal(RefusalCode.CASTS, "its sums are rounded before its bias is added")
         if unknown_bias(self.graph, node) is not None:
             raise Refusal(RefusalCode.BIAS_SCALE, "what it adds to its sums is computed")
         operands = [op.operands[at] for at in contraction.operands]
@@ -443,27 +451,20 @@ class _Lowering:
         bias = None
         if node.bias is not None and known is not None:
             bias = self._bias(node.bias, factors[known], float(factors[1 - known].scales.item()))
-        windows = windows_of(op, contraction)
         one, other = factors
-        sums = self.form.product(builder, (one, other), contraction, windows, bias)
+        layer = Layer(one, other, contraction, windows_of(op, contraction), bias)
+        sums = self.form.product(builder, layer)
         factor = sums.scales / goal.scale
         most = int(sums.magnitudes.max(initial=0))
         addend = Addend(sums.value, range(factor.ndim), factor, 0, most)
         codes = self.form.rescaled(builder, [addend], builder.lengths(sums.value), goal)
-        codes = sums.finish(codes)
-        error = sums.error(factor, goal.type.storage_type_max - goal.type.storage_type_min)
+        low, high = goal.type.storage_type_min, goal.type.storage_type_max
+        error = sums.error(factor, high - low + 1 + abs(goal.zero_point))
         self.note = (
             f"sums of {sums.terms} products have {most.bit_length() + 1} bits, and floats differ "
-            f"by up to {error + abs(goal.zero_point) * _UNIT:.2g} before they are rounded"
+            f"by up to {error:.2g} before they are rounded"
         )
-        result = cast("TensorType[Any]", node.results[0].type)
-        if _shape(codes) == result.get_shape():
-            return codes
-        reshape = Reshape(result.get_shape())
-        if unknown_length(reshape, [_shape(codes)]):
-            raise Refusal(RefusalCode.DYNAMIC_SHAPE, "a length behind it is not known")
-        moved = TensorType(goal.signless, result.get_shape())
-        return move_elements(builder, reshape, [codes], moved)
+        return self._as_declared(builder, sums.finish(codes), node.op, goal)
 
     def _activation(self, builder: ContextBuilder, read: SSAValue) -> Factor:
         """A computed operand of a sum of products."""
@@ -526,8 +527,8 @@ class _Lowering:
                 raise Refusal(RefusalCode.NOT_CONSTANT, "what it starts from is not known")
         windows = reduction.windows
         is_padded = any(window.low or window.high for window in windows.values())
-        if function in _LARGER | _SMALLER:
-            is_largest = function in _LARGER
+        if function in LARGER | SMALLER:
+            is_largest = function in LARGER
             if initial is None:
                 initial = -math.inf if is_largest else math.inf
             code = int(goal.codes_of(np.array(initial)))
@@ -541,19 +542,19 @@ class _Lowering:
             )
         codes = self._codes(builder, operand)
         shape = _shape(codes.value)
-        count = math.prod(min(window.size, shape[axis]) for axis, window in windows.items())
+        count = math.prod(window.size for window in windows.values())
         if DYNAMIC in (shape[axis] for axis in windows):
             raise Refusal(RefusalCode.DYNAMIC_SHAPE, "the number of elements is not known")
         if reduction.is_mean and is_padded:
             raise Refusal(RefusalCode.PADDING, "the number of elements differs between windows")
-        if (most := codes.magnitude * count) >= 1 << 31:
-            raise Refusal(RefusalCode.OVERFLOW, f"its sums may reach {most}")
+        # Zeros are subtracted behind the sums.
+        check_sums(np.array(count * max(codes.magnitude, *map(abs, codes.limits))), 32)
         total, zero = self.form.total(builder, codes, windows, count)
         rank = len(_shape(total))
         divisor = count if reduction.is_mean else 1
         factor = _all(rank, codes.scale / (goal.scale * divisor))
         self.note = f"sums of {count} codes"
-        addend = Addend(total, range(rank), factor, zero, most)
+        addend = Addend(total, range(rank), factor, zero, codes.magnitude * count)
         pooled = self.form.rescaled(builder, [addend], builder.lengths(total), goal)
         return self._as_declared(builder, pooled, op, goal)
 

@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from qdialect.folding import send_report
+from qdialect.integers.rescaling import Requantize
 from qdialect.ir.errors import OpErrors
 from qdialect.ops.refusals import RefusalCode
 from qdialect.support.arguments import named_member
@@ -37,9 +38,9 @@ class LowerToIntegersPass(ModulePass):
 
     A layer between `quant.dcast` and `quant.qcast` becomes a sum of products of its codes, of 32
     bits, or of 64 if some have more than 8, which is then rescaled to the codes of its result. A
-    sum that may overflow is refused. So are sums of two values, pools, clamps, movements, and
-    functions of one number, by a table. What is none of these, such as a softmax, stays float.
-    The types of functions are kept.
+    sum that may overflow is refused. Sums of two values, pools, clamps and movements act on codes,
+    too, and other functions of one number become tables. What is none of these, such as a softmax,
+    stays float. The types of functions are kept.
 
     Example: `qdialect-opt --lower-to-integers examples/integers/quantized_layer.mlir`.
     """
@@ -49,10 +50,8 @@ class LowerToIntegersPass(ModulePass):
     to: str = field(default=IntegerForm.LINALG.value, metadata={"values": IntegerForm})
     """The dialect of the ops."""
 
-    requantize: str = field(default="fixed", metadata={"values": ("fixed", "float")})
-    """
-    The arithmetic that rescales: multipliers of 31 bits and shifts, or products of f32.
-    """
+    requantize: str = field(default=Requantize.FIXED.value, metadata={"values": Requantize})
+    """The arithmetic that rescales: multipliers of 31 bits and shifts, or products of f32."""
 
     on_refusal: str = field(default=OnRefusal.LEAVE.value, metadata={"values": OnRefusal})
     """Whether a layer that is refused is left as it is, or an error."""
@@ -61,9 +60,8 @@ class LowerToIntegersPass(ModulePass):
         """Raise ValueError for an invalid value of an option."""
         named_member("to", IntegerForm, self.to)
         named_member("on-refusal", OnRefusal, self.on_refusal)
-        if self.requantize not in ("fixed", "float"):
-            raise ValueError(f"requantize must be fixed or float, but is '{self.requantize}'")
-        if self.to == IntegerForm.TOSA and self.requantize != "fixed":
+        named_member("requantize", Requantize, self.requantize)
+        if self.to == IntegerForm.TOSA and self.requantize != Requantize.FIXED:
             raise ValueError("with to=tosa, requantize must be fixed: TOSA has no other arithmetic")
 
     @override
@@ -72,11 +70,11 @@ class LowerToIntegersPass(ModulePass):
         # It imports what runs ops on arrays, which other passes do not need.
         from qdialect.integers.forms import LinalgForm
         from qdialect.integers.lowering import lower_to_integers
-        from qdialect.integers.rescaling import Requantize
         from qdialect.integers.tosa_form import TosaForm
 
-        form = TosaForm if self.to == IntegerForm.TOSA else LinalgForm
-        report = lower_to_integers(op, ctx, form(Requantize(self.requantize)))
+        is_tosa = self.to == IntegerForm.TOSA
+        form = TosaForm() if is_tosa else LinalgForm(Requantize(self.requantize))
+        report = lower_to_integers(op, ctx, form)
         if self.on_refusal == OnRefusal.ERROR:
             refused = [
                 record for record in report.records if record.code not in (None, RefusalCode.KEPT)

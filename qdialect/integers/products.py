@@ -1,4 +1,4 @@
-"""Sums of products of codes, with zero points, as one `linalg.generic` on integers."""
+"""Sums of products of codes, with zero points, and pools, as `linalg.generic` on integers."""
 
 from __future__ import annotations
 
@@ -64,11 +64,54 @@ class Factor:
         value = line_of(builder, codes.astype(dtype), range(codes.ndim))
         return replace(self, value=value, zeros=zeros)
 
+    def transposed(self, builder: StorageBuilder, axes: Sequence[int]) -> Factor:
+        """With its axes in another order."""
+        value, numbers = self.value, self.numbers
+        return replace(
+            self,
+            zeros=self.zeros.transpose(axes),
+            scales=self.scales.transpose(axes),
+            value=None if value is None else _moved(builder, Transpose(tuple(axes)), value),
+            numbers=None if numbers is None else numbers.transpose(axes),
+        )
+
 
 def _fit(numbers: Integers, dtype: type[np.signedinteger[Any]]) -> bool:
     """Whether integers of a dtype hold numbers."""
     info = np.iinfo(dtype)
     return bool(info.min <= numbers.min(initial=0) and numbers.max(initial=0) <= info.max)
+
+
+class Layer(NamedTuple):
+    """A sum of products. Only a constant factor has scales and zeros along axes."""
+
+    lhs: Factor
+    rhs: Factor
+    contraction: Contraction
+    windows: Sequence[Window]
+
+    bias: Integers | None
+    """What is added, on the axes of the constant factor."""
+
+    def upright(self) -> Layer:
+        """With weights that no window reverses. Raises Refusal unless they are constant."""
+        if not self.windows:
+            return self
+        if self.rhs.numbers is None:
+            raise Refusal(RefusalCode.NOT_CONSTANT, "its windows slide weights that are computed")
+        flipped = tuple(window.axes[1] for window in self.windows if window.is_reversed)
+        return self._replace(rhs=replace(self.rhs, numbers=np.flip(self.rhs.numbers, flipped)))
+
+    def padded(self, builder: StorageBuilder) -> Layer:
+        """With real zeros where windows read padding."""
+        pools = {
+            window.axes[0]: window.of_size(self.rhs.shape[window.axes[1]])
+            for window in self.windows
+        }
+        codes, zero = cast(SSAValue, self.lhs.value), int(self.lhs.zeros.item())
+        value = padded_for(builder, codes, pools, zero)
+        plain = [replace(window, low=0, high=0, base_dilation=1) for window in self.windows]
+        return self._replace(lhs=replace(self.lhs, value=value), windows=plain)
 
 
 class Product(NamedTuple):
@@ -94,8 +137,8 @@ class Product(NamedTuple):
         """
         The bound of how far f32 is from the exact sum, as a code before it is rounded.
 
-        `factors` are those of the sums, and results are in a range of `span` codes: see
-        docs/integers.md.
+        `factors` are those of the sums, and `span` is the number of codes of the result, and the
+        magnitude of its zero point: see docs/integers.md.
         """
         relative = (self.terms + 4) * _UNIT / (1 - (self.terms + 4) * _UNIT)
         sums = (relative * self.magnitudes + self.bias * _UNIT) * factors
@@ -109,10 +152,18 @@ _MOST: Final = {32: 1 << 31, 64: 1 << 47}
 """The magnitudes that accumulators of some bits do not reach. Those of 64 are multiplied again."""
 
 
+def check_sums(magnitudes: Integers, width: int) -> None:
+    """Raise Refusal if sums may overflow an accumulator."""
+    if (most := int(magnitudes.max(initial=0))) >= _MOST[width]:
+        reason = f"its sums may reach {most}, and {_MOST[width]} overflows"
+        raise Refusal(RefusalCode.OVERFLOW, reason)
+
+
 class _Loops:
     """The loops of a sum of products: those of the result first, then those that are summed."""
 
-    def __init__(self, contraction: Contraction, windows: Sequence[Window]) -> None:
+    def __init__(self, layer: Layer) -> None:
+        contraction, windows = layer.contraction, layer.windows
         lhs, rhs = list(contraction.lhs), list(contraction.rhs)
         result = [_letters(label) for label in contraction.result]
         for number, window in enumerate(windows):
@@ -128,11 +179,8 @@ class _Loops:
         self.positions = {
             rhs[window.axes[1]]: f"{WINDOW}{number}" for number, window in enumerate(windows)
         }
-        summed = [label for label in rhs if label not in parallel]
-        self.order = {label: at for at, label in enumerate((*parallel, *summed))}
-        alone = {*rhs, *lhs} - {*parallel} - {*self.windows}
-        if any(label not in rhs or label not in lhs for label in alone if label[-1] != WINDOW):
-            raise Refusal(RefusalCode.UNKNOWN_OP, "an axis of one operand is summed alone")
+        self.summed = [*self.windows, *contraction.roles(windows).summed]
+        self.order = {label: at for at, label in enumerate((*parallel, *self.summed))}
 
     def place(self, label: str) -> AffineExpr:
         """The position that loops read along an axis of this label."""
@@ -158,6 +206,31 @@ class _Loops:
         rest = [axis for axis in range(array.ndim) if axis not in kept]
         return array.transpose([*kept, *rest]).reshape(shape)
 
+    def total(
+        self,
+        builder: StorageBuilder,
+        value: SSAValue,
+        labels: Sequence[str],
+        lengths: Mapping[str, Length],
+        type: IntegerType,
+    ) -> tuple[SSAValue, AffineMap]:
+        """The sums of the codes of a factor that results need, and how results read them."""
+        shape = _shape(value)
+        windows: dict[int, PoolWindow] = {}
+        places: list[int] = []
+        for axis, label in enumerate(labels):
+            kernel = label.removesuffix(WINDOW)
+            if label in self.parallel:
+                places.append(self.order[label])
+            elif label == kernel:
+                windows[axis] = PoolWindow(shape[axis])
+            else:
+                windows[axis] = self.windows[kernel].of_size(cast(int, lengths[kernel]))
+                if not windows[axis].is_all_of(shape[axis]):
+                    places.append(self.order[self.positions[kernel]])
+        total = pooled(builder, value, windows, (0, 0), type, arith.AddiOp)
+        return total, along(places, len(self.parallel))
+
     def lengths(
         self, builder: StorageBuilder, lhs: SSAValue, rhs: SSAValue
     ) -> Mapping[str, Length]:
@@ -172,10 +245,8 @@ class _Loops:
             size, given = lengths[kernel], shapes[1][window.axes[0]]
             if not isinstance(size, int) or given == DYNAMIC:
                 raise Refusal(RefusalCode.DYNAMIC_SHAPE, "a window slides over an unknown length")
-            reach = given - (size - 1) * window.dilation - 1
-            lengths[self.positions[kernel]] = reach // window.stride + 1
-        summed = [lengths[label] for label in list(self.order)[len(self.parallel) :]]
-        if not all(isinstance(length, int) for length in summed):
+            lengths[self.positions[kernel]] = window.of_size(size).count(given)
+        if not all(isinstance(lengths[label], int) for label in self.summed):
             raise Refusal(RefusalCode.DYNAMIC_SHAPE, "the number of products is not known")
         return lengths
 
@@ -192,49 +263,29 @@ def _element(value: SSAValue) -> IntegerType:
     return cast("TensorType[IntegerType]", value.type).element_type
 
 
-def product(
-    builder: StorageBuilder,
-    factors: tuple[Factor, Factor],
-    contraction: Contraction,
-    windows: Sequence[Window],
-    bias: Integers | None,
-) -> Product:
-    """
-    Insert a sum of products. Raises Refusal.
-
-    `bias` has the axes of the constant factor. The factors are of one type each; only constant
-    ones have scales and zeros along axes.
-    """
-    lhs, rhs = factors
-    if windows:
-        if rhs.numbers is None:
-            raise Refusal(RefusalCode.NOT_CONSTANT, "its windows slide weights that are computed")
-        flipped = tuple(window.axes[1] for window in windows if window.is_reversed)
-        rhs = replace(rhs, numbers=np.flip(rhs.numbers, flipped))
-        lhs, windows = _padded(builder, lhs, windows, rhs.shape)
-    if contraction.groups > 1:
-        contraction, windows, lhs, rhs, bias = _ungrouped(
-            builder, contraction, windows, lhs, rhs, bias
-        )
+def product(builder: StorageBuilder, layer: Layer) -> Product:
+    """Insert a sum of products. Raises Refusal."""
+    layer = layer.upright()
+    if layer.windows:
+        layer = layer.padded(builder)
+    if layer.contraction.groups > 1:
+        layer = _ungrouped(builder, layer)
     back: Transpose | None = None
-    if windows and _is_dense(contraction, windows, rhs.shape):
-        contraction, windows, lhs, rhs, bias, back = _with_channels_last(
-            builder, contraction, windows, lhs, rhs, bias
-        )
-    lhs, rhs = lhs.stored(builder), rhs.stored(builder)
-    loops = _Loops(contraction, windows)
+    if layer.windows and _is_dense(layer):
+        layer, back = _with_channels_last(builder, layer)
+    lhs, rhs = layer.lhs.stored(builder), layer.rhs.stored(builder)
+    loops = _Loops(layer)
     sides = (lhs, loops.lhs), (rhs, loops.rhs)
     for factor, labels in sides:
         _check_axes(factor, labels, loops)
     operands = [cast(SSAValue, factor.value) for factor, _ in sides]
     lengths = loops.lengths(builder, *operands)
-    summed = list(loops.order)[len(loops.parallel) :]
-    count = math.prod(cast(int, lengths[label]) for label in summed)
+    count = math.prod(cast(int, lengths[label]) for label in loops.summed)
     known = [side for side in sides if side[0].numbers is not None]
     others = [side for side in sides if side[0].numbers is None]
     rank = len(loops.parallel)
     # The bound, and what does not depend on the other factor.
-    offset = np.zeros([1] * rank, np.int64)
+    offset = added = np.zeros([1] * rank, np.int64)
     bound = np.full([1] * rank, count * lhs.magnitude * rhs.magnitude)
     if len(known) == 1:
         ((constant, labels),) = known
@@ -245,25 +296,23 @@ def product(
         totals = np.abs(numbers).sum(axes, np.int64, keepdims=True)
         bound = loops.spread(totals, labels) * other.magnitude
         offset = loops.spread(sums, labels) * -int(other.zeros.item())
-        if bias is not None:
-            offset = offset + loops.spread(bias, labels)
+        if layer.bias is not None:
+            added = loops.spread(layer.bias, labels)
+            offset = offset + added
     else:
         offset = offset + count * int(lhs.zeros.item()) * int(rhs.zeros.item())
     width = 32 if all(_element(operand).bitwidth == 8 for operand in operands) else 64
-    added = 0 if bias is None or not known else np.abs(loops.spread(bias, known[0][1]))
-    magnitudes = bound + added
-    if (most := int(magnitudes.max(initial=0))) >= _MOST[width]:
-        reason = f"its sums may reach {most}, and {_MOST[width]} overflows"
-        raise Refusal(RefusalCode.OVERFLOW, reason)
+    magnitudes = bound + np.abs(added)
+    check_sums(magnitudes, width)
     type = IntegerType(width)
     init = builder.empty([lengths[label] for label in loops.parallel], type)
     reads: list[tuple[SSAValue, AffineMap, NDArray[Any]]] = []
     for (factor, labels), (other, others_labels) in zip(sides, sides[::-1], strict=True):
         # The zeros of a factor meet the sum of the other one, unless that is constant.
         if factor.zeros.any() and other.numbers is None:
-            total, letters = _summed(builder, other, others_labels, loops, lengths, type)
-            places = [loops.order[letter] for letter in letters]
-            reads.append((total, along(places, rank), loops.spread(factor.zeros, labels)))
+            codes = cast(SSAValue, other.value)
+            total, places = loops.total(builder, codes, others_labels, lengths, type)
+            reads.append((total, places, loops.spread(factor.zeros, labels)))
     dtype = np.dtype(f"i{width // 8}")
     # Two's complement: only the last sum has to be in range.
     start = with_numbers(
@@ -286,7 +335,7 @@ def product(
         codes = builder.collapse(codes, loops.groups)
         return codes if back is None else _moved(builder, back, codes)
 
-    return Product(value, scales, magnitudes, count, np.asarray(added), finish)
+    return Product(value, scales, magnitudes, count, np.abs(added), finish)
 
 
 def _check_axes(factor: Factor, labels: Sequence[str], loops: _Loops) -> None:
@@ -321,63 +370,10 @@ def _corrected(
     )
 
 
-def _summed(
-    builder: StorageBuilder,
-    factor: Factor,
-    labels: Sequence[str],
-    loops: _Loops,
-    lengths: Mapping[str, Length],
-    type: IntegerType,
-) -> tuple[SSAValue, Sequence[str]]:
-    """The sum of a factor's codes for each position of the result that it has, and its letters."""
-    kernels = [label[:-1] for label in labels if label[-1] == WINDOW and label not in loops.order]
-    own = {*labels} | {loops.positions[kernel] for kernel in kernels}
-    letters = [letter for letter in loops.parallel if letter in own]
-    summed = [label for label in loops.order if label not in loops.parallel and label in own]
-    order = {label: at for at, label in enumerate((*letters, *kernels, *summed))}
-    dims = [
-        AffineExpr.dimension(order[label]) if label in order else AffineExpr.constant(0)
-        for label in loops.order
-    ]
-    places = [loops.place(label).replace_dims_and_symbols(dims, []) for label in labels]
-    inputs, maps = [cast(SSAValue, factor.value)], [AffineMap(len(order), 0, tuple(places))]
-    if kernels:
-        # Its shape says how far the windows reach.
-        inputs.append(builder.empty([lengths[kernel] for kernel in kernels], i8))
-        maps.append(along([order[kernel] for kernel in kernels], len(order)))
-    init = builder.empty([lengths[letter] for letter in letters], type)
-    zeros = builder.generic(init, [], [], lambda inner, _: constant_of(inner, 0, type))
-
-    def element(inner: StorageBuilder, elements: Sequence[SSAValue]) -> SSAValue:
-        code = extended(inner, elements[0], type)
-        return inner.insert(arith.AddiOp(elements[-1], code)).result
-
-    return builder.generic(zeros, inputs, maps, element), letters
-
-
 # Windows and groups
 
 
-def _padded(
-    builder: StorageBuilder, factor: Factor, windows: Sequence[Window], weights: Shape
-) -> tuple[Factor, Sequence[Window]]:
-    """A factor with real zeros where windows read padding, and the windows that read it."""
-    rank = len(factor.shape)
-    low, high, gaps = [0] * rank, [0] * rank, [1] * rank
-    for window in windows:
-        axis, size = window.axes[0], weights[window.axes[1]]
-        slid = PoolWindow(
-            size, window.stride, window.dilation, window.base_dilation, window.low, window.high
-        )
-        low[axis], gaps[axis] = window.low, window.base_dilation
-        high[axis] = high_of(slid, factor.shape[axis])
-    plain = [replace(window, low=0, high=0, base_dilation=1) for window in windows]
-    codes = cast(SSAValue, factor.value)
-    value = padded(builder, codes, (low, high, gaps), int(factor.zeros.item()))
-    return replace(factor, value=value), plain
-
-
-def high_of(window: PoolWindow, length: int) -> int:
+def _high_of(window: PoolWindow, length: int) -> int:
     """The number of elements behind an axis, or cropped from it, that windows read."""
     if length == DYNAMIC:
         raise Refusal(RefusalCode.DYNAMIC_SHAPE, "a window slides over an unknown length")
@@ -385,6 +381,20 @@ def high_of(window: PoolWindow, length: int) -> int:
     # Loops of length 1 are dropped, and then an axis has to have the length of the window.
     unread = (whole - (window.size - 1) * window.dilation - 1) % window.stride
     return window.high - unread
+
+
+def padded_for(
+    builder: StorageBuilder, value: SSAValue, windows: Mapping[int, PoolWindow], code: int
+) -> SSAValue:
+    """Codes with others where windows read padding, and without those that no window reads."""
+    shape = _shape(value)
+    used = [windows.get(axis, PoolWindow()) for axis in range(len(shape))]
+    highs = [
+        _high_of(windows[axis], length) if axis in windows else 0
+        for axis, length in enumerate(shape)
+    ]
+    widths = [window.low for window in used], highs, [window.base_dilation for window in used]
+    return padded(builder, value, widths, code)
 
 
 def padded(
@@ -426,71 +436,95 @@ def padded(
     return value
 
 
-def _is_dense(contraction: Contraction, windows: Sequence[Window], weights: Shape) -> bool:
-    """Whether windows of several positions are summed over channels."""
-    count = math.prod(weights[window.axes[1]] for window in windows)
-    result = "".join(contraction.result)
-    both = [label for label in contraction.lhs if label in contraction.rhs]
-    return count > 1 and not any(label in result for label in both)
-
-
-def _with_channels_last(
+def pooled(
     builder: StorageBuilder,
-    contraction: Contraction,
-    windows: Sequence[Window],
-    lhs: Factor,
-    rhs: Factor,
-    bias: Integers | None,
-) -> tuple[Contraction, Sequence[Window], Factor, Factor, Integers | None, Transpose]:
+    value: SSAValue,
+    windows: Mapping[int, PoolWindow],
+    pads: tuple[int, int],
+    type: IntegerType,
+    step: Callable[[SSAValue, SSAValue], Any],
+    *,
+    is_unsigned: bool = False,
+) -> SSAValue:
+    """
+    Integers combined in windows, and along whole axes, which are dropped.
+
+    `pads` are the integer around the windows, and the one that each result starts from.
+    """
+    shape = _shape(value)
+    whole = [axis for axis, window in windows.items() if window.is_all_of(shape[axis])]
+    sliding = {axis: window for axis, window in windows.items() if axis not in whole}
+    value = padded_for(builder, value, sliding, pads[0])
+    kept = [axis for axis in range(len(shape)) if axis not in whole]
+    loops = {axis: at for at, axis in enumerate(kept)}
+    loops |= {axis: len(kept) + len(sliding) + at for at, axis in enumerate(whole)}
+    inner_loops = {axis: len(kept) + at for at, axis in enumerate(sliding)}
+    lengths: list[Length] = []
+    places: list[AffineExpr] = []
+    for axis, length in enumerate(_shape(value)):
+        place = AffineExpr.dimension(loops[axis])
+        if (window := sliding.get(axis)) is not None:
+            lengths.append(window.count(length))
+            offset = AffineExpr.dimension(inner_loops[axis]) * window.dilation
+            place = place * window.stride + offset
+        elif axis in kept:
+            lengths.append(builder.length(value, axis))
+        places.append(place)
+    count = len(kept) + len(sliding) + len(whole)
+    inputs, maps = [value], [AffineMap(count, 0, tuple(places))]
+    if sliding:
+        # Its shape says how far the windows reach.
+        inputs.append(builder.empty([window.size for window in sliding.values()], i8))
+        maps.append(along([*inner_loops.values()], count))
+    init = builder.empty(lengths, type)
+    start = builder.generic(init, [], [], lambda inner, _: constant_of(inner, pads[1], type))
+
+    def element(inner: StorageBuilder, elements: Sequence[SSAValue]) -> SSAValue:
+        own = extended(inner, elements[0], type, is_unsigned=is_unsigned)
+        return inner.insert(step(elements[-1], own)).result
+
+    return builder.generic(start, inputs, maps, element)
+
+
+def _is_dense(layer: Layer) -> bool:
+    """Whether windows of several positions are summed over channels."""
+    count = math.prod(layer.rhs.shape[window.axes[1]] for window in layer.windows)
+    return count > 1 and not layer.contraction.roles(layer.windows).both
+
+
+def _with_channels_last(builder: StorageBuilder, layer: Layer) -> tuple[Layer, Transpose]:
     """
     A convolution whose channels are the last axes, and how its result is moved back.
 
     Loops over channels are those that compilers make vectors of.
     """
-    slid, kernel, out = ([window.axes[at] for window in windows] for at in (0, 1, 2))
+    contraction, windows = layer.contraction, layer.windows
+    roles = contraction.roles(windows)
     left, right, result = contraction.lhs, contraction.rhs, contraction.result
-
-    def order(labels: Sequence[str], others: Sequence[str], middle: Sequence[int]) -> list[int]:
-        """Axes that the other operand lacks, then windows, then those of channels."""
-        rest = [at for at in range(len(labels)) if at not in middle]
-        first = [at for at in rest if not set(labels[at].strip("()")) & {*others}]
-        return [*first, *middle, *(at for at in rest if at not in first)]
-
-    one, last = order(left, right, slid), order(result, right, out)
-    rest = [at for at in range(len(right)) if at not in kernel]
-    other = [*kernel, *sorted(rest, key=lambda at: right[at] not in left)]
-
-    def placed(factor: Factor, axes: Sequence[int]) -> Factor:
-        return replace(
-            factor, zeros=factor.zeros.transpose(axes), scales=factor.scales.transpose(axes)
-        )
-
-    numbers = cast(Integers, rhs.numbers).transpose(other)
-    image = _moved(builder, Transpose(tuple(one)), cast(SSAValue, lhs.value))
+    slid, kernel, out = ([window.axes[at] for window in windows] for at in (0, 1, 2))
+    orders = (
+        [*map(left.index, roles.left), *slid, *map(left.index, roles.summed)],
+        [*kernel, *map(right.index, (*roles.summed, *roles.right))],
+        [*map(result.index, roles.left), *out, *map(result.index, roles.right)],
+    )
+    one, other, last = (
+        tuple(labels[axis] for axis in order)
+        for labels, order in zip((left, right, result), orders, strict=True)
+    )
+    lhs, rhs, back = orders
     moved = [
-        replace(
-            window,
-            axes=(
-                one.index(window.axes[0]),
-                other.index(window.axes[1]),
-                last.index(window.axes[2]),
-            ),
-        )
+        replace(window, axes=(lhs.index(image), rhs.index(weight), back.index(behind)))
         for window in windows
+        for image, weight, behind in [window.axes]
     ]
-    whole = Contraction(
-        tuple(left[at] for at in one),
-        tuple(right[at] for at in other),
-        tuple(result[at] for at in last),
-    )
-    return (
-        whole,
+    turned = Layer(
+        layer.lhs.transposed(builder, lhs),
+        layer.rhs.transposed(builder, rhs),
+        Contraction(one, other, last),
         moved,
-        replace(placed(lhs, one), value=image),
-        replace(placed(rhs, other), numbers=numbers),
-        None if bias is None else bias.transpose(other),
-        Transpose(inverse(last)),
+        None if layer.bias is None else layer.bias.transpose(rhs),
     )
+    return turned, Transpose(inverse(back))
 
 
 def _moved(builder: StorageBuilder, movement: Transpose, value: SSAValue) -> SSAValue:
@@ -498,30 +532,17 @@ def _moved(builder: StorageBuilder, movement: Transpose, value: SSAValue) -> SSA
     return move_elements(builder, movement, [value], type)
 
 
-def _ungrouped(
-    builder: StorageBuilder,
-    contraction: Contraction,
-    windows: Sequence[Window],
-    lhs: Factor,
-    rhs: Factor,
-    bias: Integers | None,
-) -> tuple[Contraction, Sequence[Window], Factor, Factor, Integers | None]:
+def _ungrouped(builder: StorageBuilder, layer: Layer) -> Layer:
     """A sum of products of groups of channels, with an axis for the groups."""
-    groups = contraction.groups
-    (summed,) = (
-        label
-        for label in contraction.lhs
-        if label in contraction.rhs and label not in contraction.result
-    )
-    (outer,) = (
-        label
-        for label in contraction.rhs
-        if label in contraction.result and label not in contraction.lhs
-    )
-    letter = next(letter for letter in "gGzZ" if letter not in "".join(contraction.rhs))
-    at, place = contraction.lhs.index(summed), contraction.rhs.index(outer)
+    lhs, rhs, contraction, windows, bias = layer
+    groups, roles = contraction.groups, contraction.roles(windows)
     if rhs.numbers is None or DYNAMIC in lhs.shape:
         raise Refusal(RefusalCode.NOT_CONSTANT, "it has groups, and its weights are not constant")
+    if len(roles.summed) != 1 or len(roles.right) != 1:
+        raise Refusal(RefusalCode.UNKNOWN_OP, "its groups are of several axes")
+    (summed,), (outer,) = roles.summed, roles.right
+    letter = next(letter for letter in "gGzZ" if letter not in "".join(contraction.rhs))
+    at, place = contraction.lhs.index(summed), contraction.rhs.index(outer)
     lengths = [*lhs.shape[:at], groups, lhs.shape[at] // groups, *lhs.shape[at + 1 :]]
     axes = [[axis + (axis > at)] for axis in range(len(lhs.shape))]
     axes[at] = [at, at + 1]
@@ -544,10 +565,10 @@ def _ungrouped(
     left_labels = (*contraction.lhs[:at], letter, *contraction.lhs[at:])
     right_labels = (*contraction.rhs[:place], letter, *contraction.rhs[place:])
     result = (f"({letter}{label})" if label == outer else label for label in contraction.result)
-    whole = Contraction(left_labels, right_labels, tuple(result))
     moved = [
         replace(window, axes=(one + (one > at), other + (other > place), last))
         for window in windows
         for one, other, last in [window.axes]
     ]
-    return whole, moved, left, right, None if bias is None else split(bias)
+    whole = Contraction(left_labels, right_labels, tuple(result))
+    return Layer(left, right, whole, moved, None if bias is None else split(bias))

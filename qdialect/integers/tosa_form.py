@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, cast
 
 from typing_extensions import override
@@ -14,10 +13,10 @@ from xdsl.ir import SSAValue
 from qdialect.algebra.movement import DYNAMIC, Reshape, Shape, Transpose
 from qdialect.dialects.tosa.integer_ops import ZERO_SHIFT, TosaIntegers
 from qdialect.integers.forms import Codes, Form, Goal, shape_of_integers
-from qdialect.integers.products import Factor, Product, high_of, padded
+from qdialect.integers.products import Factor, Layer, Product, check_sums, padded_for
 from qdialect.integers.rescaling import Addend, multipliers
 from qdialect.lowering.storage_ops import ContextBuilder, Length, move_elements
-from qdialect.ops.fields import Contraction, PoolWindow, Window
+from qdialect.ops.fields import Contraction, PoolWindow
 from qdialect.ops.refusals import Refusal, RefusalCode
 from qdialect.support.lazy_numpy import NDArray, np
 
@@ -42,11 +41,14 @@ class TosaForm(Form):
             raise Refusal(RefusalCode.STORAGE, "TOSA's sums of products are of 8 bits")
         if not codes.is_unsigned:
             return codes.value, codes.zero_point
+        return self._less_half(builder, codes.value), codes.zero_point - ZERO_SHIFT
+
+    def _less_half(self, builder: ContextBuilder, value: SSAValue) -> SSAValue:
+        """Unsigned codes as signed ones, less half of them."""
         # The point of zero is stored as its bits.
-        value = self._writer(builder).rescale(
-            codes.value, *_ONE, (-ZERO_SHIFT, 0), i8, is_unsigned=(True, False)
+        return self._writer(builder).rescale(
+            value, *_ONE, (-ZERO_SHIFT, 0), i8, is_unsigned=(True, False)
         )
-        return value, codes.zero_point - ZERO_SHIFT
 
     def _from_signed(
         self, builder: ContextBuilder, value: SSAValue, goal: Goal, limits: tuple[int, int]
@@ -73,7 +75,7 @@ class TosaForm(Form):
         lengths: Sequence[Length],
         goal: Goal,
     ) -> SSAValue:
-        if goal.signless.bitwidth != 8:
+        if goal.width != 8:
             raise Refusal(RefusalCode.STORAGE, "TOSA rescales to 8 bits")
         zero = goal.zero_point - (ZERO_SHIFT if goal.is_unsigned else 0)
         parts = [self._plain(builder, addend, len(lengths)) for addend in addends]
@@ -101,10 +103,7 @@ class TosaForm(Form):
             raise Refusal(RefusalCode.STORAGE, "TOSA rescales integers of 8 and 32 bits")
         if not addend.is_unsigned:
             return addend
-        value = self._writer(builder).rescale(
-            addend.value, *_ONE, (-ZERO_SHIFT, 0), i8, is_unsigned=(True, False)
-        )
-        zero = addend.zero_point - ZERO_SHIFT
+        value, zero = self._less_half(builder, addend.value), addend.zero_point - ZERO_SHIFT
         return addend._replace(value=value, zero_point=zero, is_unsigned=False)
 
     def _added(self, builder: ContextBuilder, parts: Sequence[Addend]) -> Addend:
@@ -148,7 +147,7 @@ class TosaForm(Form):
 
     @override
     def within(self, builder: ContextBuilder, value: SSAValue, goal: Goal) -> SSAValue:
-        codes = Codes(value, goal.type)
+        codes = Codes(goal.type, value)
         plain, _ = self.signed(builder, codes)
         return self._from_signed(builder, plain, goal, self._limits(goal))
 
@@ -156,7 +155,7 @@ class TosaForm(Form):
     def looked_up(
         self, builder: ContextBuilder, codes: Codes, table: NDArray[np.int64], goal: Goal
     ) -> SSAValue:
-        if goal.signless.bitwidth != 8:
+        if goal.width != 8:
             raise Refusal(RefusalCode.STORAGE, "TOSA's tables are of 8 bits")
         value, _ = self.signed(builder, codes)
         shift = ZERO_SHIFT if codes.is_unsigned else 0
@@ -170,26 +169,20 @@ class TosaForm(Form):
     # Sums of products
 
     @override
-    def product(
-        self,
-        builder: ContextBuilder,
-        factors: tuple[Factor, Factor],
-        contraction: Contraction,
-        windows: Sequence[Window],
-        bias: NDArray[np.int64] | None,
-    ) -> Product:
-        lhs, rhs = factors
-        if any(DYNAMIC in factor.shape for factor in factors):
+    def product(self, builder: ContextBuilder, layer: Layer) -> Product:
+        layer = layer.upright()
+        lhs, rhs, contraction, windows, bias = layer
+        if any(DYNAMIC in factor.shape for factor in (lhs, rhs)):
             raise Refusal(RefusalCode.DYNAMIC_SHAPE, "a length is only known at run time")
         if windows:
-            return self._convolution(builder, lhs, rhs, contraction, windows, bias)
+            return self._convolution(builder, layer)
         if contraction.groups > 1:
             raise Refusal(RefusalCode.UNKNOWN_OP, "it has groups, and no windows")
         if rhs.numbers is None and lhs.numbers is not None:
             # Channels are the last axis.
             turned = Contraction(contraction.rhs, contraction.lhs, contraction.result)
-            lhs, rhs, contraction = rhs, lhs, turned
-        return self._matrices(builder, lhs, rhs, contraction, bias)
+            layer = Layer(rhs, lhs, turned, windows, bias)
+        return self._matrices(builder, layer)
 
     def _weights(
         self, rhs: Factor, order: Sequence[int], shape: Shape, channels: Sequence[int]
@@ -210,66 +203,43 @@ class TosaForm(Form):
         placed = codes.transpose(order).reshape(shape).astype(np.int8)
         return placed, int(zeros[0]), _on_channels(rhs.scales, rhs.shape, channels)
 
-    def _convolution(
-        self,
-        builder: ContextBuilder,
-        lhs: Factor,
-        rhs: Factor,
-        contraction: Contraction,
-        windows: Sequence[Window],
-        bias: NDArray[np.int64] | None,
-    ) -> Product:
-        if rhs.numbers is None:
-            raise Refusal(RefusalCode.NOT_CONSTANT, "its windows slide weights that are computed")
+    def _convolution(self, builder: ContextBuilder, layer: Layer) -> Product:
+        contraction, windows = layer.contraction, layer.windows
         if len(windows) != 2:
             raise Refusal(RefusalCode.UNKNOWN_OP, f"it has windows along {len(windows)} axes")
-        writer = self._writer(builder)
-        flipped = tuple(window.axes[1] for window in windows if window.is_reversed)
-        rhs = replace(rhs, numbers=np.flip(rhs.numbers, flipped))
+        lhs, rhs = layer.padded(builder).lhs, layer.rhs
         numbers = cast("NDArray[Any]", rhs.numbers)
-        left, right, result = contraction.lhs, contraction.rhs, "".join(contraction.result)
+        left, right, roles = contraction.lhs, contraction.rhs, contraction.roles(windows)
         slid, kernel = ([window.axes[at] for window in windows] for at in (0, 1))
-        batch = [at for at, label in enumerate(left) if label not in right and at not in slid]
-        shared = [at for at, label in enumerate(left) if label in right and label in result]
-        summed = [at for at, label in enumerate(left) if label in right and label not in result]
-        inner = [right.index(left[at]) for at in summed]
-        outer = [at for at, label in enumerate(right) if label not in left and at not in kernel]
-        count = math.prod(lhs.shape[at] for at in (*shared, *summed))
+        image_channels = [*map(left.index, (*roles.both, *roles.summed))]
+        shared, inner, outer = (
+            [*map(right.index, labels)] for labels in (roles.both, roles.summed, roles.right)
+        )
+        count = math.prod(lhs.shape[at] for at in image_channels)
         per_group = math.prod(numbers.shape[at] for at in inner)
         groups = contraction.groups
         is_by_channel = bool(shared) or groups == count
         if (is_by_channel and per_group > 1) or (groups > 1 and groups != count):
             raise Refusal(RefusalCode.UNKNOWN_OP, "TOSA has no groups of several channels")
-        low, high, gaps = ([0] * len(left) for _ in range(3))
-        gaps = [1] * len(left)
-        for window in windows:
-            axis, size = window.axes[0], numbers.shape[window.axes[1]]
-            ends = window.base_dilation, window.low, window.high
-            high[axis] = high_of(
-                PoolWindow(size, window.stride, window.dilation, *ends), lhs.shape[axis]
-            )
-            low[axis], gaps[axis] = window.low, window.base_dilation
+        batch = [*map(left.index, roles.left)]
         value = cast(SSAValue, lhs.value)
-        value = padded(builder, value, (low, high, gaps), int(lhs.zeros.item()))
-        image = _merged(builder, value, [batch, *([at] for at in slid), [*shared, *summed]])
+        image = _merged(builder, value, [batch, *([at] for at in slid), image_channels])
         sizes = [numbers.shape[at] for at in kernel]
-        of_shared = [right.index(left[at]) for at in shared]
-        channels = [*of_shared, *outer]
+        channels = [*shared, *outer]
         total = math.prod(numbers.shape[at] for at in channels)
         if is_by_channel:
-            order = [*kernel, *of_shared, *inner, *outer]
+            order = [*kernel, *shared, *inner, *outer]
             shape = (*sizes, count, total // count)
         else:
             order, shape = [*outer, *kernel, *inner], (total, *sizes, per_group)
         weights, zero, scales = self._weights(rhs, order, shape, channels)
         bound, terms = _bound(numbers, channels, lhs.magnitude)
-        added = np.zeros(1, np.int64) if bias is None else _on_channels(bias, rhs.shape, channels)
-        _check_sums(bound + np.abs(added))
+        added = _added(layer, channels)
+        check_sums(bound + np.abs(added), 32)
         images = shape_of_integers(image)
-        reach = [
-            (n - (size - 1) * window.dilation - 1) // window.stride + 1
-            for n, size, window in zip(images[1:3], sizes, windows, strict=True)
-        ]
+        plain = [window.of_size(size) for window, size in zip(windows, sizes, strict=True)]
+        reach = [window.count(n) for window, n in zip(plain, images[1:3], strict=True)]
+        writer = self._writer(builder)
         value = writer.convolution(
             image,
             writer.integers(weights, i8),
@@ -291,22 +261,10 @@ class TosaForm(Form):
 
         return _product(value, scales * lhs.scales.item(), bound, np.abs(added), terms, finish)
 
-    def _matrices(
-        self,
-        builder: ContextBuilder,
-        lhs: Factor,
-        rhs: Factor,
-        contraction: Contraction,
-        bias: NDArray[np.int64] | None,
-    ) -> Product:
-        writer = self._writer(builder)
-        left, right, result = contraction.lhs, contraction.rhs, "".join(contraction.result)
-        batch = [label for label in left if label in right and label in result]
-        rows = [label for label in left if label not in right]
-        columns = [label for label in right if label not in left]
-        summed = [label for label in left if label in right and label not in result]
-        if {*rows, *columns} - {*result}:
-            raise Refusal(RefusalCode.UNKNOWN_OP, "an axis of one operand is summed alone")
+    def _matrices(self, builder: ContextBuilder, layer: Layer) -> Product:
+        writer, contraction = self._writer(builder), layer.contraction
+        lhs, rhs, left, right = layer.lhs, layer.rhs, contraction.lhs, contraction.rhs
+        rows, batch, summed, columns = contraction.roles()
         lengths = dict(zip((*left, *right), (*lhs.shape, *rhs.shape), strict=True))
         one = _merged(
             builder,
@@ -317,7 +275,8 @@ class TosaForm(Form):
         shape = tuple(
             math.prod(lengths[label] for label in labels) for labels in (batch, summed, columns)
         )
-        added = np.zeros(1, np.int64)
+        channels = [*map(right.index, columns)]
+        added = _added(layer, channels)
         if rhs.numbers is None:
             groups = [[right.index(label) for label in part] for part in (batch, summed, columns)]
             other = _merged(builder, cast(SSAValue, rhs.value), groups)
@@ -325,13 +284,10 @@ class TosaForm(Form):
             terms = shape[1]
             bound = np.array([terms * lhs.magnitude * rhs.magnitude])
         else:
-            channels = [right.index(label) for label in columns]
             weights, zero, scales = self._weights(rhs, order, shape, channels)
             other = writer.integers(weights, i8)
             bound, terms = _bound(rhs.numbers, channels, lhs.magnitude)
-            if bias is not None:
-                added = _on_channels(bias, rhs.shape, channels)
-        _check_sums(bound + np.abs(added))
+        check_sums(bound + np.abs(added), 32)
         value = writer.matrices(one, other, (int(lhs.zeros.item()), zero))
         if added.any():
             line = added.reshape(1, 1, -1).astype(np.int32)
@@ -357,7 +313,7 @@ class TosaForm(Form):
         *,
         is_least: bool,
     ) -> SSAValue:
-        plain, _ = self.signed(builder, Codes(value, goal.type))
+        plain, _ = self.signed(builder, Codes(goal.type, value))
         shift = ZERO_SHIFT if goal.is_unsigned else 0
         name = "min" if is_least else "max"
         pooled = self._pooled(builder, plain, windows, code - shift, name)
@@ -368,11 +324,8 @@ class TosaForm(Form):
         self, builder: ContextBuilder, codes: Codes, windows: Mapping[int, PoolWindow], count: int
     ) -> tuple[SSAValue, int]:
         value, zero = self.signed(builder, codes)
-        is_whole = all(
-            (window.size, window.low, window.high) == (shape_of_integers(value)[axis], 0, 0)
-            for axis, window in windows.items()
-        )
-        if is_whole:
+        shape = shape_of_integers(value)
+        if all(window.is_all_of(shape[axis]) for axis, window in windows.items()):
             value = self._writer(builder).rescale(value, *_ONE, (zero, 0), i32)
             zero = 0
         return self._pooled(builder, value, windows, zero, "sum"), 0
@@ -387,32 +340,21 @@ class TosaForm(Form):
     ) -> SSAValue:
         """Integers combined in windows, or along whole axes, which are dropped."""
         writer, shape = self._writer(builder), shape_of_integers(value)
-        whole = [
-            axis
-            for axis, window in windows.items()
-            if (window.size, window.low, window.high) == (shape[axis], 0, 0)
-        ]
+        whole = [axis for axis, window in windows.items() if window.is_all_of(shape[axis])]
         if len(whole) == len(windows):
             for axis in whole:
                 value = writer.reduced(name, value, axis)
             kept = tuple(n for axis, n in enumerate(shape) if axis not in whole)
-            return _reshaped(builder, value, kept)
+            return _moved(builder, value, Reshape(kept))
         slid = [*windows]
         if len(slid) != 2 or name == "min":
             raise Refusal(RefusalCode.UNKNOWN_OP, "TOSA has no such pool")
-        low, high, gaps = [0] * len(shape), [0] * len(shape), [1] * len(shape)
-        for axis, window in windows.items():
-            low[axis], gaps[axis] = window.low, window.base_dilation
-            high[axis] = high_of(window, shape[axis])
-        value = padded(builder, value, (low, high, gaps), code)
+        value = padded_for(builder, value, windows, code)
         others = [axis for axis in range(len(shape)) if axis not in windows]
         image = _merged(builder, value, [others[:1], *([axis] for axis in slid), others[1:]])
         images = shape_of_integers(image)
         used = [*windows.values()]
-        reach = [
-            (n - (window.size - 1) * window.dilation - 1) // window.stride + 1
-            for n, window in zip(images[1:3], used, strict=True)
-        ]
+        reach = [window.count(n) for window, n in zip(used, images[1:3], strict=True)]
         pooled_shape = (images[0], *reach, images[3])
         sizes = [window.size for window in used]
         if name == "max":
@@ -427,12 +369,12 @@ class TosaForm(Form):
             pooled = writer.convolution(
                 image, ones, nothing, (code, 0), pairs, pooled_shape, is_by_channel=True
             )
-        lengths = [*(shape[at] for at in others[:1]), *reach, *(shape[at] for at in others[1:])]
-        kept = [str(at) for at in (*others[:1], *slid, *others[1:]) if at not in whole]
-        names = [str(at) for at in (*others[:1], *slid, *others[1:])]
-        sizes = [n for n, name in zip(lengths, names, strict=True) if name in kept]
-        order = sorted(kept, key=int)
-        return _placed(builder, pooled, kept, sizes, order)
+        axes = [*others[:1], *slid, *others[1:]]
+        counts = dict(zip(slid, reach, strict=True))
+        # A window that is all of an axis has one position, which is dropped.
+        names = [str(axis) for axis in axes if axis not in whole]
+        lengths = [counts.get(axis, shape[axis]) for axis in axes if axis not in whole]
+        return _placed(builder, pooled, names, lengths, sorted(names, key=int))
 
 
 def _bound(
@@ -456,9 +398,11 @@ def _on_channels(array: NDArray[Any], shape: Shape, channels: Sequence[int]) -> 
     return np.broadcast_to(placed, [shape[at] for at in channels]).reshape(-1)
 
 
-def _check_sums(magnitudes: NDArray[np.int64]) -> None:
-    if (most := int(magnitudes.max(initial=0))) >= _MOST:
-        raise Refusal(RefusalCode.OVERFLOW, f"its sums may reach {most}, and {_MOST} overflows")
+def _added(layer: Layer, channels: Sequence[int]) -> NDArray[np.int64]:
+    """The bias along the channels of the weights."""
+    if layer.bias is None:
+        return np.zeros(1, np.int64)
+    return _on_channels(layer.bias, layer.rhs.shape, channels)
 
 
 def _product(
@@ -467,7 +411,7 @@ def _product(
     bound: NDArray[np.int64],
     bias: NDArray[np.int64],
     terms: int,
-    finish: Any,
+    finish: Callable[[SSAValue], SSAValue],
 ) -> Product:
     ones = [1] * (len(shape_of_integers(value)) - 1)
     magnitudes, added = ((part.reshape([*ones, -1])) for part in (bound + bias, bias))
@@ -480,10 +424,6 @@ def _moved(builder: ContextBuilder, value: SSAValue, *movements: Reshape | Trans
         shape = movement.result_shape(shape_of_integers(value))
         value = move_elements(builder, movement, [value], TensorType(element, shape))
     return value
-
-
-def _reshaped(builder: ContextBuilder, value: SSAValue, shape: Sequence[int]) -> SSAValue:
-    return _moved(builder, value, Reshape(tuple(shape)))
 
 
 def _merged(builder: ContextBuilder, value: SSAValue, groups: Sequence[Sequence[int]]) -> SSAValue:

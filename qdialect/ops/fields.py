@@ -19,6 +19,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.movement import Movement, Shape
 from qdialect.algebra.parameters import Granularity
+from qdialect.ops.refusals import Refusal, RefusalCode
 from qdialect.support.lazy_numpy import NDArray
 
 if TYPE_CHECKING:
@@ -400,10 +401,47 @@ class Contraction:
         lhs, rhs, result = (tuple(re.findall(_LABEL, part)) for part in read.groups())
         return cls(lhs, rhs, result, bias, groups)
 
+    def roles(self, windows: Sequence[Window] = ()) -> Roles:
+        """
+        The labels of the operands by their roles, without the axes of windows.
+
+        Raises Refusal if an axis of one operand is summed alone.
+        """
+        slid, kernel = ({window.axes[at] for window in windows} for at in (0, 1))
+        left = [label for axis, label in enumerate(self.lhs) if axis not in slid]
+        right = [label for axis, label in enumerate(self.rhs) if axis not in kernel]
+        result = "".join(self.result)
+        both = [label for label in left if label in right]
+        roles = Roles(
+            [label for label in left if label not in right],
+            [label for label in both if label in result],
+            [label for label in both if label not in result],
+            [label for label in right if label not in left],
+        )
+        if any(label not in result for label in (*roles.left, *roles.right)):
+            raise Refusal(RefusalCode.UNKNOWN_OP, "an axis of one operand is summed alone")
+        return roles
+
     def side(self, number: int) -> Side:
         """The view from one operand: 0 for the left one, 1 for the right one."""
         own, other = (self.lhs, self.rhs)[:: 1 if number == 0 else -1]
         return Side(self.operands[number], self.operands[1 - number], own, other, self.result)
+
+
+class Roles(NamedTuple):
+    """The labels of the axes of two operands, in the order of the left one, then the right one."""
+
+    left: list[str]
+    """Those of the left operand and the result."""
+
+    both: list[str]
+    """Those of both operands and the result."""
+
+    summed: list[str]
+    """Those of both operands."""
+
+    right: list[str]
+    """Those of the right operand and the result."""
 
 
 _LABEL = r"(?:[A-Za-z*]|\([A-Za-z]+\))"
@@ -479,6 +517,11 @@ class Window:
     is_reversed: bool = False
     """Whether the weights are reversed along the window."""
 
+    def of_size(self, size: int) -> PoolWindow:
+        """The window, of a number of positions, along the axis of the left operand."""
+        spread = self.base_dilation, self.low, self.high
+        return PoolWindow(size, self.stride, self.dilation, *spread)
+
 
 class Normalization(NamedTuple):
     """`(x - mean) / sqrt(variance + epsilon) * scale + offset`, with rows for the channels of x."""
@@ -515,6 +558,15 @@ class PoolWindow:
     low: int = 0
     high: int = 0
     """The number of initial elements before and after the operand."""
+
+    def is_all_of(self, length: int) -> bool:
+        """Whether the only window is an axis of `length`."""
+        return (self.size, self.low, self.high, self.base_dilation) == (length, 0, 0, 1)
+
+    def count(self, length: int) -> int:
+        """The number of windows that fit in an axis of `length`, padding included."""
+        reach = self.dilation * (self.size - 1) + 1 if self.size else 0
+        return (length - reach) // self.stride + 1 if length >= reach else 0
 
 
 class Reduction(NamedTuple):

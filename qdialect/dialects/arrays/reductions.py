@@ -163,19 +163,13 @@ def padded(numbers: Numbers, fill: Any, ends: Sequence[tuple[int, int, int]]) ->
 
 def _with_window(numbers: Numbers, axis: int, size: int, window: Window) -> Numbers:
     """A view with the windows along `axis`, and the positions in a window along a new last axis."""
-    length = window_count(numbers.shape[axis], size, window.stride, window.dilation)
+    length = window.of_size(size).count(numbers.shape[axis])
     stride = numbers.strides[axis]
     shape, strides = list(numbers.shape), list(numbers.strides)
     shape[axis], strides[axis] = length, stride * window.stride
     return as_strided(
         numbers, (*shape, size), (*strides, stride * window.dilation), writeable=False
     )
-
-
-def window_count(length: int, size: int, stride: int, dilation: int) -> int:
-    """The number of windows that fit in an axis."""
-    reach = dilation * (size - 1) + 1 if size else 0
-    return (length - reach) // stride + 1 if length >= reach else 0
 
 
 def contracted(
@@ -422,8 +416,7 @@ def pooled(
         for array, start in zip(arrays, initial, strict=True)
     ]
     shape = tuple(
-        window_count(length, window.size, window.stride, window.dilation)
-        for length, window in zip(around[0].shape, windows, strict=True)
+        window.count(length) for length, window in zip(around[0].shape, windows, strict=True)
     )
     require_possible(shape)
     with temporary_memory(2 * math.prod(shape) * sum(array.itemsize for array in arrays)):

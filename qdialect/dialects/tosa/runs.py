@@ -170,9 +170,9 @@ def rescale(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Se
     value, m, shift, first, last = (operand.numbers for operand in operands)
     type = element_type_or_self(op.results[0].type)
     if of_input:
-        value, first = (unsigned_numbers(operand) for operand in (operands[0], operands[3]))
+        value, first = (unsigned(operands[at]).astype(np.int64) for at in (0, 3))
     if of_output:
-        last = unsigned_numbers(operands[4])
+        last = unsigned(operands[4]).astype(np.int64)
     if operands[0].elements.dtype.itemsize > 4 or (shift < 2).any() or (shift > 62).any():
         raise InterpretationError("it shifts by less than 2 bits, or rescales more than 32")
     with temporary_memory(8 * value.nbytes):
@@ -183,11 +183,6 @@ def rescale(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Se
         if of_output:
             low, high = 0, high - low
         return [rounded(codes.clip(low, high), op.results[0].type)]
-
-
-def unsigned_numbers(value: TypedArray) -> Numbers:
-    """Signless integers, read as unsigned."""
-    return unsigned(value).astype(np.int64)
 
 
 def table(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:

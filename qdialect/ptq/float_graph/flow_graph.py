@@ -421,11 +421,15 @@ class FlowGraph:
 
     def splat_number(self, value: SSAValue) -> float | None:
         """The number that all elements of a constant equal; None if they differ."""
-        numbers = self.dequantized(value) if is_recordable(value) else None
+        moved = self.constant(value)
+        is_splat = moved is not None and moved.splat is not None
+        numbers = None
+        # Weights that are quantized are not read.
+        if is_recordable(value) and (is_splat or self.stored(value) is not None):
+            numbers = self.dequantized(value)
         if numbers is not None:
             first = numbers.flat[0]
             return float(first) if (numbers == first).all() else None
-        moved = self.constant(value)
         if moved is None or moved.splat is None:
             return None
         type = element_type_or_self(moved.provenance.sources[0].results[0].type)

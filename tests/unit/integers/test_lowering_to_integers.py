@@ -462,3 +462,139 @@ def test_invalid_options_are_errors() -> None:
         LowerToIntegersPass(requantize="double")
     with pytest.raises(ValueError, match="on-refusal must be"):
         LowerToIntegersPass(on_refusal="stop")
+
+
+# What once went wrong
+
+
+def codes_of(module: ModuleOp, context: Context, *operands: NDArray[Any]) -> NDArray[Any]:
+    types = find_function(module, "main").function_type.inputs.data
+    pairs = zip(operands, types, strict=True)
+    return run(context, module, "main", [TypedArray.of(codes, type) for codes, type in pairs])
+
+
+def test_constants_beside_codes_are_of_their_type() -> None:
+    floats, whole = "tensor<2x2xf32>", "tensor<2x4xf32>"
+    text = f"""func.func @main(%q: tensor<2x2x{X8}>) -> tensor<2x4x{Y8}> {{
+  %x = quant.dcast %q : tensor<2x2x{X8}> to {floats}
+  %c = stablehlo.constant dense<[[0.0, 0.25], [0.5, 9.0]]> : {floats}
+  %p = stablehlo.concatenate %x, %c, dim = 1 : ({floats}, {floats}) -> {whole}
+  %y = quant.qcast %p : {whole} to tensor<2x4x{Y8}>
+  return %y : tensor<2x4x{Y8}>
+}}"""
+    context, module = in_integers(text, on_refusal="error")
+    result = codes_of(module, context, np.array([[-3, -2], [0, 127]], np.int8)).view("u1")
+    # 0.0625 are 16 codes.
+    assert result.tolist() == [[7, 23, 7, 71], [55, 255, 135, 255]]
+
+
+@pytest.mark.parametrize("form", ["linalg", "tosa"])
+def test_a_window_may_be_longer_than_its_axis(form: str) -> None:
+    x, y = "tensor<1x2x3x1x", "tensor<1x1x1x1x"
+    text = f"""func.func @main(%q: {x}{X8}>) -> {y}!quant.uniform<i8:f32, 0.0625>> {{
+  %x = quant.dcast %q : {x}{X8}> to {x}f32>
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %p = "stablehlo.reduce_window"(%x, %zero) <{{window_dimensions = array<i64: 1, 4, 3, 1>,
+    padding = dense<[[0, 0], [1, 1], [0, 0], [0, 0]]> : tensor<4x2xi64>}}> ({{
+  ^bb0(%one: tensor<f32>, %other: tensor<f32>):
+    %sum = stablehlo.add %one, %other : tensor<f32>
+    stablehlo.return %sum : tensor<f32>
+  }}) : ({x}f32>, tensor<f32>) -> {y}f32>
+  %y = quant.qcast %p : {y}f32> to {y}!quant.uniform<i8:f32, 0.0625>>
+  return %y : {y}!quant.uniform<i8:f32, 0.0625>>
+}}"""
+    context, module = in_integers(text, on_refusal="error", to=form)
+    result = codes_of(module, context, np.arange(6, dtype=np.int8).reshape(1, 2, 3, 1))
+    assert result.item() == 15 + 6 * 3
+
+
+def test_equal_codes_of_another_width_are_rescaled() -> None:
+    """A function that is no clamp, and changes no number."""
+    x, y = "!quant.uniform<i4:f32, 0.5>", "!quant.uniform<i8:f32, 0.5>"
+    body = "%z = stablehlo.constant dense<1.0> : TENSOR %y = stablehlo.multiply %x, %z : TENSOR"
+    context, module = in_integers(function_of(body, x, y, "16x"), on_refusal="error")
+    codes = np.arange(-8, 8, dtype=np.int8)
+    assert codes_of(module, context, codes).tolist() == codes.tolist()
+
+
+def test_a_rounding_before_a_bias_is_kept() -> None:
+    """The sums are rounded to whole numbers, and then to halves; nothing is added in floats."""
+    x = "!quant.uniform<i8:f32, 0.25>"
+    between = "!quant.uniform<i8:f32, 1.0>"
+    added = f"""%q1 = quant.qcast %s : tensor<1x2xf32> to tensor<1x2x{between}>
+  %s1 = quant.dcast %q1 : tensor<1x2x{between}> to tensor<1x2xf32>
+  %z = stablehlo.constant dense<0.0> : tensor<1x2xf32>
+  %y = stablehlo.add %s1, %z : tensor<1x2xf32>"""
+    text = layer(
+        x, "!quant.uniform<i8:f32, 1.0>", "!quant.uniform<i8:f32, 0.5>", "[[1, 0], [0, 1]]"
+    )
+    text = text.replace("%y = stablehlo.dot", "%s = stablehlo.dot").replace("  \n", f"  {added}\n")
+    assert "%q1" in text
+    context, module = in_integers(text)
+    without_types(context, module)
+    result = codes_of(module, context, np.array([[3, 13]], np.int8))
+    assert result.tolist() == [[2, 6]]
+
+
+def test_shape_ops_that_read_values_again_do_not_multiply() -> None:
+    count = 14
+    lines = [f"func.func @main(%q: tensor<1x{X8}>) -> tensor<{1 << count}x{Y8}> {{"]
+    lines.append(f"%v0 = quant.dcast %q : tensor<1x{X8}> to tensor<1xf32>")
+    for at in range(count):
+        one, two = (f"tensor<{1 << n}xf32>" for n in (at, at + 1))
+        op = f"stablehlo.concatenate %v{at}, %v{at}, dim = 0"
+        lines.append(f"%v{at + 1} = {op} : ({one}, {one}) -> {two}")
+    last = f"tensor<{1 << count}x{Y8}>"
+    lines.append(f"%r = quant.qcast %v{count} : tensor<{1 << count}xf32> to {last}")
+    lines.append(f"return %r : {last}\n}}")
+    _, module = in_integers("\n".join(lines), on_refusal="error")
+    assert len([*module.walk()]) < 100
+
+
+def test_many_ops_between_casts_are_no_error() -> None:
+    floats = "tensor<2x2xf32>"
+    lines = [f"func.func @main(%q: tensor<2x2x{X8}>) -> tensor<2x2x{Y8}> {{"]
+    lines.append(f"%v0 = quant.dcast %q : tensor<2x2x{X8}> to {floats}")
+    lines += [
+        f"%v{at + 1} = stablehlo.transpose %v{at}, dims = [1, 0] : ({floats}) -> {floats}"
+        for at in range(3000)
+    ]
+    lines.append(f"%r = quant.qcast %v3000 : {floats} to tensor<2x2x{Y8}>")
+    lines.append(f"return %r : tensor<2x2x{Y8}>\n}}")
+    context, module = in_integers("\n".join(lines))
+    assert [str(record.code) for record in records_of(context)] == ["kept"]
+    assert str(module).count("stablehlo.transpose") == 3000
+    assert "linalg.transpose" not in str(module)
+
+
+def test_results_without_elements_stay_float() -> None:
+    body = "%y = stablehlo.tanh %x : TENSOR"
+    context, _ = in_integers(function_of(body, shape="0x4x"), on_refusal="error")
+    assert [str(record.code) for record in records_of(context)] == ["kept"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_batch_may_be_of_any_length(seed: int) -> None:
+    """A matrix product, whose rows are only counted at run time."""
+    rng = np.random.default_rng(seed)
+    x_type = LayerType.random(rng, 8, 0.1)
+    weights = rng.integers(-128, 128, (5, 3))
+    y_type = LayerType(8, True, np.array([0.5]), np.array([-7]))
+    w_type = "!quant.uniform<i8:f32, 0.03125>"
+    x, y = f"tensor<?x5x{x_type.text}>", f"tensor<?x3x{y_type.text}>"
+    text = f"""func.func @main(%q: {x}) -> {y} {{
+  %x = quant.dcast %q : {x} to tensor<?x5xf32>
+  %k = quant.constant dense<{weights.tolist()}> : tensor<5x3x{w_type}>
+  %w = quant.dcast %k : tensor<5x3x{w_type}> to tensor<5x3xf32>
+  %p = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+    : (tensor<?x5xf32>, tensor<5x3xf32>) -> tensor<?x3xf32>
+  %y = quant.qcast %p : tensor<?x3xf32> to {y}
+  return %y : {y}
+}}"""
+    context, module = in_integers(text, on_refusal="error")
+    without_types(context, module)
+    codes = x_type.codes(rng, (4, 5))
+    totals = x_type.less_zeros(codes) @ weights
+    factors = np.array(x_type.scales[0] * 0.03125 / 0.5)
+    expected = fixed_codes(totals, factors, y_type)
+    assert (codes_of(module, context, stored(codes, x_type)) == stored(expected, y_type)).all()
