@@ -6,63 +6,24 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from types import MappingProxyType
 from typing import Final
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from qdialect.check.compared_modules import RunFailure, Side
-from qdialect.check.iree_runs import IN_INTEGERS, compile_module, widen_storage
-from qdialect.dialects.quant.storage import StoredType
 from qdialect.folding.inlining import inline_calls
-from qdialect.integers.passes import LowerToIntegersPass
+from qdialect.integers.compiling import compile_in_integers, store_bytes_as
 from qdialect.ir.errors import OpErrors
-from qdialect.ir.value_types import element_type_or_self
 from qdialect.opt.compilation import Compilation
 from qdialect.opt.diagnostics import DiagnosticPrinter
 from qdialect.opt.module_tool import ModuleArgumentParser, read_module
 from qdialect.opt.outputs import STANDARD_OUTPUT, Output, overwrite_each_other
 from qdialect.opt.tool_error import ToolError
-from qdialect.ptq.passes.storage import ShiftStoragePass
 from qdialect.support.extras import MissingLibraryError
 
 TOOL: Final = "qdialect-export"
 """The name that the tool's own errors begin with."""
-
-FAST_MATRICES: Final = "--iree-opt-data-tiling", "--iree-llvmcpu-enable-ukernels=all"
-"""With these, IREE's products of integer matrices are faster than those of floats."""
-
-
-def store_bytes_as(to: str, module: ModuleOp, context: Context) -> None:
-    """
-    Store values of 8 bits as `i8` or as `u8`, for which an engine has fast kernels.
-
-    No value changes. Types of functions are kept, and then all others; so they are if an op reads
-    stored integers.
-    """
-    for op in module.walk():
-        if isinstance(op, FuncOp):
-            ends = (*op.function_type.inputs, *op.function_type.outputs)
-            if any(isinstance(element_type_or_self(type), StoredType) for type in ends):
-                return
-    with suppress(OpErrors):
-        ShiftStoragePass(from_="i8" if to == "u8" else "u8", to=to).apply(context, module)
-
-
-def compile_in_integers(side: Side, cpu: str) -> bytes:
-    """
-    The binary of a module for a CPU, whose layers compute in integers. Raises RunFailure.
-
-    What integers do not compute gets IREE's casts. The module is changed.
-    """
-    # IREE has no fast kernel for unsigned integers, and none for those of 4 bits.
-    store_bytes_as("i8", *side)
-    widen_storage(*side)
-    LowerToIntegersPass().apply(side.context, side.module)
-    return compile_module(side, cpu=cpu, lowering=IN_INTEGERS, flags=FAST_MATRICES)[1]
 
 
 def _iree(compilation: Compilation, options: Namespace) -> bytes:

@@ -73,7 +73,17 @@ from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import MemoryLimitError, memory_budget
 
 
-def lower_to_integers(module: ModuleOp, context: Context, form: Form) -> PassReport:
+@dataclass
+class IntegerReport(PassReport):
+    """The report of the lowering."""
+
+    verb: str = "lowered to integers"
+
+    bits: dict[Operation, int] = field(default_factory=dict[Operation, int])
+    """For casts of sums, the bits that the largest sum has, with its sign."""
+
+
+def lower_to_integers(module: ModuleOp, context: Context, form: Form) -> IntegerReport:
     """
     Replace each `quant.qcast` and `quant.requantize` of a known function by ops on codes.
 
@@ -115,7 +125,7 @@ class _Lowering:
     graph: FlowGraph
     form: Form
     context: Context
-    report: PassReport = field(default_factory=lambda: PassReport(verb="lowered to integers"))
+    report: IntegerReport = field(default_factory=IntegerReport)
     storage: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     """The codes, as integers, of each quantized value."""
     rounded: dict[tuple[SSAValue, Limits], SSAValue] = field(
@@ -125,6 +135,8 @@ class _Lowering:
     inserted: list[Operation] = field(default_factory=list[Operation])
     note: str = ""
     """What is told of the cast that is being lowered."""
+    bits: int = 0
+    """The bits of its sums; 0 if it has none."""
 
     def __post_init__(self) -> None:
         self.computations = Computations(self.graph)
@@ -161,7 +173,7 @@ class _Lowering:
         self.rounded = {}
         builder = _Builder(op, self.context, self.inserted)
         goal = Goal(type, (type.storage_type_min, type.storage_type_max))
-        self.note = "codes are moved"
+        self.note, self.bits = "codes are moved", 0
         if read is None:
             value = self._rescaled(builder, self._stored(op.input), goal)
         else:
@@ -171,6 +183,8 @@ class _Lowering:
         if value.name_hint is None:
             value.name_hint = op.result.name_hint
         self.report.tell(Outcome.LOWERED, op, self.note, result)
+        if self.bits:
+            self.report.bits[op] = self.bits
         op.result.replace_all_uses_with(result)
 
     # Values, as codes
@@ -460,8 +474,9 @@ class _Lowering:
         codes = self.form.rescaled(builder, [addend], builder.lengths(sums.value), goal)
         low, high = goal.type.storage_type_min, goal.type.storage_type_max
         error = sums.error(factor, high - low + 1 + abs(goal.zero_point))
+        self.bits = max(self.bits, most.bit_length() + 1)
         self.note = (
-            f"sums of {sums.terms} products have {most.bit_length() + 1} bits, and floats differ "
+            f"sums of {sums.terms} products have {self.bits} bits, and floats differ "
             f"by up to {error:.2g} before they are rounded"
         )
         return self._as_declared(builder, sums.finish(codes), node.op, goal)
@@ -553,8 +568,10 @@ class _Lowering:
         rank = len(_shape(total))
         divisor = count if reduction.is_mean else 1
         factor = _all(rank, codes.scale / (goal.scale * divisor))
+        most = codes.magnitude * count
         self.note = f"sums of {count} codes"
-        addend = Addend(total, range(rank), factor, zero, codes.magnitude * count)
+        self.bits = max(self.bits, most.bit_length() + 1)
+        addend = Addend(total, range(rank), factor, zero, most)
         pooled = self.form.rescaled(builder, [addend], builder.lengths(total), goal)
         return self._as_declared(builder, pooled, op, goal)
 

@@ -14,7 +14,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import file_digest
-from html import escape
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryFile, mkdtemp
@@ -35,6 +34,7 @@ from qdialect.ptq.precision_search import (
     least_raised,
 )
 from qdialect.support.files import number_from_json
+from qdialect.support.html import html_of
 from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import DEFAULT_MAX_MEMORY
 from qdialect.support.terminal import Table, table_text
@@ -335,7 +335,7 @@ class Quantized:
         return stream.getvalue().rstrip()
 
     def _repr_html_(self) -> str:
-        return "".join(_html_of(table) for table in self.tables() if table.rows)
+        return "".join(html_of(table) for table in self.tables() if table.rows)
 
     # Files and processes
 
@@ -484,15 +484,6 @@ def table_of_times(rows: Iterable[tuple[str, float, float]]) -> Table:
     title = "times of groups of ops in the evaluation (ms for a record)"
     cells = ((name, *(f"{1000 * seconds:.2f}" for seconds in pair)) for name, *pair in rows)
     return Table(title, ("group", "float", "quantized"), (*cells,), 1)
-
-
-def _html_of(table: Table) -> str:
-    """A table in HTML."""
-    head = "".join(f"<th>{escape(name)}</th>" for name in table.names)
-    rows = "".join(
-        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in table.rows
-    )
-    return f"<table><caption>{escape(table.title)}</caption><tr>{head}</tr>{rows}</table>"
 
 
 def quantize(

@@ -73,7 +73,7 @@ NUMBERS = ("support.", "algebra.", "ptq.schemes.")
 
 
 BUDGETS = {
-    "support": (1672, 3),
+    "support": (1729, 3),
     "algebra": (3039, 4),
     "ir": (1836, 2),
     "text": (5794, 5),
@@ -85,10 +85,10 @@ BUDGETS = {
     "passes": (1509, 2),
     "opt": (3421, 5),
     "check": (7255, 7),
-    "ptq": (20042, 7),
-    "integers": (2436, 4),
+    "ptq": (20166, 7),
+    "integers": (2558, 5),
     "frontends": (993, 4),
-    "export": (2246, 4),
+    "export": (2207, 4),
 }
 """
 Of each folder: the number of its lines, and of the files in its longest chain of imports. They only

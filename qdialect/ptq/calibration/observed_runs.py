@@ -13,7 +13,7 @@ from typing import Any, Final
 from typing_extensions import override
 from xdsl.context import Context
 from xdsl.dialects.builtin import AnyFloat, ModuleOp
-from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.interpreter import OpImplResult, PythonValues, Successor, TerminatorValue
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import InterpretationError
@@ -97,6 +97,8 @@ def group_of(op: Operation) -> str:
         return "convolutions" if windows_of(op, layer) else "matrix products"
     if is_cast(op):
         return "casts"
+    if isinstance(op, CallOp):
+        return "calls"
     model = op_model(op)
     if layer is not None or (model.movement is not None and not model.maps_elements):
         return "movements"

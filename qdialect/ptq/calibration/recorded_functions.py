@@ -436,10 +436,17 @@ class _Reading(NamedTuple):
 
 
 def compare_functions(
-    before: ModuleOp, after: ModuleOp, names: tuple[str, str], contexts: tuple[Context, Context]
+    before: ModuleOp,
+    after: ModuleOp,
+    names: tuple[str, str],
+    contexts: tuple[Context, Context],
+    *,
+    only_results: bool = False,
 ) -> ComparedFunctions:
     """
     Make functions that return the comparable values of the functions `names`, one of each module.
+
+    With `only_results`, they return only the results of these.
 
     Both modules are changed: shape ops are folded into constants, since the quantized weights may
     be in the layout that layers read. Raises InterpretationError if a function does not exist, and
@@ -451,7 +458,7 @@ def compare_functions(
         numbered |= attach_keys(module).numbered
         # Broadcasts are kept in both modules, whether their operands are quantized or not.
         fold_shapes(module, context, FoldPolicy(max_repetition=0))
-    return _Comparison(before, after, names, numbered).functions()
+    return _Comparison(before, after, names, numbered).functions(only_results)
 
 
 class _Side:
@@ -509,8 +516,19 @@ class _Comparison:
         self._pairs = list[tuple[SSAValue, SSAValue]]()
         self._not_compared = list[NotCompared]()
 
-    def functions(self) -> ComparedFunctions:
+    def functions(self, only_results: bool) -> ComparedFunctions:
         before, after = self._before, self._after
+        if not only_results:
+            self._add_values(before, after)
+        results = (*self._results(),)
+        types = before.function.function_type.inputs.data
+        one = before.returning([old for old, _ in self._pairs])
+        other = after.returning([new for _, new in self._pairs])
+        _take(other.function, types)
+        return ComparedFunctions(one, other, (*self._values,), results, (*self._not_compared,))
+
+    def _add_values(self, before: _Side, after: _Side) -> None:
+        """Compare the values that have the same key."""
         # Values that cannot be recorded are reported elsewhere.
         left_out = {
             key for side in (before, after) for values in side.left_out for key in values.keys
@@ -527,12 +545,6 @@ class _Comparison:
         for key in after.roots:
             if key not in known and key not in left_out:
                 self._not_compared.append(NotCompared(key, "only QUANTIZED has it"))
-        results = (*self._results(),)
-        types = before.function.function_type.inputs.data
-        one = before.returning([old for old, _ in self._pairs])
-        other = after.returning([new for _, new in self._pairs])
-        _take(other.function, types)
-        return ComparedFunctions(one, other, (*self._values,), results, (*self._not_compared,))
 
     def _add(self, key: str, there: str) -> str | None:
         """Compare the values of a key with those of the key `there`, or report why not."""

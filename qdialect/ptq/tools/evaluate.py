@@ -10,15 +10,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 from xdsl.utils.exceptions import InterpretationError
 
-from qdialect.check.compared_modules import RunFailure
+from qdialect.check.compared_modules import RunFailure, Side
 from qdialect.check.interpreters import TypedArray, find_function
 from qdialect.folding.inlining import inline_calls
+from qdialect.integers.compiling import compile_in_integers
+from qdialect.integers.layer_forms import layer_forms
 from qdialect.ir.resources import ResourceBlobs, forget_unread
 from qdialect.opt.compilation import Compilation
 from qdialect.opt.diagnostics import DiagnosticPrinter
@@ -42,6 +45,7 @@ from qdialect.ptq.tools.recording import (
     arguments_of,
     chosen_function,
     prepare,
+    prepare_whole,
     record_all,
     run_parser,
 )
@@ -82,6 +86,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="the array with the right answers: one integer for each answer",
     )
     parser.add_argument(
+        "--only-results",
+        action="store_true",
+        help="compare only results; --engine=iree compiles both modules as `qdialect export` then, "
+        "and layers compute in integers",
+    )
+    parser.add_argument(
         "--worst",
         type=whole_number("--worst"),
         default=10,
@@ -95,12 +105,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--plot",
         metavar="FILE",
-        help="plot the signal-to-noise ratios of all values, as PNG or SVG",
+        help="draw the signal-to-noise ratio of each value, and whether integers compute it, as a "
+        "page (.html) or a plot (.png, .svg, .pdf)",
     )
     parser.add_argument(
         "--report",
         metavar="FILE",
-        help="plot the ratios that the report of the quantization expects beside them",
+        help="draw the ratios that the report of the quantization expects beside them",
     )
     return parser.run(_run, argv)
 
@@ -120,8 +131,9 @@ def _run(options: Namespace) -> bool:
         evaluation.write(stream, options.worst)
     if options.json is not None:
         write_file(options.json, evaluation.to_json())
-    if figures is not None:
-        write_plot(figures, evaluation.rows, expected, str(options.plot))
+    if options.plot is not None:
+        title = f"{options.quantized}, compared with {options.float}"
+        write_plot(figures, evaluation, expected, str(options.plot), title)
     return True
 
 
@@ -149,24 +161,33 @@ def _evaluate(options: Namespace) -> Evaluation | None:
     arguments = arguments_of(before.module, find_function(before.module, names[0]))
     try:
         compared = compare_functions(
-            before.module, after.module, (names[0], names[1]), (before.context, after.context)
+            before.module,
+            after.module,
+            (names[0], names[1]),
+            (before.context, after.context),
+            only_results=options.only_results,
         )
     except ValueError as error:
         raise ToolError(str(error)) from None
+    forms = dict[str, tuple[str, str]]()
+    if options.plot is not None:
+        known = layer_forms(after.module, after.context)
+        forms.update((key, (str(form), form.reason)) for key, form in known.items())
     for compilation in compilations:
         forget_unread(compilation.module, ResourceBlobs.of(compilation.context))
     sides = compared.before, compared.after
     reported = set[str]()
     for compilation, side in zip(compilations, sides, strict=True):
-        for values in side.left_out:
+        for values in () if options.only_results else side.left_out:
             keys = [key for key in values.keys if key not in reported]
             reported.update(keys)
             if keys:
                 names_of_keys = ", ".join(f"'{key}'" for key in keys)
                 message = f"not compared: {names_of_keys}, since {values.reason}"
                 printer.remark(message, compilation.locate(values.op))
-    if not compared.values:
-        raise ToolError("FLOAT and QUANTIZED have no value with the same key")
+    if not (compared.results if options.only_results else compared.values):
+        missing = "results of floats" if options.only_results else "value with the same key"
+        raise ToolError(f"FLOAT and QUANTIZED have no {missing}")
     try:
         count = len(RecordFiles(options.data, arguments, options.labels))
         types = compared.after.function.function_type.inputs
@@ -180,8 +201,13 @@ def _evaluate(options: Namespace) -> Evaluation | None:
     functions = list[PreparedFunction]()
     for compilation, side in zip(compilations, sides, strict=True):
         try:
-            functions.append(
-                prepare(
+            if options.only_results and options.engine == "iree":
+                whole = Side(side.module, compilation.context)
+                prepared = prepare_whole(
+                    whole, side.function, partial(compile_in_integers, cpu="host")
+                )
+            else:
+                prepared = prepare(
                     side.module,
                     side.function,
                     compilation.context,
@@ -189,7 +215,7 @@ def _evaluate(options: Namespace) -> Evaluation | None:
                     engine=options.engine,
                     max_steps=options.max_steps,
                 )
-            )
+            functions.append(prepared)
         except RunFailure as failure:
             printer.error(failure.reason, compilation.source.name)
             return None
@@ -233,6 +259,7 @@ def _evaluate(options: Namespace) -> Evaluation | None:
         (*(_total(record[3][side] for record in records) for side in range(2)),)
         if options.times
         else (),
+        forms,
     )
 
 

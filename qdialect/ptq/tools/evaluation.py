@@ -1,15 +1,16 @@
-"""The results of an evaluation: tables, JSON, and a plot, drawn by matplotlib."""
+"""The results of an evaluation: tables, JSON, a page, and a plot, drawn by matplotlib."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from html import escape
 from typing import Any, Final, NamedTuple, TextIO, cast
 
-from qdialect.opt.outputs import check_writable
+from qdialect.opt.outputs import check_writable, write_file
 from qdialect.opt.tool_error import ToolError, reason_of
 from qdialect.ptq.calibration.recorded_functions import (
     ComparedResult,
@@ -20,6 +21,7 @@ from qdialect.ptq.quantizing import table_of_times
 from qdialect.ptq.schemes.noise import Answers, Noise
 from qdialect.support.extras import MissingLibraryError, library
 from qdialect.support.files import number_from_json, number_to_json
+from qdialect.support.html import html_of, page
 from qdialect.support.terminal import Table, write_tables
 
 _NAMED: Final = 10
@@ -34,6 +36,10 @@ class Row(NamedTuple):
     decibels: float | None
     drop: float | None
     """The loss of the signal-to-noise ratio against the worst operand of its op, in dB."""
+    form: str
+    """How it is computed, such as `integer, 21 bits`; empty if that is not known."""
+    reason: str
+    """What codes are computed with, or why floats are."""
 
 
 class ResultNoise(NamedTuple):
@@ -56,6 +62,8 @@ class Evaluation:
     not_compared: tuple[NotCompared, ...]
     times: tuple[Mapping[str, float], ...] = ()
     """The seconds that groups of ops took in all records, of both modules; or nothing."""
+    forms: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    """By key, how values are computed by `--lower-to-integers`, and why, if that was asked for."""
 
     @cached_property
     def rows(self) -> tuple[Row, ...]:
@@ -71,7 +79,7 @@ class Evaluation:
             drop = None
             if decibels is not None and inputs:
                 drop = _difference(min(inputs), decibels)
-            rows.append(Row(value, noise, decibels, drop))
+            rows.append(Row(value, noise, decibels, drop, *self.forms.get(value.key, ("", ""))))
         return tuple(rows)
 
     def tables(self, worst: int) -> tuple[Table, ...]:
@@ -191,7 +199,8 @@ def _json_of_answers(answers: Answers, has_labels: bool) -> dict[str, Any]:
 
 
 def _json_of(row: Row) -> dict[str, Any]:
-    return {
+    computed = {"computed": row.form, "reason": row.reason} if row.form else {}
+    return computed | {
         "key": row.value.key,
         "op": row.value.op,
         "inputs": row.value.inputs,
@@ -252,8 +261,38 @@ def _decibels(value: float | None) -> str:
     return "" if value is None else f"{round(value, 2) + 0.0:.2f}"
 
 
-# The plot
+# The page and the plot
 
+
+def page_of(evaluation: Evaluation, expected: Mapping[str, float], title: str) -> str:
+    """A page in HTML with all results, which needs no other file."""
+    names = (
+        *("value", "op", "stored as", "computed by --lower-to-integers", "how, or why not"),
+        *("signal to noise (dB)", "expected (dB)"),
+    )
+    cells = (
+        (
+            *(row.value.key, row.value.op, row.value.storage, row.form, row.reason),
+            *map(_decibels, (row.decibels, expected.get(row.value.key))),
+        )
+        for row in evaluation.rows
+        # What is neither quantized nor changed has nothing to tell.
+        if row.form or row.decibels != math.inf
+    )
+    values = Table("values", names, (*cells,), 5)
+    most = max(_finite(evaluation.rows, expected), default=1.0)
+    tables = (*(table for table in evaluation.tables(0)[3:] if table.rows),)
+    lines = "".join(f"<p>{escape(line, quote=False)}</p>\n" for line in evaluation.lines())
+    return page(title, (lines, *map(html_of, tables), html_of(values, meters=(5, 6), most=most)))
+
+
+def _finite(rows: Sequence[Row], expected: Mapping[str, float]) -> Sequence[float]:
+    """All finite ratios, measured and expected."""
+    numbers = (*(row.decibels for row in rows), *(expected.get(row.value.key) for row in rows))
+    return [number for number in numbers if number is not None and math.isfinite(number)]
+
+
+_PAGE: Final = ".html"
 _ENDINGS: Final = (".png", ".svg", ".pdf")
 
 _ROWS_OF_PANEL: Final = 60
@@ -288,14 +327,16 @@ _OTHER_COLOURS: Final = ("tab:brown", "tab:olive", "tab:cyan")
 
 def plot_module(path: str) -> Any:
     """
-    matplotlib, to plot to `path`.
+    matplotlib, to plot to `path`; None for a page.
 
     Raises ToolError if it is missing, or for an unsupported file.
     """
-    if not path.endswith(_ENDINGS):
-        raise ToolError(f"--plot: '{path}' must end in {', '.join(_ENDINGS)}")
+    if not path.endswith((_PAGE, *_ENDINGS)):
+        raise ToolError(f"--plot: '{path}' must end in {', '.join((_PAGE, *_ENDINGS))}")
     # matplotlib would leave an empty file if writing fails.
     check_writable(path)
+    if path.endswith(_PAGE):
+        return None
     try:
         library("matplotlib", "plot")
         return library("matplotlib.figure", "plot")
@@ -334,10 +375,15 @@ def expected_from_report(path: str) -> dict[str, float]:
     return expected
 
 
-def write_plot(figures: Any, rows: Sequence[Row], expected: Mapping[str, float], path: str) -> None:
-    """Write the figure of `draw`. Raises ToolError."""
+def write_plot(
+    figures: Any, evaluation: Evaluation, expected: Mapping[str, float], path: str, title: str
+) -> None:
+    """Write the page, or the figure of `draw`. Raises ToolError."""
+    if figures is None:
+        write_file(path, page_of(evaluation, expected, title))
+        return
     try:
-        draw(figures, rows, expected).savefig(path, dpi=_DPI)
+        draw(figures, evaluation.rows, expected).savefig(path, dpi=_DPI)
     except OSError as error:
         raise ToolError(f"cannot write '{path}': {reason_of(error)}") from None
 
@@ -354,12 +400,7 @@ class _Drawing:
         self._expected = expected
         self._with_expected = any(row.value.key in expected for row in rows)
         self._storages = [*dict.fromkeys(row.value.storage for row in rows)]
-        measured = [row.decibels for row in rows]
-        numbers = [
-            number
-            for number in (*measured, *(expected.get(row.value.key) for row in rows))
-            if number is not None and math.isfinite(number)
-        ]
+        numbers = _finite(rows, expected)
         # Leave room for a number beside the longest bar.
         self._limits = min(1.15 * min(numbers, default=0.0), 0.0), 1.15 * max([*numbers, 10.0])
         panels = min(_MOST_PANELS, -(-len(rows) // _ROWS_OF_PANEL))
@@ -375,7 +416,10 @@ class _Drawing:
         axes: Any = self.figure.subplots(1, panels, squeeze=False, sharex=True)[0]
         for panel, axis in enumerate(axes):
             self._draw(axis, rows[panel * length : (panel + 1) * length], length)
-        self.figure.suptitle("Signal-to-noise ratios of the quantized module")
+        title = "Signal-to-noise ratios of the quantized module"
+        if any(row.form for row in rows):
+            title += ", and how values are computed by --lower-to-integers"
+        self.figure.suptitle(title)
         self._add_legend()
 
     def _draw(self, axis: Any, rows: Sequence[Row], length: int) -> None:
@@ -385,6 +429,9 @@ class _Drawing:
             colour = self._colour(row.value.storage)
             place = at - height / 2 if self._with_expected else at
             self._bar(axis, place, row.decibels, is_named, height, color=colour)
+            if is_named and row.form:
+                at_edge = axis.get_yaxis_transform()
+                axis.text(1.01, at, row.form, transform=at_edge, va="center", fontsize=_FONT - 1)
             if self._with_expected and (expected := self._expected.get(row.value.key)) is not None:
                 outline = {"facecolor": "none", "edgecolor": colour, "hatch": "////"}
                 self._bar(axis, at + height / 2, expected, is_named, height, **outline)

@@ -96,6 +96,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--labels", metavar="NAME", help="the array of the records with the right answers"
     )
+    parser.add_argument(
+        "--plot",
+        metavar="FILE",
+        help="draw the signal to noise of each value, measured and expected, and whether integers "
+        "compute it, as a page (.html) or a plot (.png, .svg, .pdf)",
+    )
     parser.add_inputs()
     parser.add_argument(
         "--folder", metavar="PATH", help="the files of all steps (the output, with .steps)"
@@ -119,6 +125,11 @@ def _run(options: Namespace) -> bool:
         if overwrite_each_other(options.output, path):
             raise ToolError(f"the result would be written over '{path}'")
     check_writable(options.output)
+    if options.plot is not None:
+        # It needs numpy, which the steps alone use.
+        from qdialect.ptq.tools.evaluation import plot_module
+
+        plot_module(options.plot)
     try:
         # Before the work of the other steps.
         if options.to in _LIBRARIES:
@@ -136,10 +147,12 @@ def _run(options: Namespace) -> bool:
         quantized.calibrate(*running, *([] if whole else [f"--reduction={options.reduction}"]))
         chosen = {"scheme": options.scheme} if options.scheme else _SCHEMES.get(options.to, {})
         quantized.quantize(granularity=options.granularity, **chosen)
-        labels = [] if options.labels is None else ["--labels", options.labels]
-        quantized.evaluate(*running, *labels)
+        running += [] if options.labels is None else ["--labels", options.labels]
+        if options.plot is not None:
+            running += ["--plot", os.path.abspath(options.plot), "--report=report.json"]
+        quantized.evaluate(*running)
         if options.at_least is not None:
-            quantized.reach(options.at_least, *running, *labels, accuracy=options.accuracy)
+            quantized.reach(options.at_least, *running, accuracy=options.accuracy)
         result = folder / "quantized.mlir"
         if options.to != "mlir":
             result = quantized.export(options.to)

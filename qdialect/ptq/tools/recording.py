@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from typing_extensions import override
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Operation, Region, SSAValue
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import InterpretationError
 
 from qdialect.check.compared_modules import RunFailure, Side
@@ -346,6 +346,38 @@ def prepare(
     ops = {op: number for number, op in enumerate(module.walk())}
     names = {ops[op]: name for op, name in kernels.names.items()}
     return PreparedFunction(run, context, places, names, binary, engine, steps)
+
+
+def prepare_whole(
+    side: Side, function: FuncOp, compiled: Callable[[Side], bytes]
+) -> PreparedFunction:
+    """
+    Prepare a public function that IREE computes as a whole, and whose results are handed over.
+
+    `compiled` makes the binary of the module. Raises as `prepare`.
+    """
+    module, context = side
+    ends = function.function_type.inputs.data, function.function_type.outputs.data
+    block = Block(arg_types=ends[0])
+    call = CallOp(function.sym_name.data, block.args, ends[1])
+    block.add_ops([call, ReturnOp(*call.results)])
+    caller = FuncOp("caller", ends, Region(block))
+    declared = FuncOp.external(function.sym_name.data, *ends)
+    calling = ModuleOp([declared, caller])
+    run = ObservedRun(calling, caller, context, call.results, sys.maxsize)
+    try:
+        library("iree.runtime", "iree")
+        binary = compiled(side)
+        for _ in computed_in_copy(partial(_loaded, binary)):
+            pass
+    except ImportError as error:
+        raise ToolError(f"--engine=iree: {error}") from None
+    except ChildEndedError as error:
+        raise RunFailure(f"IREE's runtime {error}", module, is_before=True) from None
+    values, ops = [*values_in(calling)], [*calling.walk()]
+    places = [values.index(result) for result in call.results]
+    names = {ops.index(call): function.sym_name.data}
+    return PreparedFunction(run, context, places, names, binary, "iree", sys.maxsize)
 
 
 def _loaded(binary: bytes) -> tuple[()]:

@@ -14,7 +14,8 @@ from quantized_layers import LAYERS, case_of
 from qdialect.check.compared_modules import Side
 from qdialect.check.interpreters import TypedArray, find_function, run_function
 from qdialect.check.iree_runs import IN_INTEGERS, LoadedModule, compile_module
-from qdialect.export.export_tool import main, store_bytes_as
+from qdialect.export.export_tool import main
+from qdialect.integers.compiling import store_bytes_as
 from qdialect.opt.registry import ToolContext
 from qdialect.text import parse_module, write_module
 

@@ -7,6 +7,7 @@ import math
 import random
 import sys
 from collections.abc import Mapping
+from html.parser import HTMLParser
 from importlib.util import find_spec
 from io import StringIO
 from itertools import pairwise
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from qdialect.opt.opt import main as opt
 from qdialect.opt.tool_error import ToolError
@@ -610,13 +612,122 @@ def test_what_is_drawn(tmp_path: Path, count: int) -> None:
     assert legend == ["u8", "i4", "measured", "expected"]
 
 
+LAYER_IN_FLOATS = """
+func.func @main(%x: tensor<4x8xf32>) -> tensor<4x2xf32> {
+  %w = arith.constant dense<[[0.5, -1.0], [1.5, 2.0], [-2.5, 3.0], [0.5, 0.0],
+    [0.5, 1.0], [-0.5, 2.0], [1.5, 0.5], [2.0, 1.0]]> : tensor<8x2xf32>
+  %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+    : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
+  return %y : tensor<4x2xf32>
+}
+"""
+
+LAYER = """
+!x = !quant.uniform<i8:f32, 1.0:2>
+!w = !quant.uniform<i8:f32, 0.5>
+!y = !quant.uniform<i8:f32, 1.0:-3>
+func.func @main(%x: tensor<4x8xf32>) -> tensor<4x2xf32> {
+  %x_q = quant.qcast %x : tensor<4x8xf32> to tensor<4x8x!x>
+  %x_d = quant.dcast %x_q : tensor<4x8x!x> to tensor<4x8xf32>
+  %c = quant.constant dense<[[1, -2], [3, 4], [-5, 6], [1, 0], [1, 2], [-1, 4], [3, 1], [4, 2]]>
+    : tensor<8x2x!w>
+  %w = quant.dcast %c : tensor<8x2x!w> to tensor<8x2xf32>
+  %y = stablehlo.dot_general %x_d, %w, contracting_dims = [1] x [0]
+    : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
+  %y_q = quant.qcast %y : tensor<4x2xf32> to tensor<4x2x!y>
+  %y_d = quant.dcast %y_q : tensor<4x2x!y> to tensor<4x2xf32>
+  return %y_d : tensor<4x2xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_only_results(tmp_path: Path, engine: str) -> None:
+    """Half of the sums are ties, which integers round up, and floats to even."""
+    x = np.random.default_rng(3).integers(-9, 9, (20, 4, 8)).astype("f4")
+    path = save(tmp_path / "data.npz", {"x": x})
+    options = f"--engine={engine}", "--only-results", "--times"
+    found = Evaluated(tmp_path, LAYER_IN_FLOATS, LAYER, path, *options)
+    assert found.values == {}
+    weights = np.array(
+        [[1, -2], [3, 4], [-5, 6], [1, 0], [1, 2], [-1, 4], [3, 1], [4, 2]], dtype="i8"
+    )
+    sums = x.astype("i8") @ weights
+    codes = (sums + 1) // 2 if engine == "iree" else np.rint(sums / 2).astype("i8")
+    noise = ((codes.clip(-125, 130) - sums / 2) ** 2).sum()
+    assert 0 < noise < sums.size
+    (result,) = found.json["results"]
+    expected = 10 * math.log10(((sums / 2) ** 2).sum() / noise)
+    assert result["signal_to_noise"] == pytest.approx(expected, rel=1e-9)
+    groups = {group for group, *_ in found.json["times"]}
+    assert groups == {"calls"} if engine == "iree" else groups >= {"casts", "matrix products"}
+
+
+class Page(HTMLParser):
+    """What a page has."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.rows, self.bars, self.loaded = list[list[str]](), list[float](), list[str]()
+        """The texts of cells, the shares of bars, and the names of files."""
+        self.feed(text)
+
+    @override
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        self.loaded += [value or "" for name in ("src", "href") if (value := values.get(name))]
+        if tag == "tr":
+            self.rows.append([])
+        elif tag in ("td", "th"):
+            self.rows[-1].append("")
+        elif tag == "meter":
+            self.bars.append(float(values["value"] or "") / float(values["max"] or ""))
+
+    @override
+    def handle_data(self, data: str) -> None:
+        if self.rows and self.rows[-1]:
+            self.rows[-1][-1] += data.strip()
+
+
+def test_a_page(tmp_path: Path) -> None:
+    """It tells of each layer how it is computed, and needs no other file."""
+    angle = """
+  %s = stablehlo.slice %x [0:4, 0:2] : (tensor<4x8xf32>) -> tensor<4x2xf32>
+  %z = math.atan2 %y, %s : tensor<4x2xf32>
+  return %z :"""
+    before = LAYER_IN_FLOATS.replace("return %y :", angle)
+    rounded = """
+  %z_q = quant.qcast %z : tensor<4x2xf32> to tensor<4x2x!y>
+  %z_d = quant.dcast %z_q : tensor<4x2x!y> to tensor<4x2xf32>
+  return %z_d :"""
+    angle = angle.replace("%x ", "%x_d ").replace("%y,", "%y_d,").replace("return %z :", rounded)
+    after = LAYER.replace("return %y_d :", angle)
+    (tmp_path / "report.json").write_text('{"values": [{"key": "y", "signal_to_noise": 30}]}')
+    x = np.random.default_rng(3).integers(-9, 9, (20, 4, 8)).astype("f4")
+    path = save(tmp_path / "data.npz", {"x": x})
+    options = f"--plot={tmp_path}/page.html", f"--report={tmp_path}/report.json"
+    found = Evaluated(tmp_path, before, after, path, "--engine=reference", *options)
+    page = Page((tmp_path / "page.html").read_text())
+    assert not page.loaded
+    rows = {row[0]: row for row in page.rows if row}
+    # |x - 2| is at most 130, and the weights of a column have a sum of up to 21.
+    assert (130 * 21).bit_length() + 1 == 13
+    assert rows["y"][1:4] == ["stablehlo.dot_general", "i8", "integer, 13 bits"]
+    assert rows["y"][4].startswith("sums of 8 products have 13 bits")
+    reason = "it stays float: it is a function of several values"
+    assert rows["z"][1:5] == ["math.atan2", "i8", "float (kept)", reason]
+    assert rows["y"][5:] == [f"{found.decibels['y']:.2f}", "30.00"]
+    assert 0 < min(page.bars) <= max(page.bars) == pytest.approx(1, abs=1e-3)
+    assert found.values["y"]["computed"] == "integer, 13 bits"
+
+
 @needs_matplotlib
 def test_plots_that_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "m.mlir").write_text(UNTYPED)
     path = save(tmp_path / "data.npz", {"x": np.zeros(3, "f4")})
     arguments = [*[str(tmp_path / "m.mlir")] * 2, "--data", str(path), "--engine=reference"]
     for options, message in (
-        (["--plot=plot.gif"], "--plot: 'plot.gif' must end in .png, .svg, .pdf"),
+        (["--plot=plot.gif"], "--plot: 'plot.gif' must end in .html, .png, .svg, .pdf"),
         ([f"--plot={tmp_path}/none/plot.png"], "cannot open output file"),
         (["--report=report.json"], "--report needs --plot=FILE"),
         (["--worst=-1"], "--worst must not be negative, but is -1"),
