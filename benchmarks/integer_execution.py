@@ -31,8 +31,8 @@ from qdialect import Quantized
 from qdialect.check.compared_modules import Side
 from qdialect.check.interpreters import TypedArray, find_function
 from qdialect.check.iree_runs import AS_DEFINED, IN_INTEGERS, LoadedModule, compile_module
-from qdialect.integers.compiling import FAST_MATRICES, compile_in_integers, store_bytes_as
 from qdialect.export.export_tool import main as export
+from qdialect.integers.compiling import FAST_MATRICES, compile_in_integers, store_bytes_as
 from qdialect.opt.registry import ToolContext
 from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
 from qdialect.text import parse_module

@@ -15,7 +15,7 @@ from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import registered_cache
 
 
-class _Candidates(NamedTuple):
+class Candidates(NamedTuple):
     """The codes that numbers are quantized to, in the order of their numbers, which differ."""
 
     numbers: NDArray[np.float64]
@@ -100,22 +100,28 @@ class Codebook:
         Numbers beyond the range become its ends, infinities too. NaN becomes the positive NaN of
         the format. Raises ValueError for NaN where there is none, and for a range without numbers.
         """
-        self.require_readable()
-        stored = _candidates(self, minimum, maximum)
+        stored = self.candidates(minimum, maximum)
         codes = stored.codes[np.searchsorted(stored.bounds, numbers)]
         if self.is_float and (lowest := stored.numbers[0]) <= 0.0:
             is_negative_zero = (codes == 0) & np.signbit(numbers) & (numbers >= lowest)
             codes = np.where(is_negative_zero, len(self.numbers) // 2, codes)
         is_nan = np.isnan(numbers)
-        return np.asarray(np.where(is_nan, self._quiet_nan, codes) if is_nan.any() else codes)
+        if not is_nan.any():
+            return codes
+        if self.nan is None:
+            raise ValueError(f"{self.name} has no code of NaN")
+        return np.asarray(np.where(is_nan, self.nan, codes))
+
+    def candidates(self, minimum: float, maximum: float) -> Candidates:
+        """The codes in a range that numbers are quantized to. Raises ValueError without one."""
+        self.require_readable()
+        return _candidates(self, minimum, maximum)
 
     @cached_property
-    def _quiet_nan(self) -> int:
-        """The positive NaN whose first fraction bit alone is set, or the only one."""
+    def nan(self) -> int | None:
+        """The code of the positive NaN whose first fraction bit alone is set, or the only one."""
         nans = np.flatnonzero(np.isnan(self.numbers[: len(self.numbers) // 2]))
-        if not nans.size:
-            raise ValueError(f"{self.name} has no code of NaN")
-        return int(nans[len(nans) // 2])
+        return int(nans[len(nans) // 2]) if nans.size else None
 
     def zeros(self, zero_points: NDArray[np.int64]) -> NDArray[np.int64]:
         """
@@ -139,7 +145,7 @@ class Codebook:
 
 @registered_cache
 @lru_cache(maxsize=256)
-def _candidates(book: Codebook, minimum: float, maximum: float) -> _Candidates:
+def _candidates(book: Codebook, minimum: float, maximum: float) -> Candidates:
     codes = book.codes
     usable = codes[book.are_in_range(codes, minimum, maximum) & np.isfinite(book.numbers)]
     numbers, first = np.unique(book.numbers[usable - book.first], return_index=True)
@@ -159,6 +165,6 @@ def _candidates(book: Codebook, minimum: float, maximum: float) -> _Candidates:
     errors = np.where(middles * 2 == sums, errors, sums - middles * 2)
     goes_up = (codes[1:] & 1) == 0 if book.is_float else codes[1:] < codes[:-1]
     is_less = (errors < 0) | ((errors == 0) & goes_up)
-    return _Candidates(
+    return Candidates(
         numbers, codes, np.where(is_less, np.nextafter(middles, -np.inf), middles) / unit
     )

@@ -41,6 +41,7 @@ from qdialect.ir.names import visibility_of
 from qdialect.ir.resources import ResourceBlobs, take_in_resources
 from qdialect.ir.value_types import element_type_or_self, with_element_type
 from qdialect.lowering.dequantization import Form
+from qdialect.lowering.lowered_casts import store_as_integers
 from qdialect.ops.along_axis import drop_ranges
 from qdialect.ops.unused_ops import erase_with_unused
 from qdialect.opt.child_processes import run_child
@@ -101,6 +102,7 @@ def compile_module(
         return RunFailure(reason, side.module, is_before)
 
     try:
+        store_as_integers(module)
         widen_storage(module, side.context)
         drop_ranges(module)
         for step in (

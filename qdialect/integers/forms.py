@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from typing_extensions import override
-from xdsl.dialects import arith, tensor
-from xdsl.dialects.builtin import IndexType, IntegerType, TensorType, i32
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerType, TensorType, i32
 from xdsl.ir import SSAValue
-from xdsl.ir.affine import AffineMap
 
 from qdialect.algebra.movement import Shape
 from qdialect.algebra.parameters import StorageFormat
@@ -28,6 +27,7 @@ from qdialect.integers.rescaling import (
     rescaled,
 )
 from qdialect.ir.elements import element_dtype
+from qdialect.lowering.code_tables import entry_of, extracted
 from qdialect.lowering.storage_ops import ContextBuilder, Length, StorageBuilder
 from qdialect.ops.fields import PoolWindow
 from qdialect.support.lazy_numpy import NDArray, np
@@ -194,15 +194,15 @@ class LinalgForm(Form):
             return codes.value, codes.zero_point
         half = 1 << (type.bitwidth - 1) if is_shifted else 0
 
-        def element(inner: StorageBuilder, elements: Sequence[SSAValue]) -> SSAValue:
-            wide = extended(inner, elements[0], type, is_unsigned=codes.is_unsigned)
+        def element(inner: StorageBuilder, code: SSAValue) -> SSAValue:
+            wide = extended(inner, code, type, is_unsigned=codes.is_unsigned)
             if not half:
                 return wide
             # Of unsigned integers, those less half of the codes have the first bit flipped.
             flip = constant_of(inner, -half, type)
             return inner.insert(arith.XOrIOp(wide, flip)).result
 
-        return _each(builder, codes.value, type, element), codes.zero_point - half
+        return builder.each(codes.value, type, element), codes.zero_point - half
 
     @override
     def product(self, builder: ContextBuilder, layer: Layer) -> Product:
@@ -245,10 +245,10 @@ class LinalgForm(Form):
 
     @override
     def within(self, builder: ContextBuilder, value: SSAValue, goal: Goal) -> SSAValue:
-        def element(inner: StorageBuilder, elements: Sequence[SSAValue]) -> SSAValue:
-            return clamped(inner, elements[0], goal.limits, is_unsigned=goal.is_unsigned)
+        def element(inner: StorageBuilder, code: SSAValue) -> SSAValue:
+            return clamped(inner, code, goal.limits, is_unsigned=goal.is_unsigned)
 
-        return _each(builder, value, goal.signless, element)
+        return builder.each(value, goal.signless, element)
 
     @override
     def looked_up(
@@ -257,14 +257,11 @@ class LinalgForm(Form):
         type = goal.signless
         constant = line_of(builder, goal.stored(table), [0], type)
 
-        def element(inner: StorageBuilder, elements: Sequence[SSAValue]) -> SSAValue:
-            wide = extended(inner, elements[0], i32, is_unsigned=codes.is_unsigned)
-            first = constant_of(inner, codes.limits[0], i32)
-            place = inner.insert(arith.SubiOp(wide, first)).result
-            index = inner.insert(arith.IndexCastOp(place, IndexType())).result
-            return inner.insert(tensor.ExtractOp(constant, [index], type)).result
+        def element(inner: StorageBuilder, code: SSAValue) -> SSAValue:
+            place = entry_of(inner, code, codes.limits[0], is_unsigned=codes.is_unsigned)
+            return extracted(inner, constant, place)
 
-        return _each(builder, codes.value, type, element)
+        return builder.each(codes.value, type, element)
 
     @override
     def largest(
@@ -288,18 +285,6 @@ class LinalgForm(Form):
         flag = codes.is_unsigned
         total = pooled(builder, codes.value, windows, pads, i32, arith.AddiOp, is_unsigned=flag)
         return total, codes.zero_point * count
-
-
-def _each(
-    builder: StorageBuilder,
-    value: SSAValue,
-    type: IntegerType,
-    element: Callable[[StorageBuilder, Sequence[SSAValue]], SSAValue],
-) -> SSAValue:
-    """A function of each element."""
-    init = builder.empty(builder.lengths(value), type)
-    maps = [AffineMap.identity(len(shape_of_integers(value)))]
-    return builder.generic(init, [value], maps, element)
 
 
 _EXTREMES: Final[Mapping[tuple[bool, bool], Callable[[SSAValue, SSAValue], Any]]] = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from typing_extensions import override
 from xdsl.dialects import arith, math, tensor
@@ -46,17 +46,16 @@ from qdialect.dialects.shape import NumElementsOp, ShapeOfOp, SplitAtOp
 from qdialect.dialects.tensor.syntax import ReshapeOp
 from qdialect.ir.elements import DenseElementsAttr, dense_elements, element_dtype, integer_range
 from qdialect.ir.value_types import element_type_or_self, has_encoding, with_element_type
+from qdialect.lowering.code_tables import code_type, nearest_codes, numbers_of
 from qdialect.lowering.storage_ops import (
     Length,
     StorageBuilder,
+    as_bits,
     block_at,
     unreadable_storage,
 )
 from qdialect.support.float_format import FLOAT_FORMATS, FloatFormat, Rounding
-from qdialect.support.lazy_numpy import NDArray, np
-
-if TYPE_CHECKING:
-    from qdialect.algebra.parameters import FloatArray
+from qdialect.support.lazy_numpy import np
 
 ArithmeticCast: TypeAlias = QuantizeCastOp | DequantizeCastOp | RequantizeOp | DequantizeBiasOp
 
@@ -75,7 +74,7 @@ def unknown_arithmetic(op: ArithmeticCast) -> str | None:
         type = element_type_or_self(value.type)
         if not isinstance(type, UniformQuantizedType):
             return f"'{type}' has no scale"
-        if reason := unreadable_storage(type):
+        if reason := _unreadable(type):
             return reason
         if isinstance(type.expressed_type, Float80Type | Float128Type):
             return f"there are no constants of type '{type.expressed_type}'"
@@ -85,6 +84,12 @@ def unknown_arithmetic(op: ArithmeticCast) -> str | None:
         if has_encoding(value.type):
             return f"the arithmetic would drop the encoding of '{value.type}'"
     return None
+
+
+def _unreadable(type: UniformQuantizedType) -> str | None:
+    """The reason why codes of a type cannot be read from integers; None if they can."""
+    book = type.storage_format.codebook
+    return unreadable_storage(type) if book is None else book.refusal or None
 
 
 def _quantized_ends(op: ArithmeticCast) -> Sequence[SSAValue]:
@@ -130,6 +135,8 @@ def lower_cast(op: ArithmeticCast, rounding: Rounding, slots: SlotConstants) -> 
 
 
 def _storage_type(type: UniformQuantizedType) -> IntegerType:
+    if type.storage_format.codebook is not None:
+        return code_type(type)
     return IntegerType(type.storage_type.bitwidth)
 
 
@@ -183,6 +190,16 @@ class _Arithmetic:
         """The element type of the result."""
         raise NotImplementedError
 
+    @property
+    def computed_element(self) -> Attribute:
+        """The type of what `element` computes."""
+        return self.result_element
+
+    @property
+    def has_codebook(self) -> bool:
+        """Whether codes stand for the numbers of a float format or a table, which are looked up."""
+        return self.type.storage_format.codebook is not None
+
     def element(self, slot: _Slot, value: SSAValue) -> SSAValue:
         """Compute one element, or all elements that share a slot."""
         raise NotImplementedError
@@ -227,7 +244,7 @@ class _Arithmetic:
         scales, zero_points = (
             insert_constant(builder, elements) for elements in builder.slots.of(self.type)
         )
-        init = builder.empty(builder.lengths(value), self.result_element)
+        init = builder.empty(builder.lengths(value), self.computed_element)
         slots = AffineMap(len(shape), 0, tuple(self._slot_at(axes, len(shape))))
 
         def element(inner: StorageBuilder, elements: Sequence[SSAValue]) -> SSAValue:
@@ -255,9 +272,15 @@ class _Arithmetic:
     def _of_one_slot(self, builder: CastBuilder, value: SSAValue) -> SSAValue:
         slot, expressed = self.type.single_slot, self.type.expressed_type
         scale = insert_constant(builder, FloatAttr(slot.scale, expressed))
-        zero_point = insert_constant(builder, self._integer(slot.zero_point))
+        zero_point = insert_constant(builder, self._written(slot.zero_point))
         used = zero_point if slot.zero_point else None
         return self.element(_Slot(builder, scale, used, builder.spread_to(value)), value)
+
+    def _written(self, zero_point: int) -> IntegerAttr | FloatAttr:
+        """A zero point as a constant, which is a float if numbers are looked up."""
+        if self.has_codebook:
+            return FloatAttr(float(zero_point), self.type.expressed_type)
+        return self._integer(zero_point)
 
     def _integer(self, value: int) -> IntegerAttr:
         """The storage integer `value` as a signless attribute with the same bits."""
@@ -266,6 +289,8 @@ class _Arithmetic:
         return IntegerAttr(int(bits), IntegerType(width))
 
     def _as_float(self, builder: StorageBuilder, value: SSAValue) -> SSAValue:
+        if self.has_codebook:
+            return value
         op = SIToFPOp if self.type.is_signed else UIToFPOp
         type = with_element_type(value.type, self.type.expressed_type)
         return builder.insert(op(value, cast(AnyFloat, type))).result
@@ -290,6 +315,12 @@ class _Dequantization(_Arithmetic):
         return self.type.expressed_type
 
     @override
+    def _of_ranked(self, builder: CastBuilder, value: SSAValue, axes: Sequence[int]) -> SSAValue:
+        if self.has_codebook:
+            value = numbers_of(builder, value, self.type)
+        return super()._of_ranked(builder, value, axes)
+
+    @override
     def element(self, slot: _Slot, value: SSAValue) -> SSAValue:
         scale = slot.spread(slot.scale)
         value = self._with_zero_point(arith.SubfOp, slot, self._as_float(slot.builder, value))
@@ -310,11 +341,32 @@ class _Quantization(_Arithmetic):
     def result_element(self) -> Attribute:
         return _storage_type(self.type)
 
+    @property
+    @override
+    def computed_element(self) -> Attribute:
+        return self.type.expressed_type if self.has_codebook else self.result_element
+
+    @override
+    def _of_ranked(self, builder: CastBuilder, value: SSAValue, axes: Sequence[int]) -> SSAValue:
+        computed = super()._of_ranked(builder, value, axes)
+        return nearest_codes(builder, computed, self.type) if self.has_codebook else computed
+
     @override
     def element(self, slot: _Slot, value: SSAValue) -> SSAValue:
         value = slot.builder.insert(arith.DivfOp(value, slot.spread(slot.scale))).result
+        if self.has_codebook:
+            return self._shifted(slot, value)
         value = self._with_zero_point(arith.AddfOp, slot, value)
         return (self._truncated if self.is_undefined else self._rounded)(slot, value)
+
+    def _shifted(self, slot: _Slot, value: SSAValue) -> SSAValue:
+        """`value + zero_point`, where -0 stays what it is if the zero point is 0."""
+        if slot.zero_point is None:
+            return value
+        zero_point = slot.spread(slot.zero_point)
+        zero = insert_constant(slot.builder, FloatAttr(0.0, self.type.expressed_type))
+        less = slot.builder.insert(arith.SubfOp(slot.spread(zero), zero_point)).result
+        return slot.builder.insert(arith.SubfOp(value, less)).result
 
     @property
     def _range(self) -> tuple[int, int]:
@@ -415,16 +467,11 @@ def _scales(type: UniformQuantizedType) -> DenseElementsAttr:
     return dense_elements(bits, type.expressed_type)
 
 
-def as_bits(values: FloatArray, format: FloatFormat, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """
-    The bits of `values`, rounded to `format`, as elements of `dtype`, which may be a void
-    dtype.
-    """
-    words = format.round_to_bits(values).astype("<u8").reshape(-1, 1).view(np.uint8)
-    return np.ascontiguousarray(words[:, : dtype.itemsize]).view(dtype).reshape(values.shape)
-
-
 def _zero_points(type: UniformQuantizedType) -> DenseElementsAttr:
+    if type.storage_format.codebook is not None:
+        numbers = type.zero_points.astype(np.float64)
+        dtype = element_dtype(type.expressed_type)
+        return dense_elements(as_bits(numbers, type.expressed_format, dtype), type.expressed_type)
     cut = StorageFormat(type.storage_type.bitwidth, signed=True).wrap(type.zero_points)
     return dense_elements(cut, _storage_type(type))
 

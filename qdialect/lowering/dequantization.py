@@ -50,8 +50,7 @@ from qdialect.dialects.quant.casts import DequantizeCastOp, QuantizeCastOp, Stor
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.elements import DenseElementsAttr, dense_elements, element_dtype, integer_range
 from qdialect.ir.value_types import element_type_or_self, has_encoding, with_element_type
-from qdialect.lowering.cast_arithmetic import as_bits
-from qdialect.lowering.storage_ops import ContextBuilder, StorageBuilder
+from qdialect.lowering.storage_ops import ContextBuilder, StorageBuilder, as_bits
 from qdialect.ops.fields import ArithmeticWriter
 from qdialect.ops.interface import Refusal, RefusalCode, elements_attribute_of, find_attribute
 from qdialect.ops.model import traits_of

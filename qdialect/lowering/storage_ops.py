@@ -51,7 +51,8 @@ from qdialect.dialects.quant.storage import StoredType
 from qdialect.dialects.quant.types import QuantizedTensor
 from qdialect.dialects.quant.verification import with_lengths_of_slots
 from qdialect.ir.elements import dense_elements
-from qdialect.support.lazy_numpy import np
+from qdialect.support.float_format import FloatFormat
+from qdialect.support.lazy_numpy import NDArray, np
 
 StorageTensor = TensorType[IntegerType]
 
@@ -235,6 +236,21 @@ class StorageBuilder:
         )
         return self.insert(op).results[0]
 
+    def each(
+        self,
+        value: SSAValue,
+        element_type: Attribute,
+        element: Callable[[StorageBuilder, SSAValue], SSAValue],
+    ) -> SSAValue:
+        """A function of the elements of a tensor, or of a scalar."""
+        if not isinstance(value.type, TensorType):
+            return element(self, value)
+        init = self.empty(self.lengths(value), element_type)
+        identity = AffineMap.identity(_type_of(value).get_num_dims())
+        return self.generic(
+            init, [value], [identity], lambda inner, elements: element(inner, elements[0])
+        )
+
     def along_axes(
         self,
         init: SSAValue,
@@ -270,6 +286,15 @@ class StorageBuilder:
     def loop_index(self, axis: int) -> SSAValue:
         """The index of the loop over `axis`, in the body of `generic`."""
         return self.insert(IndexOp(axis)).result
+
+
+def as_bits(values: NDArray[np.float64], format: FloatFormat, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """
+    The bits of `values`, rounded to `format`, as elements of `dtype`, which may be a void
+    dtype.
+    """
+    words = format.round_to_bits(values).astype("<u8").reshape(-1, 1).view(np.uint8)
+    return np.ascontiguousarray(words[:, : dtype.itemsize]).view(dtype).reshape(values.shape)
 
 
 def _shape_of(lengths: Sequence[Length]) -> Shape:

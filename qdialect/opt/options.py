@@ -23,7 +23,7 @@ PassSpec: TypeAlias = "ArgSpec | NestedSpec"
 
 MAX_MEMORY_HELP = "use at most this number of bytes beyond the input"
 
-OP_FORMS = ("custom", "as-read", "llvm24", "generic")
+OP_FORMS = ("custom", "as-read", "llvm22", "llvm24", "generic")
 
 SPLIT_MARKER = "// -----"
 

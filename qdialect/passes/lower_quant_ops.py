@@ -2,69 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from typing_extensions import override
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
 
-from qdialect.dialects.quant.casts import CastOp, is_rounding
 from qdialect.folding import warn_of_roundings
-from qdialect.ir.errors import OpErrors
-from qdialect.ir.rewriting import Replacements
-from qdialect.lowering.cast_arithmetic import (
-    ArithmeticCast,
-    SlotConstants,
-    bytes_of_constants,
-    lower_cast,
-    unknown_arithmetic,
-)
+from qdialect.lowering.cast_arithmetic import ArithmeticCast
 from qdialect.lowering.dequantization import Form
-from qdialect.lowering.dialect_conversion import (
-    converted_ops,
-    fold_casts,
-    functions_in,
-    reserve_for,
-)
+from qdialect.lowering.dialect_conversion import converted_ops, functions_in
+from qdialect.lowering.lowered_casts import lower_casts
 from qdialect.passes.dequantization import lower_dequantization
 from qdialect.support.arguments import named_member
 from qdialect.support.float_format import Rounding
 from qdialect.support.memory import memory_budget
-
-
-def lower_casts(
-    casts: Sequence[ArithmeticCast], rounding: Rounding, *, keep_round_trips: bool = False
-) -> int:
-    """
-    Replace casts by arithmetic. Raises OpErrors; the module is unchanged then.
-
-    Returns the number of values that are no longer rounded.
-    """
-    replacements, reserved, folded = Replacements(), set[object](), set[CastOp]()
-    if not keep_round_trips:
-        folded = fold_casts([op for op in casts if isinstance(op, CastOp)], replacements)
-    count = sum(map(is_rounding, folded))
-    lowered = [op for op in casts if op not in folded]
-    for op in lowered:
-        if reason := unknown_arithmetic(op):
-            raise OpErrors.of(op, f"cannot be lowered: {reason}")
-        for constant, nbytes in bytes_of_constants(op).items():
-            if constant not in reserved:
-                reserve_for(op, nbytes)
-                reserved.add(constant)
-    slots = SlotConstants()
-    for op in lowered:
-        result = lower_cast(op, rounding, slots)
-        if result.name_hint is None:
-            result.name_hint = op.result.name_hint
-        replacements.add(op.result, result)
-    replacements.apply()
-    for op in casts:
-        Rewriter.erase_op(op)
-    return count
 
 
 @dataclass(frozen=True)
@@ -78,6 +31,9 @@ class LowerQuantOpsPass(ModulePass):
     are lowered, a cast that undoes another one is dropped, and unreachable blocks are left
     alone. With `keep-round-trips`, floats that are quantized and dequantized are rounded: MLIR
     drops both casts.
+
+    Codes of floats and tables are looked up in constants, and the nearest ones are searched there;
+    integers of their width store them afterwards.
 
     Example: `qdialect-opt --lower-quant-ops examples/tiny.mlir`.
     """
@@ -112,5 +68,5 @@ class LowerQuantOpsPass(ModulePass):
         ops = [inner for function in functions_in(op) for inner in converted_ops(function)]
         casts = [inner for inner in ops if isinstance(inner, ArithmeticCast)]
         with memory_budget():
-            count = lower_casts(casts, rounding, keep_round_trips=keeps)
+            count = lower_casts(op, casts, rounding, keep_round_trips=keeps)
         warn_of_roundings(ctx, op, count)

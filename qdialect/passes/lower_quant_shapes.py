@@ -27,6 +27,7 @@ from qdialect.ir.elements import MAX_REPEATED_ELEMENTS, element_dtype, signless_
 from qdialect.ir.errors import OpErrors
 from qdialect.ir.rewriting import Replacements, insert_after, operands_first
 from qdialect.lowering.dialect_conversion import reserve_for
+from qdialect.lowering.lowered_casts import store_as_integers
 from qdialect.lowering.storage_ops import (
     STORAGE_OPS,
     StorageBuilder,
@@ -183,7 +184,7 @@ class LowerQuantShapesPass(ModulePass):
 
     A constant becomes its storage integers, and a shape op becomes ops that move them.
     `quant.scast` converts them back for ops that read quantized values, whose operand types are
-    kept.
+    kept. Codes of floats and tables are stored as integers, and so their casts are lowered, too.
 
     Example: `qdialect-opt --lower-quant-shapes examples/tiny.mlir`.
     """
@@ -192,5 +193,7 @@ class LowerQuantShapesPass(ModulePass):
 
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Raises OpErrors."""
         with memory_budget():
+            store_as_integers(op)
             QuantShapesLowering().lower(op)

@@ -25,6 +25,8 @@ from qdialect.lowering.dialect_conversion import (
     drop_folded_casts,
     refuse_function_constants,
 )
+from qdialect.lowering.lowered_casts import store_as_integers
+from qdialect.support.memory import memory_budget
 
 
 def _stored(type: Attribute) -> Attribute | None:
@@ -168,7 +170,8 @@ class StripFuncQuantTypesPass(ModulePass):
 
     Signatures, declarations, calls and returns are converted; types nested in tuples or
     function types, and attributes, are not. The result is that of MLIR's pass of this name. Casts
-    that undo each other are dropped, and a warning counts the values that they rounded.
+    that undo each other are dropped, and a warning counts the values that they rounded. Codes of
+    floats and tables are stored as integers, and so their casts are lowered.
 
     Example: `qdialect-opt --strip-func-quant-types quantized.mlir`.
     """
@@ -178,4 +181,6 @@ class StripFuncQuantTypesPass(ModulePass):
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Raises OpErrors."""
+        with memory_budget():
+            store_as_integers(op)
         warn_of_roundings(ctx, op, FunctionStripping().strip(op))

@@ -64,7 +64,7 @@ def write_module(
     module: ModuleOp,
     stream: IO[str],
     *,
-    form: Literal["custom", "llvm24", "generic"] = "custom",
+    form: Literal["custom", "llvm22", "llvm24", "generic"] = "custom",
     print_generic_format: bool = False,
     print_debuginfo: bool = False,
 ) -> None:

@@ -45,6 +45,9 @@ aliases of aliases, which may expand to 2**n characters, exceed it.
 """
 
 
+_OF_LLVM: Final = frozenset({"quant.dcast", "quant.qcast", "quant.scast"})
+"""The ops of quant that LLVM has."""
+
 _SIGNATURE_ATTRIBUTES: Final = ("arg_attrs", "res_attrs")
 """The lists of attributes of the arguments and results of a function."""
 
@@ -225,6 +228,10 @@ class MLIRPrinter(OpenPrinter):
     def _print_as_it_is(self, op: Operation) -> None:
         around = self.print_generic_format
         self._is_own = op.name.startswith("quant.")
+        if self._is_own and op.name not in _OF_LLVM and self.form.reader is not None:
+            raise VerifyException(
+                f"cannot be written for {self.form.reader}, which does not have it: lower it before"
+            )
         # An op in generic form may contain ops in custom form.
         self.print_generic_format = self._is_printed_generic(op)
         form = op.own_form() if isinstance(op, OwnForm) else None

@@ -24,14 +24,23 @@ class PrintedForm(StrEnum):
     AS_READ = "as-read"
     """The form in which an op was read; of an op that a pass made, the custom form."""
 
+    LLVM22 = "llvm22"
+    """The custom form. What LLVM 22 does not have is an error."""
+
     LLVM24 = "llvm24"
     """
     The custom form, but the generic form of ops of LLVM whose custom form LLVM 24 rejects, and
-    LLVM 22 accepts: those with properties in their attribute dictionary.
+    LLVM 22 accepts: those with properties in their attribute dictionary. What LLVM 24 does not have
+    is an error.
     """
 
     GENERIC = "generic"
     """The generic form."""
+
+    @property
+    def reader(self) -> str | None:
+        """What the text is for; None if that is not said."""
+        return {PrintedForm.LLVM22: "LLVM 22", PrintedForm.LLVM24: "LLVM 24"}.get(self)
 
 
 class KnowsItsForms:

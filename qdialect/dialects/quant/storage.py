@@ -392,18 +392,18 @@ class StoredType(QuantizedType, ABC):
             return None
         return f"it stores codes of {format.name}, and integers are needed"
 
-    @property
-    def beyond_llvm24(self) -> str | None:
-        """Why LLVM 24 does not read the type; None if it does."""
-        if str(self.storage_type) in SIX_BIT_FLOATS:
-            return f"LLVM 24 has no storage of type '{self.storage_type}'"
-        return None
+    def unreadable_by(self, form: PrintedForm) -> str | None:
+        """Why what reads a form of the text does not read the type; None if it does."""
+        is_known = form is not PrintedForm.LLVM22 or isinstance(self.storage_type, IntegerType)
+        if is_known and str(self.storage_type) not in SIX_BIT_FLOATS:
+            return None
+        return f"it has no storage of type '{self.storage_type}'"
 
     def require_form(self, printer: Printer) -> None:
-        """Raise VerifyException if `printer` writes for LLVM 24, which does not read the type."""
-        is_for_llvm24 = getattr(printer, "form", None) is PrintedForm.LLVM24
-        if is_for_llvm24 and (reason := self.beyond_llvm24) is not None:
-            raise VerifyException(f"cannot be written for LLVM 24: {reason}")
+        """Raise VerifyException if `printer` writes for what does not read the type."""
+        form = getattr(printer, "form", PrintedForm.CUSTOM)
+        if form.reader is not None and (reason := self.unreadable_by(form)) is not None:
+            raise VerifyException(f"cannot be written for {form.reader}: {reason}")
 
     def require_readable(self) -> None:
         """Raise VerifyException if no constant and no run may have this storage."""

@@ -63,6 +63,7 @@ from qdialect.support.arguments import (
 from qdialect.support.float_format import FLOAT_FORMATS, FloatFormat
 from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import BoundedCache
+from qdialect.text.written_ops import PrintedForm
 
 
 @irdl_attr_definition
@@ -387,12 +388,12 @@ class UniformQuantizedType(StoredType):
         """The float format to which scales are rounded."""
         return FLOAT_FORMATS[self.expressed_type.name]
 
-    @property
     @override
-    def beyond_llvm24(self) -> str | None:
-        if self.non_integers is not None and self.granularity is Granularity.SUB_CHANNEL:
+    def unreadable_by(self, form: PrintedForm) -> str | None:
+        is_cut = self.non_integers is not None and self.granularity is Granularity.SUB_CHANNEL
+        if is_cut and form is PrintedForm.LLVM24:
             return f"it crashes on blocks of {self.storage_format.name}"
-        return super().beyond_llvm24
+        return super().unreadable_by(form)
 
     def has_same_values_as(self, other: UniformQuantizedType) -> bool:
         """Whether storage type, storage range and expressed type are the same."""

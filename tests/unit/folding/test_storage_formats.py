@@ -42,6 +42,7 @@ from qdialect.dialects.quant import (
     infer_result_type,
 )
 from qdialect.dialects.quant.types import uniform_tensor
+from qdialect.passes.lower_quant_shapes import LowerQuantShapesPass
 
 Bits = NDArray[np.uint32]
 
@@ -135,3 +136,9 @@ def test_chains_of_movements(data: st.DataObject):
     assert np.array_equal(read(numbers[at], of.scales, of.zero_points), wanted)
     before = run_function(parse(text)[0], "main")[0].elements
     assert np.array_equal(before, wanted)
+    lowered, context = parse(text)
+    LowerQuantShapesPass().apply(context, lowered)
+    lowered.verify()
+    assert not [op for op in lowered.walk() if op.name.startswith("quant.")]
+    after = run_function(lowered, "main")[0].elements
+    assert np.array_equal(read(after.view("f4"), np.ones(()), np.zeros(())), wanted)
