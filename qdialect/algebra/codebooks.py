@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import registered_cache
@@ -51,15 +51,23 @@ class Codebook:
     has_ranges: bool = True
     """Whether a storage range may bound the codes: not the bit patterns that index a table."""
 
+    digits: int = 0
+    """The bits of the fraction of a float."""
+
     @classmethod
-    def of_floats(cls, name: str, numbers: NDArray[np.float64]) -> Codebook:
+    def of_floats(cls, name: str, numbers: NDArray[np.float64], digits: int) -> Codebook:
         """The values of a format of at most eight bits, in the order of their bit patterns."""
-        return cls(name, 0, numbers.astype("<f8").tobytes(), is_float=True)
+        return cls(name, 0, numbers.astype("<f8").tobytes(), is_float=True, digits=digits)
 
     @cached_property
     def numbers(self) -> NDArray[np.float64]:
         """The number of each code: read-only."""
         return np.frombuffer(self.data, dtype="<f8")
+
+    @cached_property
+    def largest(self) -> float:
+        """The largest finite magnitude."""
+        return float(np.abs(self.numbers[np.isfinite(self.numbers)]).max())
 
     @cached_property
     def codes(self) -> NDArray[np.int64]:
@@ -93,14 +101,20 @@ class Codebook:
 
     def nearest(
         self, numbers: NDArray[np.floating[Any]], minimum: float, maximum: float
-    ) -> NDArray[np.int64]:
+    ) -> NDArray[np.integer[Any]]:
         """
-        The code in the range whose number is nearest to each of `numbers`: int64.
+        The code in the range whose number is nearest to each of `numbers`.
 
         Numbers beyond the range become its ends, infinities too. NaN becomes the positive NaN of
         the format. Raises ValueError for NaN where there is none, and for a range without numbers.
         """
         stored = self.candidates(minimum, maximum)
+        if numbers.dtype.str == "<f4" and not np.isnan(numbers.max(initial=0)):
+            ends = -stored.numbers[0], stored.numbers[-1]
+            if self.is_float and ends == (self.largest, self.largest):
+                return self._rounded(numbers)
+            if len(stored.codes) <= _FEW:
+                return self._counted(numbers, stored)
         codes = stored.codes[np.searchsorted(stored.bounds, numbers)]
         if self.is_float and (lowest := stored.numbers[0]) <= 0.0:
             is_negative_zero = (codes == 0) & np.signbit(numbers) & (numbers >= lowest)
@@ -111,6 +125,55 @@ class Codebook:
         if self.nan is None:
             raise ValueError(f"{self.name} has no code of NaN")
         return np.asarray(np.where(is_nan, self.nan, codes))
+
+    def _rounded(self, numbers: NDArray[np.float32]) -> NDArray[np.uint8]:
+        """The nearest codes of all numbers of a format, by arithmetic on the bits of float32."""
+        digits, sign = self.digits, len(self.numbers) // 2
+        largest, smallest = np.float32(self.largest), np.float32(self.numbers[1])
+        if not -2 * largest < numbers.min(initial=0) <= numbers.max(initial=0) < 2 * largest:
+            numbers = np.clip(numbers, -largest, largest)
+        most = np.uint8(np.flatnonzero(self.numbers == largest).item())
+        exponents = np.int32(0x7F800000)
+        least = (smallest * np.float32(1 << digits)).view(np.int32)
+        raised = np.int32((_FRACTION - digits) << _FRACTION)
+        known = np.int32(least >> (_FRACTION - digits))
+        whole = np.ascontiguousarray(numbers).reshape(-1)
+        codes, signs = np.empty((2, whole.size), np.uint8)
+        buffers = np.empty((3, min(_PART, whole.size)), np.int32)
+        for start in range(0, whole.size, _PART):
+            bits, code = (array[start : start + _PART] for array in (whole.view(np.int32), codes))
+            magnitude, exponent, unit = buffers[:, : bits.size]
+            np.bitwise_and(bits, np.int32(0x7FFFFFFF), out=magnitude)
+            np.bitwise_and(bits, exponents, out=exponent)
+            # Numbers below the least normal one have its exponent.
+            np.maximum(exponent, least, out=exponent)
+            np.add(exponent, raised, out=unit)
+            # The last digit of the sum is that of the number in the format.
+            number = magnitude.view(np.float32)
+            np.add(number, unit.view(np.float32), out=number)
+            magnitude -= unit
+            exponent >>= _FRACTION - digits
+            magnitude += exponent
+            np.subtract(magnitude, known, out=code, casting="unsafe")
+        np.minimum(codes, most, out=codes)
+        np.right_shift(whole.view(np.uint8)[3::4], 8 - sign.bit_length(), out=signs)
+        signs &= np.uint8(sign)
+        codes |= signs
+        return codes.reshape(numbers.shape)
+
+    @staticmethod
+    def _counted(numbers: NDArray[np.float32], stored: Candidates) -> NDArray[np.integer[Any]]:
+        """The nearest codes, by the number of bounds that are below."""
+        with np.errstate(over="ignore"):
+            near = stored.bounds.astype(np.float32)
+        below = np.nextafter(near, np.float32(-np.inf))
+        ranks = np.zeros(numbers.shape, np.uint8)
+        for bound in np.where(near > stored.bounds, below, near):
+            ranks += numbers > bound
+        codes = stored.codes
+        if (codes == np.arange(len(codes))).all():
+            return ranks
+        return codes.astype(np.min_scalar_type(int(codes.max()))).take(ranks)
 
     def candidates(self, minimum: float, maximum: float) -> Candidates:
         """The codes in a range that numbers are quantized to. Raises ValueError without one."""
@@ -141,6 +204,16 @@ class Codebook:
                 f"{zero_points[missing].item(0)}"
             )
         return self.codes[eligible][first[at]]
+
+
+_FRACTION: Final = 23
+"""The bits of the fraction of a float32."""
+
+_PART: Final = 1 << 16
+"""The numbers that are rounded at once, in the cache."""
+
+_FEW: Final = 16
+"""Up to this number of codes, comparisons with all bounds are faster than a search."""
 
 
 @registered_cache

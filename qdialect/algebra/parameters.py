@@ -28,7 +28,7 @@ from qdialect.support.arguments import (
     integers,
     number_array,
 )
-from qdialect.support.float_format import FloatFormat, Rounding
+from qdialect.support.float_format import FLOAT_FORMATS, FloatFormat, Rounding
 from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import BoundedCache
 
@@ -72,6 +72,21 @@ class StorageFormat(NamedTuple):
 
     codebook: Codebook | None = None
     """The numbers of the codes, of floats and of tables."""
+
+    @classmethod
+    def of_floats(cls, name: str) -> StorageFormat:
+        """Bit patterns of a float format of at most eight bits, by MLIR's name."""
+        format = FLOAT_FORMATS[name]
+        width = format.exponent_bits + format.precision
+        numbers = format.decode(np.arange(1 << width, dtype=np.uint8))
+        return cls(width, False, Codebook.of_floats(name, numbers, format.precision - 1))
+
+    @classmethod
+    def of_table(cls, width: int, numbers: Sequence[float]) -> StorageFormat:
+        """Unsigned codes of a table of float32, with an entry for each."""
+        entries = np.array(numbers, np.float32).astype("<f8").tobytes()
+        book = Codebook(f"!quant.quantile<ui{width}:f32>", 0, entries, is_float=False)
+        return cls(width, False, book)
 
     @property
     def bounds(self) -> tuple[int, int]:
@@ -153,7 +168,8 @@ class StorageFormat(NamedTuple):
         Raises ValueError for numbers beyond the width, and for NaN where no code has it.
         """
         if self.codebook is not None:
-            return self.codebook.nearest(steps - (0.0 - zero_points), -math.inf, math.inf)
+            codes = self.codebook.nearest(steps - (0.0 - zero_points), -math.inf, math.inf)
+            return codes.astype(np.int64, copy=False)
         whole = np.rint(steps)
         if not (np.abs(whole) <= 1 << self.width).all():
             raise ValueError("it is out of the range of the storage")

@@ -91,7 +91,7 @@ def lower_to_integers(module: ModuleOp, context: Context, form: Form) -> Integer
     on purpose, such as a softmax, with the code `kept`.
     """
     with memory_budget() as budget, models_of(context):
-        graph = flow_graph(module, context, budget, has_reshaped_layers=True)
+        graph = flow_graph(module, context, budget, has_reshaped_layers=True, needs_integers=False)
         lowering = _Lowering(graph, form, context)
         lowering.run()
     return lowering.report

@@ -10,12 +10,24 @@ from __future__ import annotations
 import math
 import struct
 from abc import ABC
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias, cast
 
 from typing_extensions import override
-from xdsl.dialects.builtin import AnyFloat, IntAttr, IntegerType, NoneAttr, Signedness
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    Float4E2M1FNType,
+    Float6E2M3FNType,
+    Float6E3M2FNType,
+    Float8E4M3FNType,
+    Float8E5M2Type,
+    IntAttr,
+    IntegerType,
+    NoneAttr,
+    Signedness,
+    f32,
+)
 from xdsl.ir import Attribute, Data, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
@@ -31,7 +43,14 @@ from qdialect.support.memory import registered_cache
 from qdialect.text.written_ops import PrintedForm
 
 SIX_BIT_FLOATS: Final = ("f6E2M3FN", "f6E3M2FN")
-FLOAT_STORAGE: Final = ("f8E4M3FN", "f8E5M2", "f4E2M1FN", *SIX_BIT_FLOATS)
+_CLASSES_OF_FLOATS: Final[Mapping[str, type[AnyFloat]]] = {
+    "f8E4M3FN": Float8E4M3FNType,
+    "f8E5M2": Float8E5M2Type,
+    "f4E2M1FN": Float4E2M1FNType,
+    "f6E2M3FN": Float6E2M3FNType,
+    "f6E3M2FN": Float6E3M2FNType,
+}
+FLOAT_STORAGE: Final = (*_CLASSES_OF_FLOATS,)
 """The floats that quantized types store: those of LLVM 24, and the two of six bits."""
 
 
@@ -296,10 +315,16 @@ class Storage(NamedTuple):
     def of_format(
         format: StorageFormat, minimum: int | None = None, maximum: int | None = None
     ) -> Storage:
-        """Like `of`, for signless integers of a width."""
-        return Storage.of(
-            IntegerType(format.width), signed=format.signed, minimum=minimum, maximum=maximum
-        )
+        """Like `of`, for signless integers of a width, for floats, and for tables of f32."""
+        book, width = format.codebook, format.width
+        if book is None:
+            type, signed = IntegerType(width), format.signed
+            return Storage.of(type, signed=signed, minimum=minimum, maximum=maximum)
+        if book.is_float:
+            floats: AnyFloat = _CLASSES_OF_FLOATS[book.name]()
+            return Storage.of(floats, minimum=minimum, maximum=maximum)
+        table = QuantileType.of(IntegerType(width, Signedness.UNSIGNED), f32, book.numbers)
+        return Storage.of(table, minimum=minimum, maximum=maximum)
 
 
 def _signedness(type: object) -> Signedness:
@@ -330,8 +355,7 @@ def format_of(type: StorageType, is_signed: bool) -> StorageFormat:
         return type.format
     if isinstance(type, IntegerType):
         return StorageFormat(type.bitwidth, is_signed)
-    numbers = FLOAT_FORMATS[type.name].decode(np.arange(1 << type.bitwidth, dtype=np.uint8))
-    return StorageFormat(type.bitwidth, False, Codebook.of_floats(type.name, numbers))
+    return StorageFormat.of_floats(type.name)
 
 
 class QuantizedType(ParametrizedAttribute, TypeAttribute, ABC):

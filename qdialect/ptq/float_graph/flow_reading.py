@@ -64,20 +64,35 @@ def flow_graph(
     budget: MemoryBudget,
     *,
     has_reshaped_layers: bool = False,
+    needs_integers: bool = True,
 ) -> FlowGraph:
     """
     Read a module. Models of its ops must be active.
 
-    If `has_reshaped_layers`, a layer may include a reshape of its sums, before its bias.
+    If `has_reshaped_layers`, a layer may include a reshape of its sums, before its bias. If
+    `needs_integers`, raises OpErrors for codes of floats and tables.
     """
-    return read_nodes(value_graph(module, context, budget, has_reshaped_layers=has_reshaped_layers))
+    graph = value_graph(
+        module,
+        context,
+        budget,
+        has_reshaped_layers=has_reshaped_layers,
+        needs_integers=needs_integers,
+    )
+    return read_nodes(graph)
 
 
 def value_graph(
-    module: ModuleOp, context: Context, budget: MemoryBudget, *, has_reshaped_layers: bool = False
+    module: ModuleOp,
+    context: Context,
+    budget: MemoryBudget,
+    *,
+    has_reshaped_layers: bool = False,
+    needs_integers: bool = True,
 ) -> FlowGraph:
-    """Read what is known of values, and no nodes yet. Raises OpErrors for codes of non-integers."""
-    _require_integers(module)
+    """Read what is known of values, and no nodes yet. Raises as `flow_graph`."""
+    if needs_integers:
+        _require_integers(module)
     folding = GraphReader(module, context, budget, has_parts=False).graph
     graph = FlowGraph(module, folding, has_reshaped_layers)
     graph.keys = keys_of(module).of_values

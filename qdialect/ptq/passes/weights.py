@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from typing_extensions import override
 from xdsl.context import Context
@@ -21,9 +21,17 @@ from qdialect.ptq.equalization.normalizations import fold_batch_normalization
 from qdialect.ptq.equalization.planning import EqualizationPolicy
 from qdialect.ptq.schemes.equalization import STRENGTH, ScaleRule
 from qdialect.ptq.schemes.noise import worst_keys
-from qdialect.ptq.schemes.presets import SCHEME_NAMES, scheme_of
+from qdialect.ptq.schemes.presets import (
+    EXPONENTS,
+    FORMATS,
+    SCHEME_NAMES,
+    scheme_of,
+    scheme_of_format,
+)
 from qdialect.ptq.schemes.schemes import WeightPolicy
 from qdialect.ptq.weights import quantize_weights
+
+_BLOCK_SIZE: Final = 32
 
 
 @dataclass(frozen=True)
@@ -33,7 +41,8 @@ class QuantizeWeightsPass(ModulePass):
 
     Scales and zero points are computed from the weights, by the scheme of the chosen system. Shape
     ops between a constant and its layer are folded. Weights that stay float are reported as
-    remarks. Weights that cannot have these parameters are a warning.
+    remarks. Weights that cannot have these parameters are a warning. Formats store floats or codes
+    of a table, with scales for each channel or block: f8, MX, NVFP4, NF4 and FP4.
 
     Example: `qdialect-opt --quantize-weights="granularity=tensor scheme=one-u8" model.mlir`.
     """
@@ -41,17 +50,25 @@ class QuantizeWeightsPass(ModulePass):
     name = "quantize-weights"
     IS_DEQUANTIZED: ClassVar[bool] = False
 
-    granularity: str = "channel"
-    """`tensor`, `channel` or `block`."""
+    granularity: str | None = None
+    """`tensor`, `channel` or `block`; default that of the format, or `channel`."""
 
-    block_size: int = 32
-    """The length of a block along the axis that is summed over."""
+    block_size: int | None = None
+    """The length of a block along the axis that is summed over; default the format's, or 32."""
 
-    scheme: str = field(default="torch-per-channel-symmetric", metadata={"values": SCHEME_NAMES})
-    """The name of a scheme, or of a system, whose scheme of weights is used."""
+    scheme: str = field(
+        default="torch-per-channel-symmetric", metadata={"values": (*SCHEME_NAMES, *FORMATS)}
+    )
+    """The name of a scheme, of a system, whose scheme of weights is used, or of a format."""
 
     storage: str | None = None
-    """The storage type, such as `u8`, `i4` or `i16`; default that of the system, or `i8`."""
+    """
+    The storage type, such as `u8`, `i4`, `i16` or `f8E5M2`; default that of the format or of the
+    system, or `i8`.
+    """
+
+    exponent: str | None = field(default=None, metadata={"values": EXPONENTS})
+    """The rule of the exponents of a format of MX (floor)."""
 
     otherwise: str = "leave"
     """The fallback for a weight: `leave` it float, or use a `coarser` granularity."""
@@ -61,9 +78,18 @@ class QuantizeWeightsPass(ModulePass):
         self._policy()
 
     def _policy(self) -> WeightPolicy:
-        storage = None if self.storage is None else storage_named(self.storage)
-        scheme = scheme_of(self.scheme, storage)
-        return weight_policy(scheme, self.granularity, self.block_size, self.otherwise)
+        format = FORMATS.get(self.scheme)
+        if format is not None:
+            scheme = scheme_of_format(self.scheme, self.storage, self.exponent)
+        elif self.exponent is not None:
+            raise ValueError(f"scheme '{self.scheme}' has no rule of exponents")
+        else:
+            storage = None if self.storage is None else storage_named(self.storage)
+            scheme = scheme_of(self.scheme, storage)
+        block = None if format is None else format.block
+        granularity = self.granularity or ("channel" if block is None else "block")
+        size = self.block_size if self.block_size is not None else block or _BLOCK_SIZE
+        return weight_policy(scheme, granularity, size, self.otherwise)
 
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:

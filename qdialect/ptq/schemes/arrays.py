@@ -19,6 +19,7 @@ from threading import Lock, local
 from typing import Any, Final, Self
 
 from qdialect.algebra.blocked_copy import contiguous, processors
+from qdialect.algebra.codebooks import Codebook
 from qdialect.algebra.parameters import QuantizationParameters
 from qdialect.algebra.run_map import check_slots
 from qdialect.ptq.schemes.schemes import (
@@ -200,8 +201,8 @@ def quantize_alike(
 
     A batch is faster, since calls of numpy dominate the time of small arrays.
     """
-    if len(arrays) == 1:
-        return [quantize_array(arrays[0], scheme, blocks)]
+    if len(arrays) == 1 or (scheme.magnitudes is not None and scheme.magnitudes.reads_all):
+        return [quantize_array(array, scheme, blocks) for array in arrays]
     of_stack = Blocks(((0, 1), *((axis + 1, size) for axis, size in blocks.sizes)))
     stacked = quantize_array(np.stack(arrays), scheme, of_stack)
     choices, ends = (
@@ -430,7 +431,10 @@ class _Codes:
         self._arithmetic = arithmetic = choice.arithmetic
         dtype = np.dtype("f8" if arithmetic.fused else arithmetic.precision)
         scales = choice.scales
-        if arithmetic.multiplies:
+        self._is_multiplied = arithmetic.multiplies or choice.factors is not None
+        if choice.factors is not None:
+            scales = choice.factors
+        elif arithmetic.multiplies:
             with np.errstate(all="ignore"):
                 scales = np.float32(1) / scales
         origin = choice.zero_points
@@ -446,9 +450,10 @@ class _Codes:
         # Codes wider than the significand of float32 are clamped as float64.
         self._is_wide = choice.scheme.storage.width > 24
         self._half = just_below_half(dtype)
+        self._book = choice.scheme.storage.codebook
         self._buffers = local()
         self._is_checked = True
-        if known is not None:
+        if known is not None and self._book is None:
             # Each step is monotonic, so that the ends of the range decide.
             self._is_checked = not all(map(self._fits, (known.minimum, known.maximum)))
 
@@ -480,6 +485,9 @@ class _Codes:
                     block.shape, [parameter[block.slots] for parameter in parameters], layout
                 )
                 self._quantize(values.reshape(shape), numbers.reshape(shape), *of_block)
+                if self._book is not None:
+                    codes[block.elements] = self._nearest(self._book, numbers)
+                    continue
                 if self._is_checked:
                     numbers = self._bounded(numbers)
                 np.copyto(codes[block.elements], numbers, casting="unsafe")
@@ -491,7 +499,7 @@ class _Codes:
         arithmetic, place = self._arithmetic, self._arithmetic.place
         if values.dtype.itemsize > 4:
             values = values.astype("f4")
-        scaled = np.multiply if arithmetic.multiplies else np.divide
+        scaled = np.multiply if self._is_multiplied else np.divide
         if place is ZeroPointPlace.AS_MINIMUM:
             np.subtract(values, origin, out=numbers)
             values = numbers
@@ -500,11 +508,20 @@ class _Codes:
             np.add(numbers, origin, out=numbers)
         if arithmetic.fused:
             _round_to_float32(numbers, values, scale, origin)
+        if self._book is not None:
+            return
         self._round(numbers)
         if place is ZeroPointPlace.AFTER_ROUNDING and self._has_origin:
             np.add(numbers, origin, out=numbers)
         elif place is ZeroPointPlace.AS_MINIMUM and self._choice.scheme.minimum:
             np.add(numbers, self._choice.scheme.minimum, out=numbers)
+
+    def _nearest(self, book: Codebook, numbers: NDArray[Any]) -> NDArray[Any]:
+        """The codes of the numbers of a float format or a table."""
+        if np.isnan(numbers.max()):
+            raise _NanError
+        scheme = self._choice.scheme
+        return book.nearest(numbers, scheme.minimum, scheme.maximum)
 
     def _round(self, numbers: NDArray[Any]) -> None:
         if self._arithmetic.rounding is Rounding.HALF_EVEN:

@@ -14,12 +14,14 @@ docs/quantization.md lists where they are wrong and these differ.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from qdialect.algebra.parameters import StorageFormat
+from qdialect.ptq.schemes.magnitudes import MagnitudeRule
 from qdialect.ptq.schemes.schemes import (
     Choice,
     Rounding,
@@ -31,6 +33,7 @@ from qdialect.ptq.schemes.schemes import (
     ZeroPointRule,
     code_range,
 )
+from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import np
 
 I8: Final = StorageFormat(8, signed=True)
@@ -273,6 +276,112 @@ SYSTEMS: Mapping[str, System] = MappingProxyType(
 )
 """By name: schemes that belong together."""
 
+_DIVIDED = ValueArithmetic(Rounding.HALF_EVEN, ZeroPointPlace.BEFORE_ROUNDING, multiplies=False)
+
+
+def _by_rule(storage: StorageFormat, rule: MagnitudeRule) -> Scheme:
+    """Symmetric numbers of a float format or a table, or integers without the lowest one."""
+    book, (low, high) = storage.codebook, code_range(storage)
+    if book is None:
+        low = -high
+    elif book.is_float:
+        high = math.ceil(FLOAT_FORMATS[book.name].largest)
+        low = -high
+    return Scheme(
+        storage,
+        low,
+        high,
+        Symmetry.SYMMETRIC,
+        Span.MAGNITUDE,
+        ZeroPointRule.ROUNDED_DIFFERENCE,
+        Rounding.HALF_EVEN,
+        _DIVIDED,
+        _DIVIDED,
+        magnitudes=rule,
+    )
+
+
+NF4: Final = (
+    *(-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453),
+    *(-0.28444138169288635, -0.18477343022823334, -0.09105003625154495, 0.0),
+    *(0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224),
+    *(0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0),
+)
+"""The table of NF4 in bitsandbytes: https://arxiv.org/abs/2305.14314, appendix E."""
+
+_FP4_MAGNITUDES = (0, 0.0625, 8, 12, 4, 6, 2, 3)
+FP4: Final = tuple(sign * number / 12 + 0.0 for sign in (1, -1) for number in _FP4_MAGNITUDES)
+"""The table of FP4 in bitsandbytes, whose codes are not in the order of numbers."""
+
+
+class WeightFormat(NamedTuple):
+    """A format of weights, with one scale for each channel or block."""
+
+    storages: tuple[str, ...]
+    """The types of storage, of which the first one is used by default."""
+    rule: MagnitudeRule
+    block: int | None = None
+    """The elements of a block; None for formats with scales per channel."""
+    has_exponents: bool = False
+    """Whether another rule of exponents may be chosen."""
+    table: tuple[float, ...] = ()
+    """The numbers of the codes of a table."""
+
+    def storage(self, name: str) -> StorageFormat:
+        """What the codes are in one of `storages`."""
+        if self.table:
+            return StorageFormat.of_table(4, self.table)
+        return I8 if name == "i8" else StorageFormat.of_floats(name)
+
+
+_FLOOR, _QUOTIENT = MagnitudeRule.FLOOR, MagnitudeRule.QUOTIENT
+_F4 = ("f4E2M1FN",)
+
+FORMATS: Final[Mapping[str, WeightFormat]] = MappingProxyType(
+    {
+        "f8e4m3fn": WeightFormat(("f8E4M3FN",), _QUOTIENT),
+        "f8e5m2": WeightFormat(("f8E5M2",), _QUOTIENT),
+        "mxfp8": WeightFormat(("f8E4M3FN", "f8E5M2"), _FLOOR, 32, has_exponents=True),
+        "mxfp6": WeightFormat(("f6E2M3FN", "f6E3M2FN"), _FLOOR, 32, has_exponents=True),
+        "mxfp4": WeightFormat(_F4, _FLOOR, 32, has_exponents=True),
+        "mxint8": WeightFormat(("i8",), _FLOOR, 32, has_exponents=True),
+        "nvfp4": WeightFormat(_F4, MagnitudeRule.TWO_LEVELS, 16),
+        "nvfp4-one-level": WeightFormat(_F4, MagnitudeRule.ROUNDED_QUOTIENT, 16),
+        "nvfp4-compressed-tensors": WeightFormat(_F4, MagnitudeRule.DIVIDED_LEVELS, 16),
+        "nf4": WeightFormat(("ui4",), _QUOTIENT, 64, table=NF4),
+        "fp4": WeightFormat(("ui4",), _QUOTIENT, 64, table=FP4),
+    }
+)
+"""
+By name: formats of weights alone.
+
+`f8*`: torchao's float8 tensors. `mx*`: OCP MX, as torchao writes it, with its four rules of
+exponents. `nvfp4`: torchao's with two levels of scales, with one, and that of compressed-tensors.
+`nf4`, `fp4`: bitsandbytes. Zero blocks have the scale of these; where that is 0, it is 1.
+"""
+
+EXPONENTS: Final = ("floor", "ceil", "even", "rceil")
+"""The rules of exponents of MX."""
+
+
+def scheme_of_format(name: str, storage: str | None = None, exponent: str | None = None) -> Scheme:
+    """
+    The scheme of one of `FORMATS`. Raises ValueError if it has no such storage or exponents.
+    """
+    format = FORMATS[name]
+    chosen = format.storages[0] if storage is None else storage
+    if chosen not in format.storages:
+        raise ValueError(f"scheme '{name}' stores {' or '.join(format.storages)}, not '{chosen}'")
+    rule = format.rule
+    if exponent is not None:
+        if not format.has_exponents:
+            raise ValueError(f"scheme '{name}' has no rule of exponents")
+        if exponent not in EXPONENTS:
+            raise ValueError(f"exponent must be {', '.join(EXPONENTS)}, but is '{exponent}'")
+        rule = MagnitudeRule(exponent)
+    return _by_rule(format.storage(chosen), rule)
+
+
 SCHEME_NAMES: Final = (*SYSTEMS, *SCHEMES)
 """The names that all passes take."""
 
@@ -315,6 +424,12 @@ def scheme_of(name: str, storage: StorageFormat | None = None) -> Scheme:
 
 def name_of_scheme(scheme: Scheme) -> str:
     """The name of a scheme; empty if it has none."""
+    for name, format in FORMATS.items():
+        is_rule = scheme.magnitudes is format.rule or (
+            format.has_exponents and scheme.magnitudes is not None
+        )
+        if is_rule and scheme.storage in map(format.storage, format.storages):
+            return name
     for name, preset in SCHEMES.items():
         try:
             if preset(scheme.storage) == scheme:

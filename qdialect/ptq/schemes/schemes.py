@@ -23,6 +23,7 @@ from qdialect.algebra.parameters import (
     QuantizationParameters,
     StorageFormat,
 )
+from qdialect.ptq.schemes.magnitudes import MagnitudeRule, scales_of
 from qdialect.support.arguments import (
     array_of,
     check_instance,
@@ -181,11 +182,17 @@ class Scheme:
     symmetric_zero_point: int = 0
     power_of_two: bool = False
     """Whether a scale is raised to a power of two, after the zero point is computed."""
+    magnitudes: MagnitudeRule | None = None
+    """How a scale follows from the largest magnitude, in place of the fields above."""
 
     def __post_init__(self) -> None:
         check_instance("storage", self.storage, StorageFormat, "StorageFormat(8, signed=True)")
         if self.storage.codebook is not None:
-            raise ValueError(f"schemes choose integers, not codes of {self.storage.name}")
+            if self.magnitudes is None or self.symmetry is not Symmetry.SYMMETRIC:
+                raise ValueError(
+                    f"codes of {self.storage.name} need a symmetric scheme with `magnitudes`"
+                )
+            return
         width = integer("width", self.storage.width)
         if not 2 <= width <= MAX_STORAGE_WIDTH:
             raise ValueError(f"storage has {width} bits, but may have 2 to {MAX_STORAGE_WIDTH}")
@@ -225,12 +232,13 @@ class Scheme:
         """
         low, high = np.broadcast_arrays(_float32("minimum", minimum), _float32("maximum", maximum))
         self._check_ranges(low, high)
+        largest = np.float32(max(-low.min(initial=0), high.max(initial=0)))
         choice = Choice.unfilled(self, self.values, low.shape)
-        flat = low.reshape(-1), high.reshape(-1)
+        lows, highs = low.reshape(-1), high.reshape(-1)
         for start in range(0, low.size, _FEW_SLOTS):
             part = slice(start, start + _FEW_SLOTS)
             with np.errstate(all="ignore"):
-                choice.fill(part, self._chosen(*(end[part] for end in flat)))
+                choice.fill(part, self._chosen(lows[part], highs[part], largest))
         self._check_scales(choice.scales, self.values)
         return choice
 
@@ -251,22 +259,33 @@ class Scheme:
     def _check_ranges(self, low: NDArray[Any], high: NDArray[Any]) -> None:
         # There may be many slots, so invalid ones are located only if there are any.
         if np.all(low <= high) and (
-            self.span is Span.EXTENDED_RANGE
+            self._has_infinite_ranges
             or np.isfinite((low.min(initial=0), high.max(initial=0))).all()
         ):
             return
         is_bad = ~(low <= high)
         reason = "is not a range: the minimum must not exceed the maximum"
-        if not is_bad.any() and self.span is not Span.EXTENDED_RANGE:
+        if not is_bad.any() and not self._has_infinite_ranges:
             is_bad = ~(np.isfinite(low) & np.isfinite(high))
             reason = "is infinite, and this scheme has no finite scale for it"
         if is_bad.any():
             at = first_index(is_bad)
             raise ValueError(f"[{low[at]}, {high[at]}]{of_slot(at)} {reason}")
 
-    def _chosen(self, low: NDArray[Any], high: NDArray[Any]) -> Choice:
+    @property
+    def _has_infinite_ranges(self) -> bool:
+        """Whether infinite ranges have finite scales."""
+        rule = self.magnitudes
+        return self.span is Span.EXTENDED_RANGE or (rule is not None and rule.is_power_of_two)
+
+    def _chosen(self, low: NDArray[Any], high: NDArray[Any], largest: np.float32) -> Choice:
         zero = np.zeros((), "f4")
         low, high = np.minimum(low, zero), np.maximum(high, zero)
+        if self.magnitudes is not None:
+            magnitudes = np.maximum(-low, high)
+            scales, factors = scales_of(self.magnitudes, magnitudes, largest, self.storage)
+            choice = self._choice(scales, scales, np.zeros(scales.shape, np.int64), self.values)
+            return replace(choice, factors=factors)
         match self.symmetry:
             case Symmetry.ASYMMETRIC:
                 is_symmetric = np.zeros((), bool)
@@ -292,6 +311,15 @@ class Scheme:
         is_rounded_early = np.asarray(is_symmetric & (self.span is Span.LARGER_SIDE))
         exact = _where(is_rounded_early, lambda: rounded, lambda: scales)
         return self._choice(rounded, exact, zero_points, self.values)
+
+    @property
+    def _numbers_of_ends(self) -> tuple[Any, Any]:
+        """The lowest and the highest number that is stored."""
+        book = self.storage.codebook
+        if book is None:
+            return self.minimum, self.maximum
+        numbers = book.candidates(self.minimum, self.maximum).numbers
+        return numbers[0], numbers[-1]
 
     @property
     def _ends(self) -> tuple[Any, Any]:
@@ -390,7 +418,7 @@ class Scheme:
             exact = exact.astype(dtype, copy=False)
             ends = [
                 ((end - zero_points).astype(dtype) * exact).astype("f4", copy=False)
-                for end in (self.minimum, self.maximum)
+                for end in self._numbers_of_ends
             ]
         low, high = map(np.asarray, ends)
         return Choice(self, arithmetic, np.asarray(scales), np.asarray(zero_points), low, high)
@@ -434,13 +462,17 @@ class Choice:
     """The dequantized lowest code, computed with the unrounded scale."""
     maximum: NDArray[np.float32]
     """The dequantized highest code."""
+    factors: NDArray[np.float32] | None = None
+    """What values are multiplied by, if they are not divided by the scales."""
 
     @classmethod
     def unfilled(
         cls, scheme: Scheme, arithmetic: ValueArithmetic, shape: tuple[int, ...]
     ) -> Choice:
         """Uninitialized arrays of `shape`, to be filled part by part."""
-        floats = [np.empty(shape, "f4") for _ in range(3)]
+        rule = scheme.magnitudes
+        has_factors = rule is not None and rule.multiplies
+        floats = [np.empty(shape, "f4") for _ in range(3 + has_factors)]
         zero_points = np.empty(shape, np.int64)
         if scheme.symmetry is Symmetry.SYMMETRIC:
             # Equal zero points are a broadcast view, which takes no memory per slot.
@@ -455,7 +487,8 @@ class Choice:
 
     @property
     def _arrays(self) -> tuple[NDArray[Any], ...]:
-        return self.scales, self.zero_points, self.minimum, self.maximum
+        arrays = self.scales, self.zero_points, self.minimum, self.maximum
+        return arrays if self.factors is None else (*arrays, self.factors)
 
     def along_first_axis(self) -> list[Choice]:
         """One choice for each position of the first axis of the slots, without that axis."""

@@ -1,8 +1,5 @@
 // Floats and tables as storage are refused by what reads integers, with the type; or left as they are.
 
-// RUN: not qdialect-opt %s --lower-quant-shapes 2>&1 | filecheck %s --check-prefix LOWER
-// RUN: not qdialect-opt %s --lower-quant-ops=keep-round-trips=true 2>&1 | filecheck %s --check-prefix LOWER
-// RUN: not qdialect-opt %s --strip-func-quant-types 2>&1 | filecheck %s --check-prefix STRIP
 // RUN: not qdialect-opt %s --quantize-with-ranges 2>&1 | filecheck %s --check-prefix QUANTIZE
 // RUN: not qdialect-opt %s --verify-quantization 2>&1 | filecheck %s --check-prefix QUANTIZE
 // RUN: not qdialect-opt %s --equalize-inputs 2>&1 | filecheck %s --check-prefix QUANTIZE
@@ -12,8 +9,6 @@
 !f8 = !quant.uniform<f8E4M3FN:f32:0, {0.5,0.25}>
 !table = !quant.uniform<!quant.quantile<ui2:f32, {-1.0,0.0,0.1,1.0}>:f32, 0.5>
 
-// LOWER: error: {{.*}}cannot be lowered: it stores codes of f8E4M3FN, and integers are needed
-// STRIP: error: failed to legalize operation 'func.func' that was explicitly marked illegal: it stores codes of !quant.quantile<ui2:f32>, and integers are needed
 // QUANTIZE: error: 'quant.constant' op cannot be quantized or verified: it stores codes of f8E4M3FN, and integers are needed
 // LEFT: quant.constant {{.*}}f8E4M3FN
 func.func @main(%x: tensor<2x3x!table>) -> (tensor<2x3xf32>, tensor<2x3xf32>) {

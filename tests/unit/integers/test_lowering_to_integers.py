@@ -433,6 +433,7 @@ def test_sums_that_may_overflow_are_refused() -> None:
             layer(X8, X8, "!quant.uniform<i8:f32:1, {0.5, 0.25}>", "1"),
         ),
         ("storage", layer(X8, X8, "!quant.uniform<i32:f32, 0.5>", "1")),
+        ("storage", layer(X8, "!quant.uniform<f8E4M3FN:f32, 0.5>", X8, "1.0")),
     ],
 )
 def test_what_is_not_exact_is_refused_with_a_code(code: str, text: str) -> None:
