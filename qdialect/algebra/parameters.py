@@ -191,8 +191,14 @@ class StorageFormat(NamedTuple):
         self, codes: NDArray[np.integer[Any]], minimum: int, maximum: int
     ) -> tuple[int, ...] | None:
         """The index of a code outside a storage range, which bounds the numbers of floats."""
-        if self.codebook is not None:
-            outside = ~self.codebook.are_in_range(codes.astype(np.int64), minimum, maximum)
+        if (book := self.codebook) is not None:
+            usable = book.codes[book.are_in_range(book.codes, minimum, maximum)]
+            is_whole = len(usable) == len(book.codes)
+            if is_whole and (
+                not codes.size or (codes.min() >= usable[0] and codes.max() <= usable[-1])
+            ):
+                return None
+            outside = np.isin(codes, usable, invert=True)
         elif not codes.size or (codes.min() >= minimum and codes.max() <= maximum):
             return None
         else:

@@ -329,6 +329,12 @@ class _WeightQuantizer:
             for elements in (values, dequantized_values(codes, type))
         )
         ranges = array_range(before)
+        scales, _ = element.parameters_on(shape).expand()
+        low, high = scheme.ends
+        # Own ranges hold all numbers, but powers of two may be smaller.
+        saturated = 0
+        if scheme.magnitudes is not None:
+            saturated = int(np.count_nonzero((before < low * scales) | (before > high * scales)))
         return Stored(
             element,
             element.storage_format.width,
@@ -337,8 +343,8 @@ class _WeightQuantizer:
             range=(float(ranges.minimum.item()), float(ranges.maximum.item())),
             decibels=Noise.between(before, after).decibels,
             basis=Basis.MEASURED,
-            saturated=0.0,
-            saturated_elements=0,
+            saturated=saturated / max(before.size, 1),
+            saturated_elements=saturated,
         )
 
     def _explain(

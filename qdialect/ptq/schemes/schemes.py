@@ -313,13 +313,13 @@ class Scheme:
         return self._choice(rounded, exact, zero_points, self.values)
 
     @property
-    def _numbers_of_ends(self) -> tuple[Any, Any]:
-        """The lowest and the highest number that is stored."""
+    def ends(self) -> tuple[float, float]:
+        """The lowest and the highest number that a code stands for."""
         book = self.storage.codebook
         if book is None:
             return self.minimum, self.maximum
         numbers = book.candidates(self.minimum, self.maximum).numbers
-        return numbers[0], numbers[-1]
+        return float(numbers[0]), float(numbers[-1])
 
     @property
     def _ends(self) -> tuple[Any, Any]:
@@ -418,7 +418,7 @@ class Scheme:
             exact = exact.astype(dtype, copy=False)
             ends = [
                 ((end - zero_points).astype(dtype) * exact).astype("f4", copy=False)
-                for end in self._numbers_of_ends
+                for end in self.ends
             ]
         low, high = map(np.asarray, ends)
         return Choice(self, arithmetic, np.asarray(scales), np.asarray(zero_points), low, high)

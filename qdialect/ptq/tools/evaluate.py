@@ -119,6 +119,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(options: Namespace) -> bool:
     if options.report is not None and options.plot is None:
         raise ToolError("--report needs --plot=FILE")
+    if options.plot is not None and options.only_results:
+        raise ToolError("--plot draws values, which --only-results leaves out")
     # Report errors before hours of work, not afterwards.
     figures = None if options.plot is None else plot_module(options.plot)
     expected = {} if options.report is None else expected_from_report(options.report)

@@ -330,19 +330,12 @@ def prepare(
     run = _run_by(engine, module, function, context, observed, steps)
     if engine != "iree":
         return PreparedFunction(run, context, places, {}, None, engine, steps)
-    try:
-        library("iree.runtime", "iree")
+    with _errors_of_iree(module):
         kernels, binary = KernelOps(run).kernels(), None
         if kernels.names:
             with nullcontext() if tool is None else working(f"{tool}: compiling"):
                 _, binary = compile_module(Side(kernels.module, context), cpu="host")
-            # Errors of loading it are reported here, not by each process that runs it.
-            for _ in computed_in_copy(partial(_loaded, binary)):
-                pass
-    except ImportError as error:
-        raise ToolError(f"--engine=iree: {error}") from None
-    except ChildEndedError as error:
-        raise RunFailure(f"IREE's runtime {error}", module, is_before=True) from None
+            _load_once(binary)
     ops = {op: number for number, op in enumerate(module.walk())}
     names = {ops[op]: name for op, name in kernels.names.items()}
     return PreparedFunction(run, context, places, names, binary, engine, steps)
@@ -365,19 +358,31 @@ def prepare_whole(
     declared = FuncOp.external(function.sym_name.data, *ends)
     calling = ModuleOp([declared, caller])
     run = ObservedRun(calling, caller, context, call.results, sys.maxsize)
-    try:
-        library("iree.runtime", "iree")
+    with _errors_of_iree(module):
         binary = compiled(side)
-        for _ in computed_in_copy(partial(_loaded, binary)):
-            pass
-    except ImportError as error:
-        raise ToolError(f"--engine=iree: {error}") from None
-    except ChildEndedError as error:
-        raise RunFailure(f"IREE's runtime {error}", module, is_before=True) from None
+        _load_once(binary)
     values, ops = [*values_in(calling)], [*calling.walk()]
     places = [values.index(result) for result in call.results]
     names = {ops.index(call): function.sym_name.data}
     return PreparedFunction(run, context, places, names, binary, "iree", sys.maxsize)
+
+
+@contextmanager
+def _errors_of_iree(module: ModuleOp) -> Generator[None]:
+    """Prepare for IREE's runtime. Raises ToolError if it is missing, and RunFailure."""
+    try:
+        library("iree.runtime", "iree")
+        yield
+    except ImportError as error:
+        raise ToolError(f"--engine=iree: {error}") from None
+    except ChildEndedError as error:
+        raise RunFailure(f"IREE's runtime {error}", module, is_before=True) from None
+
+
+def _load_once(binary: bytes) -> None:
+    """Report errors of loading a binary here, and not from each process that runs it."""
+    for _ in computed_in_copy(partial(_loaded, binary)):
+        pass
 
 
 def _loaded(binary: bytes) -> tuple[()]:

@@ -730,6 +730,7 @@ def test_plots_that_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         (["--plot=plot.gif"], "--plot: 'plot.gif' must end in .html, .png, .svg, .pdf"),
         ([f"--plot={tmp_path}/none/plot.png"], "cannot open output file"),
         (["--report=report.json"], "--report needs --plot=FILE"),
+        (["--plot=x.html", "--only-results"], "--plot draws values, which --only-results"),
         (["--worst=-1"], "--worst must not be negative, but is -1"),
         ([f"--json={tmp_path}/none/x.json"], "cannot open output file"),
     ):

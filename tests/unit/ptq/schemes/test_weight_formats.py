@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from fractions import Fraction
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -14,6 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 from qdialect.algebra.parameters import StorageFormat
+from qdialect.opt.opt import main as opt
 from qdialect.ptq.schemes.arrays import QuantizedArray, quantize_array
 from qdialect.ptq.schemes.presets import EXPONENTS, FORMATS, FP4, NF4, scheme_of_format
 from qdialect.ptq.schemes.schemes import Blocks, Scheme
@@ -238,3 +241,25 @@ def test_storage_has_its_numbers() -> None:
         with np.errstate(invalid="ignore"):
             expected = codes.view(dtype).astype("f8")
         assert np.array_equal(storage.numbers(codes), expected, equal_nan=True)
+
+
+def test_the_report_counts_what_saturates(tmp_path: Path) -> None:
+    """With exponents rounded down, numbers from 6 to 8 times a scale are beyond f4."""
+    array = np.random.default_rng(0).normal(size=(64, 32)).astype("f4")
+    text = f"""
+func.func @main(%x: tensor<4x64xf32>) -> tensor<4x32xf32> {{
+  %w = stablehlo.constant dense<"0x{array.tobytes().hex()}"> : tensor<64x32xf32>
+  %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+    : (tensor<4x64xf32>, tensor<64x32xf32>) -> tensor<4x32xf32>
+  return %y : tensor<4x32xf32>
+}}"""
+    (tmp_path / "m.mlir").write_text(text)
+    report = tmp_path / "report.json"
+    options = "--quantize-weights=scheme=mxfp4", f"--quantization-report={report}"
+    assert opt([*options, str(tmp_path / "m.mlir"), "-o", str(tmp_path / "q.mlir")]) == 0
+    largest = np.abs(array).reshape(2, 32, 32).max(axis=1, keepdims=True)
+    limits = 6 * 2 ** (np.floor(np.log2(largest)) - 2)
+    (value,) = json.loads(report.read_text())["values"]
+    count = int((np.abs(array).reshape(2, 32, 32) > limits).sum())
+    assert value["saturated_elements"] == count > 0
+    assert value["scheme"] == "mxfp4"
