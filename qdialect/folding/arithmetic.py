@@ -18,6 +18,7 @@ from qdialect.algebra.movement import Movement
 from qdialect.algebra.padding import Pad
 from qdialect.algebra.parameters import MAX_STORAGE_WIDTH, QuantizationParameters, StorageFormat
 from qdialect.algebra.views import ElementSlots, as_view
+from qdialect.dialects.quant.storage import FLOAT_STORAGE
 from qdialect.folding.dequantization import Leaf, recognize
 from qdialect.folding.layers import Element, Layer, ScaleOrigin, SideConstant, Sides, refusing
 from qdialect.ir.elements import element_dtype, integer_range
@@ -282,9 +283,10 @@ def parameters_of(computed: ComputedElements, shape: Sequence[int]) -> Quantizat
         raise _refusal("its integers are computed with rounding")
     stored = computed.leaves[0].type
     expressed = FLOAT_FORMATS.get(term.type.name)
-    if dequantization.stored or not isinstance(stored, IntegerType) or expressed is None:
+    storage = _storage_of(stored, is_signed=dequantization.is_signed)
+    if dequantization.stored or storage is None or expressed is None:
         raise _refusal("its operand is not a constant of integers")
-    width = stored.bitwidth
+    width = storage.width
     if not 1 <= width <= MAX_STORAGE_WIDTH:
         raise Refusal(RefusalCode.ILLEGAL_TYPE, f"illegal storage type size: {width}")
     slots = ElementSlots.aligned([side.slots for side in computed.sides])
@@ -304,33 +306,47 @@ def parameters_of(computed: ComputedElements, shape: Sequence[int]) -> Quantizat
     )
     if not (np.isfinite(scales).all() and (scales > 0).all()):
         raise _refusal("a scale is not positive and finite")
-    low, high = integer_range(width, dequantization.is_signed)
     if not (np.isfinite(reals).all() and (reals == np.rint(reals)).all()):
         raise _refusal("a zero point is not an integer")
-    if (reals < low).any() or (reals > high).any():
-        sign = "i" if dequantization.is_signed else "u"
-        raise _refusal(f"a zero point does not fit '{sign}{width}'")
+    is_float = storage.codebook is not None
+    low, high = storage.bounds
+    if not is_float and ((reals < low).any() or (reals > high).any()):
+        raise _refusal(f"a zero point does not fit '{storage.name}'")
     zero_points = reals.astype(np.int64)
-    codes = _codes_to_try(computed, width)
-    most = 1 << expressed.precision
-    storage = StorageFormat(width, dequantization.is_signed)
-    if max(abs(zero_points).max(), abs(storage.wrap(codes)).max()) > most:
-        raise _refusal(f"'{term.type}' does not represent all of its integers exactly")
+    codes = storage.codes() if is_float else _codes_to_try(computed, width)
+    known = storage.numbers(codes).astype(np.float64)
+    if is_float:
+        is_exact = np.array_equal(expressed.round(known), known, equal_nan=True)
+    else:
+        most = 1 << expressed.precision
+        is_exact = max(abs(zero_points).max(), abs(known).max()) <= most
+    if not is_exact:
+        kind = "numbers" if is_float else "integers"
+        raise _refusal(f"'{term.type}' does not represent all of its {kind} exactly")
     parameters = QuantizationParameters(
         tuple(ends), scales.astype(np.float64), zero_points, expressed, storage
     )
     # The term is monotone between the minimum and the maximum, so reading the wrong sign or
     # wrapping would show at one of the ends.
     difference = expressed.round(zero_points.astype(np.float64))
-    for code in codes:
+    for code, number in zip(codes, known, strict=True):
         with np.errstate(all="ignore"):
-            read = expressed.round(float(storage.wrap(np.asarray(code))) - difference)
+            read = expressed.round(number - difference)
             means = expressed.round(read * scales)
-        runs[0] = np.asarray(code)
+        runs[0] = np.asarray(number if is_float else code)
         is_computed = np.broadcast_to(values_of(term, runs), grid)
         if not (_bits(is_computed) == _bits(means)).all():
-            raise _refusal(f"for the integer {code} it differs from 'quant.dcast'")
+            raise _refusal(
+                f"for the {storage.noun} {storage.shown(code)} it differs from 'quant.dcast'"
+            )
     return parameters
+
+
+def _storage_of(type: Attribute, *, is_signed: bool) -> StorageFormat | None:
+    """What elements of a constant are as codes; None for types that are no storage."""
+    if isinstance(type, IntegerType):
+        return StorageFormat(type.bitwidth, is_signed)
+    return StorageFormat.of_floats(type.name) if type.name in FLOAT_STORAGE else None
 
 
 def _codes_to_try(computed: ComputedElements, width: int) -> NDArray[np.int64]:
@@ -347,6 +363,8 @@ def _codes_to_try(computed: ComputedElements, width: int) -> NDArray[np.int64]:
 
 
 def _bits(numbers: NDArray[Any]) -> NDArray[np.int64]:
+    # NaN has one pattern.
+    numbers = np.where(np.isnan(numbers), np.nan, numbers)
     return np.ascontiguousarray(numbers, dtype=np.float64).view(np.int64)
 
 

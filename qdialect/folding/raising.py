@@ -32,7 +32,7 @@ from qdialect.algebra.views import Splat, Values, as_view
 from qdialect.dialects.quant.casts import CastOp, DequantizeCastOp, StorageCastOp
 from qdialect.dialects.quant.constants import ConstantOp
 from qdialect.dialects.quant.storage import Storage, StoredType
-from qdialect.dialects.quant.types import UniformQuantizedType
+from qdialect.dialects.quant.types import QuantizedTensor, UniformQuantizedType
 from qdialect.folding.arithmetic import parameters_of, without_conversions
 from qdialect.folding.graph import FoldGraph, GraphReader
 from qdialect.folding.layers import ScaleOrigin, refusing
@@ -102,8 +102,7 @@ def quantized_product(graph: FoldGraph, op: Operation, policy: FoldPolicy) -> Qu
     with refusing:
         parameters = parameters_of(computed, constant.shape)
     term, conversions = without_conversions(computed.term)
-    storage_type = IntegerType(parameters.storage.width)
-    storage = Storage.of(storage_type, signed=parameters.storage.signed)
+    storage = Storage.of_format(parameters.storage)
     with refusing:
         like = UniformQuantizedType.per_tensor(storage, cast(AnyFloat, term.type), 1.0)
         type = like.with_parameters(parameters)
@@ -374,19 +373,27 @@ class _Raiser:
         ops: list[Operation] = []
         source = scaled.constant.provenance.first_source
         assert source is not None
+        result, bridge = _builtin(op.results[0].type)
+        quantized = with_element_type(result, scaled.type)
         stored = tensor_element_type(source.results[0].type)
         is_builtin = isinstance(source.results[0].type, TensorType)
-        if is_builtin and is_unmoved(graph, scaled.constant) and not _has_sign(stored):
-            integers = source.results[0]
+        if scaled.type.non_integers is not None:
+            self.budget.reserve(scaled.constant.nbytes)
+            values = graph.values_of(scaled.constant)
+            elements = self._codes(source, values, graph.constants.resources)
+            ops.append(ConstantOp(elements, cast(QuantizedTensor, quantized)))
+            ops[0].location, ops[0].results[0].name_hint = (
+                source.location,
+                source.results[0].name_hint,
+            )
+        elif is_builtin and is_unmoved(graph, scaled.constant) and not _has_sign(stored):
+            ops.append(StorageCastOp(source.results[0], quantized))
         else:
             self.budget.reserve(scaled.constant.nbytes)
             values = graph.values_of(scaled.constant)
             new = self._integers(source, values, graph.constants.resources)
             new.results[0].name_hint = source.results[0].name_hint
-            ops.append(new)
-            integers = new.results[0]
-        result, bridge = _builtin(op.results[0].type)
-        ops.append(StorageCastOp(integers, with_element_type(result, scaled.type)))
+            ops += [new, StorageCastOp(new.results[0], quantized)]
         expressed = with_element_type(result, scaled.type.expressed_type)
         ops.append(DequantizeCastOp(ops[-1].results[0], expressed))
         before = scaled.type.expressed_type
@@ -401,6 +408,16 @@ class _Raiser:
         for new_op in ops:
             new_op.verify_()
         return ops
+
+    def _codes(
+        self, source: Operation, values: Values, resources: ResourceBlobs
+    ) -> Values | DenseResourceAttr:
+        """The bit patterns of floats, in a resource where those of `source` are."""
+        old = held_elements(source)
+        if not isinstance(old, DenseResourceAttr) or isinstance(values, Splat):
+            return values
+        type = cast(AnyFloat, cast(Any, old).type.element_type)
+        return resources.write(as_view(values).array(), type, old.resource_handle.data)
 
     def _integers(self, source: Operation, values: Values, resources: ResourceBlobs) -> Operation:
         """A constant of signless integers, like `source` if that is signless."""

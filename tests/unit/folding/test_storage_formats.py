@@ -5,6 +5,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import pytest
 from example_counts import examples
 from folded_modules import fold, owner, parse, returned, slots_of
 from hypothesis import given
@@ -42,6 +43,7 @@ from qdialect.dialects.quant import (
     infer_result_type,
 )
 from qdialect.dialects.quant.types import uniform_tensor
+from qdialect.passes.dequantization import RaiseDequantizationPass
 from qdialect.passes.lower_quant_shapes import LowerQuantShapesPass
 
 Bits = NDArray[np.uint32]
@@ -90,6 +92,55 @@ def moved(movement: Movement, bits: Bits) -> Bits:
         result = np.zeros_like(result)
         result[inside] = bits
     return result
+
+
+SCALES_OF: dict[str, tuple[tuple[int, ...], str, list[int]]] = {
+    "tensor": ((), "4x6", []),
+    "axis": ((6,), "4x6", [1]),
+    "blocks": ((4, 3), "4x3x2", [0, 1]),
+}
+"""The shape of the scales, that of what they multiply, and their axes there."""
+
+
+@pytest.mark.parametrize("granularity", SCALES_OF)
+@pytest.mark.parametrize("name", map(str, FLOATS))
+def test_arithmetic_on_floats_is_raised(name: str, granularity: str):
+    """Every code, NaN and -0 too: the cast computes what the arithmetic does."""
+    storage = next(type for type in FLOATS if str(type) == name)
+    width = storage.bitwidth
+    rng = np.random.default_rng(width)
+    codes = rng.integers(0, 1 << width, (4, 6), dtype=np.uint8)
+    codes[0, :3] = 0, 1 << (width - 1), (1 << width) - 1
+    lengths, shape, dims = SCALES_OF[granularity]
+    scales = rng.normal(size=lengths).astype("f4") ** 2
+    type = f"tensor<{''.join(f'{length}x' for length in lengths)}f32>"
+    text = f"""
+func.func @main() -> tensor<4x6xf32> {{
+  %c = stablehlo.constant dense<"0x{codes.tobytes().hex()}"> : tensor<4x6x{name}>
+  %s = stablehlo.constant dense<"0x{scales.tobytes().hex()}"> : {type}
+  %f = stablehlo.convert %c : (tensor<4x6x{name}>) -> tensor<4x6xf32>
+  %r = stablehlo.reshape %f : (tensor<4x6xf32>) -> tensor<{shape}xf32>
+  %b = stablehlo.broadcast_in_dim %s, dims = {dims} : ({type}) -> tensor<{shape}xf32>
+  %m = stablehlo.multiply %b, %r : tensor<{shape}xf32>
+  %o = stablehlo.reshape %m : (tensor<{shape}xf32>) -> tensor<4x6xf32>
+  return %o : tensor<4x6xf32>
+}}"""
+    module, context = parse(text)
+    (before,) = run_function(module, "main")
+    RaiseDequantizationPass().apply(context, module)
+    module.verify()
+    names = [op.name for op in module.walk()]
+    assert "quant.dcast" in names
+    assert "stablehlo.multiply" not in names
+    (constant,) = (op for op in module.walk() if isinstance(op, ConstantOp))
+    assert uniform_tensor(constant.result.type).element_type.storage_type == storage
+    (after,) = run_function(module, "main")
+    wide = np.repeat(scales, 2, axis=1) if granularity == "blocks" else scales
+    one, zero = np.ones(()), np.zeros(())
+    with np.errstate(all="ignore"):
+        wanted = read(codes.view(FLOATS[storage]).astype("f4"), wide, zero)
+    for result in (before, after):
+        assert np.array_equal(read(result.elements.view("f4"), one, zero), wanted)
 
 
 @examples(150)
