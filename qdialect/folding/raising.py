@@ -40,7 +40,7 @@ from qdialect.folding.moved_constant import Layer, MovedConstant
 from qdialect.folding.policy import FoldPolicy, spell
 from qdialect.folding.report import Outcome, PassReport
 from qdialect.folding.writing import constant_like
-from qdialect.ir.elements import dense_elements, has_signedness
+from qdialect.ir.elements import DenseElementsAttr, dense_elements, has_signedness
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.rewriting import Replacements
 from qdialect.ir.value_types import (
@@ -378,14 +378,11 @@ class _Raiser:
         stored = tensor_element_type(source.results[0].type)
         is_builtin = isinstance(source.results[0].type, TensorType)
         if scaled.type.non_integers is not None:
-            self.budget.reserve(scaled.constant.nbytes)
-            values = graph.values_of(scaled.constant)
-            elements = self._codes(source, values, graph.constants.resources)
-            ops.append(ConstantOp(elements, cast(QuantizedTensor, quantized)))
-            ops[0].location, ops[0].results[0].name_hint = (
-                source.location,
-                source.results[0].name_hint,
-            )
+            elements = self._codes(graph, scaled.constant, source)
+            constant = ConstantOp(elements, cast(QuantizedTensor, quantized))
+            constant.location = source.location
+            constant.result.name_hint = source.results[0].name_hint
+            ops.append(constant)
         elif is_builtin and is_unmoved(graph, scaled.constant) and not _has_sign(stored):
             ops.append(StorageCastOp(source.results[0], quantized))
         else:
@@ -410,14 +407,19 @@ class _Raiser:
         return ops
 
     def _codes(
-        self, source: Operation, values: Values, resources: ResourceBlobs
-    ) -> Values | DenseResourceAttr:
+        self, graph: FoldGraph, constant: MovedConstant, source: Operation
+    ) -> Values | DenseElementsAttr | DenseResourceAttr:
         """The bit patterns of floats, in a resource where those of `source` are."""
-        old = held_elements(source)
+        old: Any = held_elements(source)
+        type = cast(AnyFloat, tensor_element_type(source.results[0].type))
+        if old.type == TensorType(type, constant.shape) and is_unmoved(graph, constant):
+            return old
+        self.budget.reserve(constant.nbytes)
+        values = graph.values_of(constant)
         if not isinstance(old, DenseResourceAttr) or isinstance(values, Splat):
             return values
-        type = cast(AnyFloat, cast(Any, old).type.element_type)
-        return resources.write(as_view(values).array(), type, old.resource_handle.data)
+        key = old.resource_handle.data
+        return graph.constants.resources.write(as_view(values).array(), type, key)
 
     def _integers(self, source: Operation, values: Values, resources: ResourceBlobs) -> Operation:
         """A constant of signless integers, like `source` if that is signless."""

@@ -80,7 +80,7 @@ BUDGETS = {
     "ops": (3110, 4),
     "dialects": (16555, 10),
     "lowering": (2254, 4),
-    "folding": (6116, 5),
+    "folding": (6118, 5),
     "sinking": (949, 2),
     "passes": (1473, 2),
     "opt": (3421, 5),
