@@ -102,7 +102,7 @@ def compile_module(
         return RunFailure(reason, side.module, is_before)
 
     try:
-        store_as_integers(module)
+        store_as_integers(module, Operation)
         widen_storage(module, side.context)
         drop_ranges(module)
         for step in (

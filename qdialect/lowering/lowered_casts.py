@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
 from typing import Final, cast
 
 from xdsl.dialects.builtin import (
@@ -54,6 +53,8 @@ def lower_casts(
     Returns the number of values that are no longer rounded.
     """
     coded = _CodedValues(module)
+    if coded.casts:
+        coded.require_known()
     casts = [*dict.fromkeys((*casts, *coded.casts))]
     replacements, reserved, folded = Replacements(), set[object](), set[CastOp]()
     if not keep_round_trips:
@@ -76,35 +77,45 @@ def lower_casts(
     replacements.apply()
     for op in casts:
         Rewriter.erase_op(op)
-    coded.store()
+    if coded.casts:
+        coded.store()
     return count
 
 
-def store_as_integers(module: ModuleOp) -> None:
-    """Store codes of floats and tables as integers, and lower their casts. Raises OpErrors."""
-    lower_casts(module, (), Rounding.NEAREST_EVEN, keep_round_trips=True)
+def store_as_integers(module: ModuleOp, *kinds: type[Operation]) -> None:
+    """
+    Store codes of floats and tables as integers, and lower their casts.
+
+    The module stays as it is if no op of these kinds has such codes. Raises OpErrors.
+    """
+    coded = _CodedValues(module)
+    if not any(isinstance(op, kinds) for op in coded.ops):
+        return
+    if coded.casts:
+        lower_casts(module, (), Rounding.NEAREST_EVEN, keep_round_trips=True)
+    else:
+        coded.require_known()
+        coded.store()
 
 
 class _CodedValues:
     """The quantized values of a module that are stored as codes of floats and tables."""
 
     def __init__(self, module: ModuleOp) -> None:
-        """Raises OpErrors if an op has such values that no integers can replace."""
-        self._module, self._types = module, TypeConversion(_in_integers)
-        ops = [op for op in module.walk() if self._has_codes(op)]
-        self.casts = [op for op in ops if isinstance(op, ArithmeticCast)]
-        for op in ops:
-            if not isinstance(op, ArithmeticCast | ConstantOp | ShapeOp | _MOVING):
-                types = map(element_type_or_self, (*op.operand_types, *op.result_types))
-                type = next(type for type in types if self._types.converts(type))
+        self._types = TypeConversion(_in_integers)
+        self._module = module
+        self.ops = [op for op in module.walk() if self._has_codes(op)]
+        self.casts = [op for op in self.ops if isinstance(op, ArithmeticCast)]
+
+    def require_known(self) -> None:
+        """Raise OpErrors if an op has such values that no integers can replace."""
+        for op in self.ops:
+            if not isinstance(op, _KNOWN):
+                type = element_type_or_self(next(filter(self._types.converts, _types_of(op))))
                 raise OpErrors.of(op, f"cannot be lowered: it has values of type '{type}'")
 
     def _has_codes(self, op: Operation) -> bool:
-        signature = op.function_type if isinstance(op, FuncOp) else None
-        ends = () if signature is None else (*signature.inputs, *signature.outputs)
-        blocks = (block.arg_types for region in op.regions for block in region.blocks)
-        types = (*op.operand_types, *op.result_types, *ends, *chain.from_iterable(blocks))
-        return any(map(self._types.converts, types))
+        return any(map(self._types.converts, _types_of(op)))
 
     def store(self) -> None:
         """Store the values as integers; no cast between them and floats is left."""
@@ -118,8 +129,16 @@ class _CodedValues:
                 op.value = _held_as_integers(op)
 
 
-_MOVING: Final = FuncOp | CallOp | ReturnOp
-"""The ops of other dialects that take, pass and return values of any type."""
+_KNOWN: Final = ArithmeticCast | ConstantOp | ShapeOp | FuncOp | CallOp | ReturnOp
+"""The ops that are lowered, or that move, take, pass or return values of any type."""
+
+
+def _types_of(op: Operation) -> Iterator[Attribute]:
+    """The types of what an op reads and makes, and of the arguments of its blocks."""
+    yield from (*op.operand_types, *op.result_types)
+    yield from (argument.type for argument in _arguments(op))
+    if isinstance(op, FuncOp):
+        yield from (*op.function_type.inputs, *op.function_type.outputs)
 
 
 def _arguments(op: Operation) -> Iterator[SSAValue]:

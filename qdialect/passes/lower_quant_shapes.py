@@ -195,5 +195,5 @@ class LowerQuantShapesPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Raises OpErrors."""
         with memory_budget():
-            store_as_integers(op)
+            store_as_integers(op, ConstantOp, ShapeOp)
             QuantShapesLowering().lower(op)

@@ -182,5 +182,5 @@ class StripFuncQuantTypesPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Raises OpErrors."""
         with memory_budget():
-            store_as_integers(op)
+            store_as_integers(op, FuncOp, CallOp, ReturnOp)
         warn_of_roundings(ctx, op, FunctionStripping().strip(op))
