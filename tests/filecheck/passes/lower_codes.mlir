@@ -1,4 +1,4 @@
-// RUN: qdialect-opt --lower-quant-ops --lower-quant-shapes --strip-func-quant-types --canonicalize --op-form=llvm22 %s | filecheck %s
+// RUN: qdialect-opt %s --lower-quant-ops --lower-quant-shapes --strip-func-quant-types --canonicalize --op-form=llvm22 | filecheck %s
 
 // Codes of f4 are bytes, and the codes of zero pad them.
 // CHECK-LABEL: func.func @main(%q: tensor<2xi8>) -> (tensor<3xi8>, tensor<3xf32>) {

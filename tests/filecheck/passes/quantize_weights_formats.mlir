@@ -1,6 +1,6 @@
-// RUN: qdialect-opt --quantize-weights="scheme=mxfp8 storage=f8E5M2 exponent=rceil block-size=2" %s | filecheck %s --check-prefix=MX
-// RUN: qdialect-opt --quantize-weights=scheme=f8e4m3fn --fold-quant-shapes %s | filecheck %s --check-prefix=F8
-// RUN: qdialect-opt --quantize-weights="scheme=nf4 block-size=4" --lower-quant-ops --lower-quant-shapes --canonicalize %s | filecheck %s --check-prefix=NF4
+// RUN: qdialect-opt %s --quantize-weights="scheme=mxfp8 storage=f8E5M2 exponent=rceil block-size=2" | filecheck %s --check-prefix=MX
+// RUN: qdialect-opt %s --quantize-weights=scheme=f8e4m3fn --fold-quant-shapes | filecheck %s --check-prefix=F8
+// RUN: qdialect-opt %s --quantize-weights="scheme=nf4 block-size=4" --lower-quant-ops --lower-quant-shapes --canonicalize | filecheck %s --check-prefix=NF4
 
 // 57344 * 2^-15 is 1.75, and 57344 * 2^-14 is 3.5.
 // MX: quant.constant dense<{{\[\[}}5.734400e+04, -4.915200e+04], [3.276800e+04, 5.734400e+04], [0.000000e+00, 3.276800e+04], [3.276800e+04, 0.000000e+00]]> : tensor<4x2x!quant.uniform<f8E5M2:f32:{0:2, 1:1},
