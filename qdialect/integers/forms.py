@@ -16,19 +16,17 @@ from qdialect.algebra.movement import Shape
 from qdialect.algebra.parameters import StorageFormat
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.integers.products import Layer, Product, pooled, product
-from qdialect.integers.rescaling import (
-    Addend,
-    Requantize,
-    along,
+from qdialect.integers.rescaling import Addend, Requantize, along, line_of, rescaled
+from qdialect.ir.elements import element_dtype
+from qdialect.lowering.code_tables import entry_of, extracted
+from qdialect.lowering.storage_ops import (
+    ContextBuilder,
+    Length,
+    StorageBuilder,
     clamped,
     constant_of,
     extended,
-    line_of,
-    rescaled,
 )
-from qdialect.ir.elements import element_dtype
-from qdialect.lowering.code_tables import entry_of, extracted
-from qdialect.lowering.storage_ops import ContextBuilder, Length, StorageBuilder
 from qdialect.ops.fields import PoolWindow
 from qdialect.support.lazy_numpy import NDArray, np
 

@@ -37,7 +37,7 @@ from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.folding.report import Outcome, PassReport
 from qdialect.integers.forms import Codes, Form, Goal, Limits
 from qdialect.integers.products import Factor, Layer, check_sums, padded
-from qdialect.integers.rescaling import Addend, constant_of, line_of
+from qdialect.integers.rescaling import Addend, line_of
 from qdialect.ir.errors import message_of
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.rewriting import captured_by, dependencies_first, insert_after
@@ -47,6 +47,7 @@ from qdialect.lowering.storage_ops import (
     ContextBuilder,
     Length,
     OpT,
+    constant_of,
     move_elements,
     unknown_length,
     unreadable_storage,

@@ -14,8 +14,14 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 
 from qdialect.algebra.movement import DYNAMIC, Shape, Transpose, inverse
 from qdialect.algebra.padding import Pad
-from qdialect.integers.rescaling import along, constant_of, extended, line_of, with_numbers
-from qdialect.lowering.storage_ops import Length, StorageBuilder, move_elements
+from qdialect.integers.rescaling import along, line_of, with_numbers
+from qdialect.lowering.storage_ops import (
+    Length,
+    StorageBuilder,
+    constant_of,
+    extended,
+    move_elements,
+)
 from qdialect.ops.fields import WINDOW, Contraction, PoolWindow, Window
 from qdialect.ops.refusals import Refusal, RefusalCode
 from qdialect.support.lazy_numpy import NDArray, np

@@ -20,7 +20,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 
 from qdialect.dialects.arith.syntax import FPToSIOp, SIToFPOp
 from qdialect.ir.elements import dense_elements
-from qdialect.lowering.storage_ops import StorageBuilder
+from qdialect.lowering.storage_ops import StorageBuilder, clamped, constant_of, extended
 from qdialect.ops.refusals import Refusal, RefusalCode
 from qdialect.support.lazy_numpy import NDArray, np
 
@@ -276,31 +276,5 @@ def _integer(inner: StorageBuilder, value: int) -> SSAValue:
     return constant_of(inner, value, i64)
 
 
-def constant_of(builder: StorageBuilder, value: int, type: IntegerType) -> SSAValue:
-    """An integer constant."""
-    return builder.insert(arith.ConstantOp(IntegerAttr(value, type))).result
-
-
 def _widened(inner: StorageBuilder, value: SSAValue, addend: Addend) -> SSAValue:
     return extended(inner, value, i64, is_unsigned=addend.is_unsigned)
-
-
-def extended(
-    inner: StorageBuilder, value: SSAValue, type: IntegerType, *, is_unsigned: bool = False
-) -> SSAValue:
-    """An integer of at least its width."""
-    if value.type == type:
-        return value
-    op = arith.ExtUIOp if is_unsigned else arith.ExtSIOp
-    return inner.insert(op(value, type)).result
-
-
-def clamped(
-    inner: StorageBuilder, value: SSAValue, limits: tuple[int, int], *, is_unsigned: bool = False
-) -> SSAValue:
-    """An integer between two limits."""
-    ops = (arith.MaxUIOp, arith.MinUIOp) if is_unsigned else (arith.MaxSIOp, arith.MinSIOp)
-    for op, end in zip(ops, limits, strict=True):
-        constant = inner.insert(arith.ConstantOp(IntegerAttr(end, cast(IntegerType, value.type))))
-        value = inner.insert(op(value, constant.result)).result
-    return value

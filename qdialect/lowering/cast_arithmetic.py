@@ -50,8 +50,8 @@ from qdialect.lowering.code_tables import code_type, nearest_codes, numbers_of
 from qdialect.lowering.storage_ops import (
     Length,
     StorageBuilder,
-    as_bits,
     block_at,
+    dense_floats,
     unreadable_storage,
 )
 from qdialect.support.float_format import FLOAT_FORMATS, FloatFormat, Rounding
@@ -462,16 +462,12 @@ def _slot_bytes(type: UniformQuantizedType) -> int:
 
 
 def _scales(type: UniformQuantizedType) -> DenseElementsAttr:
-    dtype = element_dtype(type.expressed_type)
-    bits = as_bits(type.scales, type.expressed_format, dtype)
-    return dense_elements(bits, type.expressed_type)
+    return dense_floats(type.scales, type.expressed_type)
 
 
 def _zero_points(type: UniformQuantizedType) -> DenseElementsAttr:
     if type.storage_format.codebook is not None:
-        numbers = type.zero_points.astype(np.float64)
-        dtype = element_dtype(type.expressed_type)
-        return dense_elements(as_bits(numbers, type.expressed_format, dtype), type.expressed_type)
+        return dense_floats(type.zero_points.astype(np.float64), type.expressed_type)
     cut = StorageFormat(type.storage_type.bitwidth, signed=True).wrap(type.zero_points)
     return dense_elements(cut, _storage_type(type))
 

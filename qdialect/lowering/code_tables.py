@@ -5,16 +5,23 @@ from __future__ import annotations
 from typing import cast
 
 from xdsl.dialects import arith, tensor
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType, i32
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerType, i32
 from xdsl.ir import SSAValue
 
 from qdialect.algebra.codebooks import Codebook
+from qdialect.algebra.parameters import StorageFormat
 from qdialect.dialects.quant.storage import StoredType
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.elements import dense_elements, element_dtype
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.lowering.storage_ops import StorageBuilder, as_bits
-from qdialect.support.float_format import FLOAT_FORMATS, FloatFormat
+from qdialect.lowering.storage_ops import (
+    StorageBuilder,
+    clamped,
+    constant_of,
+    dense_floats,
+    extended,
+)
+from qdialect.support.float_format import FloatFormat
 from qdialect.support.lazy_numpy import NDArray, np
 
 
@@ -34,8 +41,7 @@ def numbers_of(builder: StorageBuilder, codes: SSAValue, type: UniformQuantizedT
         place = entry_of(inner, code, book.first, is_unsigned=not format.signed)
         if not format.is_total:
             # Codes without an entry stay within the table.
-            place = inner.insert(arith.MaxSIOp(place, _integer(inner, 0, i32))).result
-            place = inner.insert(arith.MinSIOp(place, _integer(inner, last, i32))).result
+            place = clamped(inner, place, (0, last))
         return extracted(inner, table, place)
 
     return builder.each(codes, expressed, element)
@@ -43,12 +49,10 @@ def numbers_of(builder: StorageBuilder, codes: SSAValue, type: UniformQuantizedT
 
 def entry_of(builder: StorageBuilder, code: SSAValue, first: int, *, is_unsigned: bool) -> SSAValue:
     """The place of a code in a table whose entry 0 is that of the code `first`: i32."""
-    extend = arith.ExtUIOp if is_unsigned else arith.ExtSIOp
-    is_wide = code.type == i32
-    wide = code if is_wide else builder.insert(extend(code, i32)).result
+    wide = extended(builder, code, i32, is_unsigned=is_unsigned)
     if not first:
         return wide
-    return builder.insert(arith.SubiOp(wide, _integer(builder, first, i32))).result
+    return builder.insert(arith.SubiOp(wide, constant_of(builder, first, i32))).result
 
 
 def extracted(builder: StorageBuilder, table: SSAValue, place: SSAValue) -> SSAValue:
@@ -77,26 +81,30 @@ def nearest_codes(
     codes = np.pad(stored.codes, (0, size - len(stored.codes)), mode="edge")
     holder = code_type(type)
     limits = _floats(builder, bounds, expressed) if steps else None
-    wrapped = codes.astype(element_dtype(holder), casting="unsafe")
+    wrap = StorageFormat(holder.bitwidth, signed=True).wrap
+    wrapped = wrap(codes).astype(element_dtype(holder))
     listed = builder.insert(arith.ConstantOp(dense_elements(wrapped, holder))).result
+    negative_zero = int(wrap(np.array(len(book.numbers) // 2)))
 
     def element(inner: StorageBuilder, number: SSAValue) -> SSAValue:
-        place = _integer(inner, 0, i32)
+        place = constant_of(inner, 0, i32)
         for step in steps:
-            before = inner.insert(arith.AddiOp(place, _integer(inner, step - 1, i32))).result
+            before = inner.insert(arith.AddiOp(place, constant_of(inner, step - 1, i32))).result
             bound = extracted(inner, cast(SSAValue, limits), before)
             is_above = inner.insert(arith.CmpfOp(number, bound, "ogt")).result
-            behind = inner.insert(arith.AddiOp(place, _integer(inner, step, i32))).result
+            behind = inner.insert(arith.AddiOp(place, constant_of(inner, step, i32))).result
             place = inner.insert(arith.SelectOp(is_above, behind, place)).result
         code = extracted(inner, listed, place)
         lowest = float(stored.numbers[0])
         if book.is_float and lowest <= 0.0:
-            negative = _integer(inner, len(book.numbers) // 2, holder)
+            negative = constant_of(inner, negative_zero, holder)
             is_negative = _is_negative_zero(inner, number, code, lowest, expressed)
             code = inner.insert(arith.SelectOp(is_negative, negative, code)).result
         if (nan := book.nan) is not None:
             is_nan = inner.insert(arith.CmpfOp(number, number, "uno")).result
-            code = inner.insert(arith.SelectOp(is_nan, _integer(inner, nan, holder), code)).result
+            code = inner.insert(
+                arith.SelectOp(is_nan, constant_of(inner, nan, holder), code)
+            ).result
         return code
 
     return builder.each(numbers, holder, element)
@@ -109,9 +117,9 @@ def _is_negative_zero(
     bits = IntegerType(expressed.bitwidth)
     pattern = builder.insert(arith.BitcastOp(number, bits)).result
     low = builder.insert(arith.ConstantOp(FloatAttr(lowest, expressed))).result
-    zero = _integer(builder, 0, cast(IntegerType, code.type))
+    zero = constant_of(builder, 0, cast(IntegerType, code.type))
     is_zero = builder.insert(arith.CmpiOp(code, zero, "eq")).result
-    is_less = builder.insert(arith.CmpiOp(pattern, _integer(builder, 0, bits), "slt")).result
+    is_less = builder.insert(arith.CmpiOp(pattern, constant_of(builder, 0, bits), "slt")).result
     is_within = builder.insert(arith.CmpfOp(number, low, "oge")).result
     both = builder.insert(arith.AndIOp(is_zero, is_less)).result
     return builder.insert(arith.AndIOp(both, is_within)).result
@@ -127,12 +135,5 @@ def _at_most(numbers: NDArray[np.float64], format: FloatFormat) -> NDArray[np.fl
     return np.where(rounded > numbers, format.decode(below), rounded)
 
 
-def _integer(builder: StorageBuilder, number: int, type: IntegerType) -> SSAValue:
-    least = -(1 << type.bitwidth - 1)
-    wrapped = (number - least) % (1 << type.bitwidth) + least
-    return builder.insert(arith.ConstantOp(IntegerAttr(wrapped, type))).result
-
-
 def _floats(builder: StorageBuilder, numbers: NDArray[np.float64], type: AnyFloat) -> SSAValue:
-    bits = as_bits(numbers, FLOAT_FORMATS[type.name], element_dtype(type))
-    return builder.insert(arith.ConstantOp(dense_elements(bits, type))).result
+    return builder.insert(arith.ConstantOp(dense_floats(numbers, type))).result

@@ -50,12 +50,11 @@ from qdialect.dialects.quant.casts import DequantizeCastOp, QuantizeCastOp, Stor
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.elements import DenseElementsAttr, dense_elements, element_dtype, integer_range
 from qdialect.ir.value_types import element_type_or_self, has_encoding, with_element_type
-from qdialect.lowering.storage_ops import ContextBuilder, StorageBuilder, as_bits
+from qdialect.lowering.storage_ops import ContextBuilder, StorageBuilder, as_bits, dense_floats
 from qdialect.ops.fields import ArithmeticWriter
 from qdialect.ops.interface import Refusal, RefusalCode, elements_attribute_of, find_attribute
 from qdialect.ops.model import traits_of
 from qdialect.ops.reading import Constants
-from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import MemoryBudget, MemoryLimitError
 
@@ -226,8 +225,7 @@ class _Cast(NamedTuple):
 
 def _floats(numbers: NDArray[Any], type: AnyFloat, shape: Sequence[int]) -> DenseElementsAttr:
     """Numbers as a constant of a float type, reshaped to `shape`."""
-    bits = as_bits(numbers.astype(np.float64), FLOAT_FORMATS[type.name], element_dtype(type))
-    return dense_elements(bits.reshape(shape), type)
+    return dense_floats(numbers.astype(np.float64).reshape(shape), type)
 
 
 def _long_axes(numbers: NDArray[Any]) -> tuple[int, ...]:

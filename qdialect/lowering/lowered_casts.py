@@ -53,9 +53,19 @@ def lower_casts(
     Returns the number of values that are no longer rounded.
     """
     coded = _CodedValues(module)
-    if coded.casts:
+    return _lower(casts, rounding, coded if coded.casts else None, keep_round_trips)
+
+
+def _lower(
+    casts: Sequence[ArithmeticCast],
+    rounding: Rounding,
+    coded: _CodedValues | None,
+    keep_round_trips: bool,
+) -> int:
+    """Replace casts, and those of values that integers store then."""
+    if coded is not None:
         coded.require_known()
-    casts = [*dict.fromkeys((*casts, *coded.casts))]
+        casts = [*dict.fromkeys((*casts, *coded.casts))]
     replacements, reserved, folded = Replacements(), set[object](), set[CastOp]()
     if not keep_round_trips:
         folded = fold_casts([op for op in casts if isinstance(op, CastOp)], replacements)
@@ -77,7 +87,7 @@ def lower_casts(
     replacements.apply()
     for op in casts:
         Rewriter.erase_op(op)
-    if coded.casts:
+    if coded is not None:
         coded.store()
     return count
 
@@ -89,13 +99,8 @@ def store_as_integers(module: ModuleOp, *kinds: type[Operation]) -> None:
     The module stays as it is if no op of these kinds has such codes. Raises OpErrors.
     """
     coded = _CodedValues(module)
-    if not any(isinstance(op, kinds) for op in coded.ops):
-        return
-    if coded.casts:
-        lower_casts(module, (), Rounding.NEAREST_EVEN, keep_round_trips=True)
-    else:
-        coded.require_known()
-        coded.store()
+    if any(isinstance(op, kinds) for op in coded.ops):
+        _lower((), Rounding.NEAREST_EVEN, coded, keep_round_trips=True)
 
 
 class _CodedValues:

@@ -15,6 +15,7 @@ from xdsl.context import Context
 from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import (
     AffineMapAttr,
+    AnyFloat,
     ArrayAttr,
     DenseArrayBase,
     FloatAttr,
@@ -50,8 +51,8 @@ from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
 from qdialect.dialects.quant.storage import StoredType
 from qdialect.dialects.quant.types import QuantizedTensor
 from qdialect.dialects.quant.verification import with_lengths_of_slots
-from qdialect.ir.elements import dense_elements
-from qdialect.support.float_format import FloatFormat
+from qdialect.ir.elements import DenseElementsAttr, dense_elements, element_dtype
+from qdialect.support.float_format import FLOAT_FORMATS, FloatFormat
 from qdialect.support.lazy_numpy import NDArray, np
 
 StorageTensor = TensorType[IntegerType]
@@ -295,6 +296,38 @@ def as_bits(values: NDArray[np.float64], format: FloatFormat, dtype: np.dtype[An
     """
     words = format.round_to_bits(values).astype("<u8").reshape(-1, 1).view(np.uint8)
     return np.ascontiguousarray(words[:, : dtype.itemsize]).view(dtype).reshape(values.shape)
+
+
+def dense_floats(numbers: NDArray[np.float64], type: AnyFloat) -> DenseElementsAttr:
+    """Numbers, rounded to a float type, as the elements of a constant."""
+    bits = as_bits(numbers, FLOAT_FORMATS[type.name], element_dtype(type))
+    return dense_elements(bits, type)
+
+
+def constant_of(builder: StorageBuilder, value: int, type: IntegerType) -> SSAValue:
+    """An integer constant."""
+    return builder.insert(arith.ConstantOp(IntegerAttr(value, type))).result
+
+
+def extended(
+    inner: StorageBuilder, value: SSAValue, type: IntegerType, *, is_unsigned: bool = False
+) -> SSAValue:
+    """An integer of at least its width."""
+    if value.type == type:
+        return value
+    op = arith.ExtUIOp if is_unsigned else arith.ExtSIOp
+    return inner.insert(op(value, type)).result
+
+
+def clamped(
+    inner: StorageBuilder, value: SSAValue, limits: tuple[int, int], *, is_unsigned: bool = False
+) -> SSAValue:
+    """An integer between two limits."""
+    ops = (arith.MaxUIOp, arith.MinUIOp) if is_unsigned else (arith.MaxSIOp, arith.MinSIOp)
+    for op, end in zip(ops, limits, strict=True):
+        constant = inner.insert(arith.ConstantOp(IntegerAttr(end, cast(IntegerType, value.type))))
+        value = inner.insert(op(value, constant.result)).result
+    return value
 
 
 def _shape_of(lengths: Sequence[Length]) -> Shape:

@@ -33,7 +33,7 @@ class LowerQuantOpsPass(ModulePass):
     drops both casts.
 
     Codes of floats and tables are looked up in constants, and the nearest ones are searched there;
-    integers of their width store them afterwards.
+    bytes, or wider integers, store them afterwards.
 
     Example: `qdialect-opt --lower-quant-ops examples/tiny.mlir`.
     """

@@ -329,11 +329,11 @@ class _WeightQuantizer:
             for elements in (values, dequantized_values(codes, type))
         )
         ranges = array_range(before)
-        scales, _ = element.parameters_on(shape).expand()
-        low, high = scheme.ends
-        # Own ranges hold all numbers, but powers of two may be smaller.
         saturated = 0
+        # Own ranges hold all numbers, but powers of two may be smaller.
         if scheme.magnitudes is not None:
+            scales, _ = element.parameters_on(shape).expand()
+            low, high = scheme.ends
             saturated = int(np.count_nonzero((before < low * scales) | (before > high * scales)))
         return Stored(
             element,

@@ -40,7 +40,10 @@ class PrintedForm(StrEnum):
     @property
     def reader(self) -> str | None:
         """What the text is for; None if that is not said."""
-        return {PrintedForm.LLVM22: "LLVM 22", PrintedForm.LLVM24: "LLVM 24"}.get(self)
+        return _READERS.get(self)
+
+
+_READERS = {PrintedForm.LLVM22: "LLVM 22", PrintedForm.LLVM24: "LLVM 24"}
 
 
 class KnowsItsForms:

@@ -33,7 +33,6 @@ from qdialect.ptq.schemes.schemes import (
     ZeroPointRule,
     code_range,
 )
-from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import np
 
 I8: Final = StorageFormat(8, signed=True)
@@ -75,7 +74,8 @@ def luci(storage: StorageFormat) -> Scheme:
     )
 
 
-_GLOW_VALUES = ValueArithmetic(Rounding.HALF_EVEN, ZeroPointPlace.BEFORE_ROUNDING, multiplies=False)
+_DIVIDED = ValueArithmetic(Rounding.HALF_EVEN, ZeroPointPlace.BEFORE_ROUNDING, multiplies=False)
+"""The arithmetic of Glow, of TFLite, and of formats of weights."""
 
 
 def _glow(storage: StorageFormat, symmetry: Symmetry, *, power_of_two: bool = False) -> Scheme:
@@ -88,8 +88,8 @@ def _glow(storage: StorageFormat, symmetry: Symmetry, *, power_of_two: bool = Fa
         Span.EXTENDED_RANGE,
         ZeroPointRule.NEARER_END,
         Rounding.HALF_AWAY,
-        _GLOW_VALUES,
-        _GLOW_VALUES,
+        _DIVIDED,
+        _DIVIDED,
         scale_of_zero=0.1,
         power_of_two=power_of_two,
     )
@@ -210,14 +210,9 @@ def onnxruntime_symmetric(storage: StorageFormat) -> Scheme:
     return _onnxruntime(storage, Symmetry.SYMMETRIC)
 
 
-_TFLITE_VALUES = ValueArithmetic(
-    Rounding.HALF_EVEN, ZeroPointPlace.BEFORE_ROUNDING, multiplies=False
-)
-
-
 def _tflite(storage: StorageFormat, symmetry: Symmetry) -> Scheme:
     rule = ZeroPointRule.ROUNDED_DIFFERENCE
-    scheme = _by_magnitude(storage, symmetry, rule, _TFLITE_VALUES, is_narrow=True)
+    scheme = _by_magnitude(storage, symmetry, rule, _DIVIDED, is_narrow=True)
     # The least length of a range, or the least magnitude, is 1e-9.
     steps = scheme.maximum - (0 if symmetry is Symmetry.SYMMETRIC else scheme.minimum)
     floor = float(np.float32(1e-9) / np.float32(steps))
@@ -276,8 +271,6 @@ SYSTEMS: Mapping[str, System] = MappingProxyType(
 )
 """By name: schemes that belong together."""
 
-_DIVIDED = ValueArithmetic(Rounding.HALF_EVEN, ZeroPointPlace.BEFORE_ROUNDING, multiplies=False)
-
 
 def _by_rule(storage: StorageFormat, rule: MagnitudeRule) -> Scheme:
     """Symmetric numbers of a float format or a table, or integers without the lowest one."""
@@ -285,7 +278,7 @@ def _by_rule(storage: StorageFormat, rule: MagnitudeRule) -> Scheme:
     if book is None:
         low = -high
     elif book.is_float:
-        high = math.ceil(FLOAT_FORMATS[book.name].largest)
+        high = math.ceil(book.largest)
         low = -high
     return Scheme(
         storage,
