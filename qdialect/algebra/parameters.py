@@ -82,7 +82,7 @@ class StorageFormat(NamedTuple):
         return cls(width, False, Codebook.of_floats(name, numbers, format.precision - 1))
 
     @classmethod
-    def of_table(cls, width: int, numbers: Sequence[float]) -> StorageFormat:
+    def of_table(cls, width: int, numbers: Sequence[float] | FloatArray) -> StorageFormat:
         """Unsigned codes of a table of float32, with an entry for each."""
         entries = np.array(numbers, np.float32).astype("<f8").tobytes()
         book = Codebook(f"!quant.quantile<ui{width}:f32>", 0, entries, is_float=False)

@@ -6,6 +6,9 @@ def scalar(name: str) -> str:
     return f"qdialect.dialects.arrays.scalar_functions:{name}"
 
 
+BITCAST = "qdialect.dialects.arrays.elements:bitcast"
+"""The path of the function that reads bits as elements of another type."""
+
 LARGER = frozenset({scalar("larger"), scalar("larger_number"), "numpy:maximum"})
 SMALLER = frozenset({scalar("smaller"), scalar("smaller_number"), "numpy:minimum"})
 """The paths of functions of the larger, or of the smaller, of two elements."""

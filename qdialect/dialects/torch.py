@@ -45,7 +45,7 @@ from qdialect.algebra.movement import (
     Slice,
     Transpose,
 )
-from qdialect.dialects import scalar
+from qdialect.dialects import BITCAST, scalar
 from qdialect.ir.elements import has_signedness
 from qdialect.ir.value_types import TensorParts, register_tensor_type, tensor_element_type
 from qdialect.ops.elementwise import (
@@ -702,7 +702,10 @@ MODELS = OpModels(
         "aten.flip": OpModel(movement=_flip),
         "aten.alias aten.clone aten.contiguous aten.detach": OpModel(movement=_same),
         "aten.embedding": _pure(positions=positions_along(0)),
-        "aten.gather aten.index.Tensor": _pure(positions=positions_on_any_axis),
+        "aten.gather": _pure(positions=positions_on_any_axis),
+        "aten.index.Tensor aten.index.Tensor_hacked_twin": _pure(
+            positions=positions_on_any_axis, run="qdialect.dialects.arrays.places:rows_at"
+        ),
         "aten.size aten.size.int": _pure(reads_lengths=True),
         # Arithmetic on floats, and on integers: https://docs.pytorch.org/docs/stable/torch.html
         "aten.mul.Tensor": OpModel(
@@ -746,6 +749,10 @@ MODELS = OpModels(
         "aten.div.Scalar aten.div.Tensor": _element_wise("numpy:divide", own(0, 1, function="div")),
         "aten.neg": _element_wise("numpy:negative", own(0, function="neg")),
         "aten.sqrt": _element_wise("numpy:sqrt"),
+        "aten.view.dtype": _pure(stays_float="it reads bits, not numbers", run=BITCAST),
+        "aten.__rshift__.Scalar": _element_wise("numpy:right_shift"),
+        "aten.__lshift__.Scalar": _element_wise("numpy:left_shift"),
+        "aten.bitwise_and.Scalar": _element_wise("numpy:bitwise_and"),
         "aten.reciprocal": _element_wise(scalar("reciprocal")),
         "aten.rsqrt": _element_wise(scalar("reciprocal_root")),
         "aten.batch_norm": _pure(normalization=_batch_norm),

@@ -19,7 +19,7 @@ from qdialect.algebra.padding import Pad
 from qdialect.algebra.parameters import MAX_STORAGE_WIDTH, QuantizationParameters, StorageFormat
 from qdialect.algebra.views import ElementSlots, as_view
 from qdialect.dialects.quant.storage import FLOAT_STORAGE
-from qdialect.folding.dequantization import Leaf, recognize
+from qdialect.folding.dequantization import Dequantization, Leaf, recognize
 from qdialect.folding.layers import Element, Layer, ScaleOrigin, SideConstant, Sides, refusing
 from qdialect.ir.elements import element_dtype, integer_range
 from qdialect.ir.value_types import tensor_element_type
@@ -53,6 +53,14 @@ SHORT: Final = 8
 """Up to this width, all integers of the type are checked, not only those in the constant."""
 
 
+class SideElements(NamedTuple):
+    """The elements of a side constant, for each position."""
+
+    slots: ElementSlots
+    type: Attribute
+    origin: ScaleOrigin
+
+
 class ComputedElements(NamedTuple):
     """The computation of the elements of a constant, as a term."""
 
@@ -60,8 +68,11 @@ class ComputedElements(NamedTuple):
     leaves: Sequence[Leaf]
     """The moved elements, then the side constants."""
 
-    sides: Sequence[SideConstant]
+    sides: Sequence[SideElements]
     """The side constants of all leaves but the first."""
+
+    table: StorageFormat | None = None
+    """The table that the moved elements are entries of, if they are looked up."""
 
 
 class ArithmeticCast(NamedTuple):
@@ -128,7 +139,11 @@ class ArithmeticReader:
         """The computation of the elements of a constant. Raises Refusal."""
         leaves: list[Leaf] = []
         term = self._term(constant, leaves)
-        sides = [side for layer in constant.layers for side in layer.side_constants]
+        sides = [
+            SideElements(side.slots, side.types[0], side.origin)
+            for layer in constant.layers
+            for side in layer.side_constants
+        ]
         return ComputedElements(term, leaves, sides)
 
     def computed_element(self, element: Element, constant: MovedConstant) -> Element:
@@ -278,12 +293,15 @@ def parameters_of(computed: ComputedElements, shape: Sequence[int]) -> Quantizat
     arithmetic, and TooManySlotsError.
     """
     term, _ = without_conversions(computed.term)
-    dequantization = recognize(term, computed.leaves)
+    expressed, storage = FLOAT_FORMATS.get(term.type.name), computed.table
+    if storage is not None and isinstance(term, Apply):
+        dequantization = Dequantization(0, is_signed=True, scale_term=term.operands[1])
+    else:
+        dequantization = recognize(term, computed.leaves)
+        stored = computed.leaves[0].type
+        storage = _storage_of(stored, is_signed=dequantization.is_signed)
     if dequantization.rounded_to is not None:
         raise _refusal("its integers are computed with rounding")
-    stored = computed.leaves[0].type
-    expressed = FLOAT_FORMATS.get(term.type.name)
-    storage = _storage_of(stored, is_signed=dequantization.is_signed)
     if dequantization.stored or storage is None or expressed is None:
         raise _refusal("its operand is not a constant of integers")
     width = storage.width
@@ -292,7 +310,7 @@ def parameters_of(computed: ComputedElements, shape: Sequence[int]) -> Quantizat
     slots = ElementSlots.aligned([side.slots for side in computed.sides])
     runs = [np.zeros((), dtype=np.int64)]
     for aligned, side in zip(slots, computed.sides, strict=True):
-        runs.append(stored_numbers(aligned.elements, side.types[0]))
+        runs.append(stored_numbers(aligned.elements, side.type))
     ends = slots[0].ends if slots else tuple(np.array([n], dtype=np.int64) for n in shape)
     grid = tuple(map(len, ends))
 

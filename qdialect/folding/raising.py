@@ -31,9 +31,10 @@ from qdialect.algebra.movement import Reshape, Shape
 from qdialect.algebra.views import Splat, Values, as_view
 from qdialect.dialects.quant.casts import CastOp, DequantizeCastOp, StorageCastOp
 from qdialect.dialects.quant.constants import ConstantOp
-from qdialect.dialects.quant.storage import Storage, StoredType
+from qdialect.dialects.quant.storage import Storage, StoredType, element_type_of
 from qdialect.dialects.quant.types import QuantizedTensor, UniformQuantizedType
 from qdialect.folding.arithmetic import parameters_of, without_conversions
+from qdialect.folding.computed_products import ComputedProduct, ProductsOfCodes
 from qdialect.folding.graph import FoldGraph, GraphReader
 from qdialect.folding.layers import ScaleOrigin, refusing
 from qdialect.folding.moved_constant import Layer, MovedConstant
@@ -333,22 +334,46 @@ class _Raiser:
         graph = GraphReader(
             self.module, self.context, self.budget, reads_all_arithmetic=True, has_parts=False
         ).graph
+        arithmetic = [op for op in graph.order if is_arithmetic(op) and self._is_asked(op)]
+        computed = ProductsOfCodes(self.module, self.context, graph)
+        others = [op for op in computed if op not in graph.models and self._is_asked(op)]
         raised, replaced = dict[Operation, list[Operation]](), Replacements()
-        for op in graph.order:
-            if not is_arithmetic(op) or op.results[0].first_use is None or not self._is_asked(op):
+        refused, gone = dict[Operation, Refusal](), set[Operation]()
+        # Users first: what only computes the scales of a raised product goes with it.
+        for op in (*reversed(others), *reversed(arithmetic)):
+            uses = [use.operation for use in op.results[0].uses]
+            if not uses or gone.issuperset(uses):
                 continue
             try:
                 with refusing:
                     if op in graph.moved and multiplies(graph, op):
                         end, ops = self._raised(graph, op)
                         raised[end] = ops
+                        continue
             except Refusal as error:
-                self.report.refuse(op, error)
-        for op in graph.order:
-            if is_arithmetic(op) and self._is_asked(op) and _is_told(graph, op, raised):
+                refused[op] = error
+            unread = graph.refusals.get(op)
+            try:
+                with refusing:
+                    if (product := computed.read(op)) is not None:
+                        raised[op] = self._of_computed(graph, op, product)
+                        gone.update(computed.makers(op))
+                        refused.pop(op, None)
+                    elif op in computed and (unread is None or unread.code in _UNTOLD):
+                        reason = "its numbers are no codes of 8 bits"
+                        raise Refusal(RefusalCode.ARITHMETIC, reason)
+            except Refusal as error:
+                # What made an op before it unreadable is told there.
+                if unread is None or str(error) != str(unread):
+                    refused.setdefault(op, error)
+        for op in (*others, *arithmetic):
+            if op in refused:
+                self.report.refuse(op, refused[op])
+            elif op not in gone and _is_told(graph, op, raised):
                 self.report.refuse(op, graph.refusals[op])
-        for op, new in raised.items():
-            self._put(op, new, replaced)
+        for op in (*others, *graph.order):
+            if op in raised:
+                self._put(op, raised[op], replaced)
         self._finish(replaced)
 
     def _raised(self, graph: FoldGraph, op: Operation) -> tuple[Operation, list[Operation]]:
@@ -369,36 +394,83 @@ class _Raiser:
 
     def _casts_of(self, graph: FoldGraph, op: Operation) -> list[Operation]:
         """The ops that replace a product. Raises Refusal, VerifyException and MemoryLimitError."""
-        scaled = quantized_product(graph, op, self.policy)
-        ops: list[Operation] = []
-        source = scaled.constant.provenance.first_source
+        product = quantized_product(graph, op, self.policy)
+        stored = self._stored(graph, op, product.constant, product.type)
+        return self._dequantized(op, stored, product.type, product.conversions)
+
+    def _of_computed(
+        self, graph: FoldGraph, op: Operation, product: ComputedProduct
+    ) -> list[Operation]:
+        """The ops that replace a product of computed constants. Raises as `_casts_of`."""
+        storage = Storage.of_format(product.parameters.storage)
+        like = UniformQuantizedType.per_tensor(storage, product.expressed, 1.0)
+        type, shape = like.with_parameters(product.parameters), product.parameters.shape
+        self.policy.check_parameters(type, shape, product.origins)
+        self.policy.check_repetition(product.repeated_bytes, is_quantized=True)
+        if isinstance(product.stored, MovedConstant):
+            stored = self._stored(graph, op, product.stored, type)
+        else:
+            stored = [self._constant(op, product.stored, product.source, type)]
+        return self._dequantized(op, stored, type, product.conversions)
+
+    def _stored(
+        self, graph: FoldGraph, op: Operation, moved: MovedConstant, type: UniformQuantizedType
+    ) -> list[Operation]:
+        """The ops that hold the codes of a moved constant, read as `type`."""
+        source = moved.provenance.first_source
         assert source is not None
-        result, bridge = _builtin(op.results[0].type)
-        quantized = with_element_type(result, scaled.type)
+        result, _ = _builtin(op.results[0].type)
+        quantized = with_element_type(result, type)
+        if type.non_integers is not None:
+            return [self._constant(op, self._codes(graph, moved, source), source, type)]
         stored = tensor_element_type(source.results[0].type)
         is_builtin = isinstance(source.results[0].type, TensorType)
-        if scaled.type.non_integers is not None:
-            elements = self._codes(graph, scaled.constant, source)
-            constant = ConstantOp(elements, cast(QuantizedTensor, quantized))
-            constant.location = source.location
-            constant.result.name_hint = source.results[0].name_hint
-            ops.append(constant)
-        elif is_builtin and is_unmoved(graph, scaled.constant) and not _has_sign(stored):
-            ops.append(StorageCastOp(source.results[0], quantized))
-        else:
-            self.budget.reserve(scaled.constant.nbytes)
-            values = graph.values_of(scaled.constant)
-            new = self._integers(source, values, graph.constants.resources)
-            new.results[0].name_hint = source.results[0].name_hint
-            ops += [new, StorageCastOp(new.results[0], quantized)]
-        expressed = with_element_type(result, scaled.type.expressed_type)
+        if is_builtin and is_unmoved(graph, moved) and not _has_sign(stored):
+            return [StorageCastOp(source.results[0], quantized)]
+        self.budget.reserve(moved.nbytes)
+        new = self._integers(source, graph.values_of(moved), graph.constants.resources)
+        new.results[0].name_hint = source.results[0].name_hint
+        return [new, StorageCastOp(new.results[0], quantized)]
+
+    def _constant(
+        self,
+        op: Operation,
+        codes: Values | DenseElementsAttr | DenseResourceAttr,
+        source: Operation,
+        type: UniformQuantizedType,
+    ) -> Operation:
+        """
+        A constant of codes in the place of the result of `op`, named as `source`.
+
+        They are in a resource where the elements of `source` are.
+        """
+        result, _ = _builtin(op.results[0].type)
+        old = held_elements(source)
+        if isinstance(old, DenseResourceAttr) and not isinstance(codes, Attribute | Splat):
+            resources, key = ResourceBlobs.of(self.context), old.resource_handle.data
+            codes = resources.write(as_view(codes).array(), element_type_of(type), key)
+        constant = ConstantOp(codes, cast(QuantizedTensor, with_element_type(result, type)))
+        constant.location = source.location
+        constant.result.name_hint = source.results[0].name_hint
+        return constant
+
+    def _dequantized(
+        self,
+        op: Operation,
+        ops: list[Operation],
+        type: UniformQuantizedType,
+        conversions: Sequence[Attribute],
+    ) -> list[Operation]:
+        """`ops`, which hold codes, and those that make them the result of `op`."""
+        result, bridge = _builtin(op.results[0].type)
+        expressed = with_element_type(result, type.expressed_type)
         ops.append(DequantizeCastOp(ops[-1].results[0], expressed))
-        before = scaled.type.expressed_type
-        for type in reversed(scaled.conversions):
-            is_wider = cast(AnyFloat, type).bitwidth > before.bitwidth
+        before = type.expressed_type
+        for to in reversed(conversions):
+            is_wider = cast(AnyFloat, to).bitwidth > before.bitwidth
             converting = arith.ExtFOp if is_wider else arith.TruncFOp
-            ops.append(converting(ops[-1].results[0], cast(Any, with_element_type(result, type))))
-            before = cast(AnyFloat, type)
+            ops.append(converting(ops[-1].results[0], cast(Any, with_element_type(result, to))))
+            before = cast(AnyFloat, to)
         if bridge is not None:
             op_class = self.context.get_optional_op(bridge) or UnregisteredOp.with_name(bridge)
             ops.append(op_class.create(operands=ops[-1].results, result_types=[op.results[0].type]))
@@ -409,17 +481,13 @@ class _Raiser:
     def _codes(
         self, graph: FoldGraph, constant: MovedConstant, source: Operation
     ) -> Values | DenseElementsAttr | DenseResourceAttr:
-        """The bit patterns of floats, in a resource where those of `source` are."""
+        """The bit patterns of floats."""
         old: Any = held_elements(source)
         type = cast(AnyFloat, tensor_element_type(source.results[0].type))
         if old.type == TensorType(type, constant.shape) and is_unmoved(graph, constant):
             return old
         self.budget.reserve(constant.nbytes)
-        values = graph.values_of(constant)
-        if not isinstance(old, DenseResourceAttr) or isinstance(values, Splat):
-            return values
-        key = old.resource_handle.data
-        return graph.constants.resources.write(as_view(values).array(), type, key)
+        return graph.values_of(constant)
 
     def _integers(self, source: Operation, values: Values, resources: ResourceBlobs) -> Operation:
         """A constant of signless integers, like `source` if that is signless."""

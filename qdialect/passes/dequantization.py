@@ -59,8 +59,8 @@ class RaiseDequantizationPass(ModulePass):
     Raise dequantization by arithmetic, or by casts of other dialects, to casts of quant.
 
     `(C - z) * s` on constants becomes `quant.dcast(quant.scast(C))` of a type with the same
-    meaning, bit for bit. Arithmetic that is not an exact dequantization is kept, and reported
-    with the reason.
+    meaning, bit for bit; codes and scales that ops compute from constants are computed.
+    Arithmetic that is not an exact dequantization is kept, and reported with the reason.
 
     Example: `qdialect-opt --raise-dequantization examples/tosa_convolution.mlir`.
     """

@@ -18,7 +18,7 @@ from xdsl.dialects.arith import FastMathFlagsAttr
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Operation
 
-from qdialect.dialects import run_in, scalar
+from qdialect.dialects import BITCAST, run_in, scalar
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.elementwise import same_shape, unbroadcast
 from qdialect.ops.fields import (
@@ -217,7 +217,7 @@ MODELS = OpModels(
         "bitcast": _exact(
             stays_float="it reads bits, not numbers",
             reads_bits=True,
-            run=_run("bitcast"),
+            run=BITCAST,
             runs_on_codes=True,
             is_elementwise=True,
         ),

@@ -23,7 +23,6 @@ from qdialect.dialects.arrays.values import (
     computed,
     elementwise,
     held_type,
-    reinterpreted,
     unsigned,
     width_of,
 )
@@ -74,10 +73,6 @@ def truncate(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> S
         return numbers.astype(np.int64 if is_signed else np.uint64)
 
     return [computed(truncate, operands, op.results[0].type)]
-
-
-def bitcast(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
-    return [reinterpreted(operands[0], op.results[0].type)]
 
 
 _FLOAT_PREDICATES: Final = (

@@ -81,6 +81,11 @@ def functions_of(run: OnElements) -> Functions:
     return floats, integers, truths
 
 
+def bitcast(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+    """The same bits, as elements of the type of the result. Raises InterpretationError."""
+    return [reinterpreted(operands[0], op.results[0].type)]
+
+
 def is_float(value: TypedArray) -> bool:
     """Whether the elements are floats."""
     return isinstance(value.element_type, AnyFloat)

@@ -53,6 +53,22 @@ def indices_of(value: TypedArray) -> Integers:
     return allocated(numbers, 8 * value.elements.size)
 
 
+def rows_at(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+    """
+    The rows of a tensor at positions along its first axis; -1 is the last row.
+
+    Raises InterpretationError for positions along other axes, too, or out of range.
+    """
+    tensor, *places = operands
+    if len(places) != 1:
+        raise InterpretationError("it has positions along several axes")
+    rows, positions = tensor.elements, indices_of(places[0])
+    positions = np.where(positions < 0, positions + len(rows), positions)
+    (positions,) = within((positions,), rows.shape[:1])
+    nbytes = positions.size * math.prod(rows.shape[1:]) * rows.dtype.itemsize
+    return [TypedArray.of(allocated(lambda: rows[positions], nbytes), op.results[0].type)]
+
+
 def _places(
     numbers: WindowNumbers, indices: Integers, sizes: Shape, shape: Shape, *, is_inside: bool
 ) -> tuple[list[Integers], Shape]:

@@ -434,8 +434,11 @@ def value_of(value: Any, type: Attribute) -> TypedArray:
 
 
 def operands_of(op: Operation, args: Sequence[Any]) -> list[TypedArray]:
-    """The values of the operands of `op`. Raises InterpretationError."""
-    return [value_of(arg, operand.type) for arg, operand in zip(args, op.operands, strict=True)]
+    """The values of the operands of `op`, and of lists among them. Raises InterpretationError."""
+    values: list[TypedArray] = []
+    for arg, operand in zip(args, op.operands, strict=True):
+        values += arg if isinstance(arg, tuple) else [value_of(arg, operand.type)]
+    return values
 
 
 def _numbers(elements: NDArray[Any], type: AnyDenseElement) -> NDArray[Any]:

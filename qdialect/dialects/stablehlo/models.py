@@ -39,7 +39,7 @@ from qdialect.algebra.movement import (
     Transpose,
 )
 from qdialect.algebra.parameters import Granularity
-from qdialect.dialects import run_in, scalar
+from qdialect.dialects import BITCAST, run_in, scalar
 from qdialect.dialects.arrays import layer_model
 from qdialect.ir.elements import dense_elements
 from qdialect.ir.value_types import element_type_or_self
@@ -904,7 +904,7 @@ MODELS = OpModels(
             stays_float="it is a step of training"
         ),
         "bitcast_convert": _exact(
-            stays_float="it reads bits, not numbers", reads_bits=True, run=_run("bitcast")
+            stays_float="it reads bits, not numbers", reads_bits=True, run=BITCAST
         ),
         "cholesky triangular_solve": _pure(
             stays_float="a rounded matrix may have no such factorization or inverse"

@@ -45,7 +45,6 @@ from qdialect.dialects.arrays.values import (
     TypedArray,
     computed,
     held_type,
-    reinterpreted,
     require_possible,
     temporary_memory,
     unsigned,
@@ -90,10 +89,6 @@ def convert(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Se
         return cut.astype(np.int64 if least else np.uint64)
 
     return [run_conversion(op, operands, truncate)]
-
-
-def bitcast(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
-    return [reinterpreted(operands[0], op.results[0].type)]
 
 
 _LAST_PLACE_OF_DOUBLE: Final = -1074

@@ -7,18 +7,16 @@ along.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from collections.abc import Sequence
+from typing import Any, TypeAlias, cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerType, ModuleOp
-from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Operation, Region, SSAValue
-from xdsl.utils.exceptions import InterpretationError
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
 
 from qdialect.algebra.movement import BroadcastInDim, Movement, Shape
 from qdialect.algebra.views import Splat, as_view
-from qdialect.check.compared_modules import CallEffects
+from qdialect.check.constant_ops import ConstantOps
 from qdialect.folding.arithmetic import stored_numbers
 from qdialect.folding.graph import FoldGraph
 from qdialect.ir.value_types import element_type_or_self
@@ -30,75 +28,25 @@ from qdialect.ops.interface import (
     op_model,
     read_movements,
 )
-from qdialect.ops.model import Effects
 from qdialect.ptq.equalization.factors import Moves
 from qdialect.support.lazy_numpy import NDArray, np
-from qdialect.support.memory import MemoryLimitError
-
-if TYPE_CHECKING:
-    from qdialect.dialects.arrays.values import TypedArray
 
 Numbers: TypeAlias = "NDArray[Any]"
 
-_NAME = "computed"
 
-
-class ComputedConstants:
-    """The values of a module that are computed from constants alone."""
+class ComputedConstants(ConstantOps):
+    """The numbers of the values of a module that are computed from constants alone."""
 
     def __init__(self, module: ModuleOp, context: Context, graph: FoldGraph) -> None:
-        self._context = context
+        super().__init__(module, context)
         self._graph = graph
-        self._ops = dict[Operation, int]()
-        """The ops that compute them, with their numbers in the order of the module."""
         self._numbers = dict[SSAValue, "Numbers | None"]()
-        effects = CallEffects(module, {})
-        for number, op in enumerate(module.walk()):
-            makers = (value.owner for value in _reads(op))
-            # The elements of a constant that is a resource are no effect.
-            is_pure = elements_attribute_of(op) is not None or all(
-                effects.of(part) is not Effects.ANY or _asserts(part) for part in _parts(op)
-            )
-            if op.results and is_pure and all(maker in self._ops for maker in makers):
-                self._ops[op] = number
-
-    def __contains__(self, op: object) -> bool:
-        """Whether the results of an op are computed from constants."""
-        return op in self._ops
-
-    def ops(self, value: SSAValue) -> list[Operation]:
-        """The ops that a value is computed by, in the order of the module."""
-        makers, pending = set[Operation](), [value]
-        while pending:
-            op = pending.pop().owner
-            if isinstance(op, Operation) and op in self._ops and op not in makers:
-                makers.add(op)
-                pending += _reads(op)
-        return sorted(makers, key=self._ops.__getitem__)
-
-    def elements(self, value: SSAValue) -> TypedArray | None:
-        """A value; None if it is not computed from constants, or its ops cannot be run."""
-        if value.owner not in self._ops:
-            return None
-        # Only constants that are computed need the interpreter, which needs numpy.
-        from qdialect.check.interpreters import run_function
-
-        block, copies = Block(), dict[SSAValue, SSAValue]()
-        for op in self.ops(value):
-            block.add_op(copy := op.clone(copies))
-            copies |= dict(zip(op.results, copy.results, strict=True))
-        block.add_op(ReturnOp(copies[value]))
-        function = FuncOp(_NAME, ((), (value.type,)), Region(block))
-        try:
-            return run_function(ModuleOp([function]), _NAME, (), self._context)[0]
-        except (InterpretationError, MemoryLimitError, Refusal):
-            return None
 
     def numbers(self, value: SSAValue) -> Numbers | None:
         """The numbers of a tensor or of a scalar; None if they are not known."""
         if value not in self._numbers:
             owner = value.owner
-            is_known = isinstance(owner, Operation) and owner in self._ops
+            is_known = owner in self
             self._numbers[value] = self._read(value, cast(Operation, owner)) if is_known else None
         return self._numbers[value]
 
@@ -142,25 +90,3 @@ def _repeated(movements: Sequence[Movement], numbers: Numbers, shape: Shape) -> 
             return Moves([movement], [shape]).moved([numbers])
         shape = movement.result_shape(shape)
     return numbers
-
-
-def _parts(op: Operation) -> Iterator[Operation]:
-    """An op, or the ops of its body if it computes each element by them."""
-    if op_model(op).maps_elements and len(op.regions) == 1:
-        yield from (inner for block in op.regions[0].blocks for inner in block.ops)
-    else:
-        yield op
-
-
-def _asserts(op: Operation) -> bool:
-    """Whether an op can only end the run: it has no results, and reads numbers alone."""
-    numbers = AnyFloat | IntegerType | IndexType
-    return not op.results and all(isinstance(type, numbers) for type in op.operand_types)
-
-
-def _reads(op: Operation) -> Iterator[SSAValue]:
-    """The operands of an op, and the values that its regions read from outside."""
-    for inner in op.walk():
-        for operand in inner.operands:
-            if inner is op or not op.is_ancestor(operand.owner):
-                yield operand
