@@ -74,7 +74,7 @@ NUMBERS = ("support.", "algebra.", "ptq.schemes.")
 
 BUDGETS = {
     "support": (1729, 3),
-    "algebra": (3140, 4),
+    "algebra": (3150, 4),
     "ir": (1836, 2),
     "text": (5813, 5),
     "ops": (3110, 4),
