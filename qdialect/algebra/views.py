@@ -6,6 +6,7 @@ Elements as they are moved: an array, a splat, or a view that is copied later.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -308,6 +309,23 @@ def _scalar(value: object) -> np.integer[Any]:
 
 Elements: TypeAlias = Union["NDArray[Any]", Splat]
 """The elements of a constant, in the form in which constants hold them."""
+
+
+@dataclass(frozen=True)
+class Unread:
+    """Elements that are in a file and are not read: only their shape, dtype and name move."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    key: str
+    """The name of the tensor; after movements that of the moved tensor, which is yet to be made."""
+
+    def moved(self, movement: object, shape: tuple[int, ...], others: Sequence[Unread]) -> Unread:
+        """The tensor after a movement, whose name is this one with a suffix that identifies it."""
+        text = "\n".join([repr(movement), self.key, *(other.key for other in others)])
+        suffix = hashlib.sha256(text.encode()).hexdigest()[:8]
+        return Unread(shape, self.dtype, f"{self.key}_{suffix}")
 
 
 Values: TypeAlias = Elements | ArrayView | Joined

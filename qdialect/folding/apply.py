@@ -166,7 +166,7 @@ class _Binder:
             self._differs(step.name, "moves elements in another way")
 
     def _check_constant(self, constant: PlannedConstant) -> None:
-        name, _, _, types, _ = constant
+        name, types = constant.name, constant.types
         op = self._find(name)
         graph, moved = self._graph, self._moved(op, name)
         if list(moved.provenance.sources) != [self._find(source) for source in constant.sources]:
@@ -450,13 +450,15 @@ class FoldRun:
         for op, part in self._graph.parts.items():
             part.insert(op)
         graph, written = self._graph, list(self._decision.written)
-        self._values.keep_for(graph.moved[op].step for op in written)
+        self._values.keep_for(
+            graph.moved[op].step for op in written if graph.moved[op].unread is None
+        )
         is_large = sum([source.nbytes for source in graph.sources.values()]) >= LARGE_BYTES
         if is_large:
             self._readers.update(maker for op in self._gone for maker in _makers_of_operands(op))
         for op in reversed(written):
             moved = graph.moved[op]
-            values = self._values.take(moved.step)
+            values = moved.unread or self._values.take(moved.step)
             new = write_constant(
                 moved,
                 values if moved.splat is None else moved.splat,

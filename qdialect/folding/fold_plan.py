@@ -77,6 +77,9 @@ class PlannedConstant(NamedTuple):
     nbytes: int
     """The size of the elements in bytes; 0 for a splat."""
 
+    resource: str | None = None
+    """The name of the elements if those of the sources are in files."""
+
 
 class PlannedRemoval(NamedTuple):
     """A cast or shape op that is erased, and is not a step of a constant."""

@@ -250,7 +250,7 @@ class FoldGraph:
         """The bytes that the result of a shape op takes, if it is a view until it is written."""
         moved = self.moved[op]
         moves = self.steps[moved.step].moves
-        if not moves or not _is_view(moves[-1].movement):
+        if moved.unread is not None or not moves or not _is_view(moves[-1].movement):
             return 0
         return max(moved.nbytes - min(moved.input_bytes, self.input_bytes), 0)
 
@@ -303,7 +303,7 @@ class FoldGraph:
         """The value of a constant op, None for other ops. Raises Refusal."""
         if (known := self.sources.get(op)) is not None:
             return known
-        elements = self.constants.read(op)
+        elements = self.constants.unread(op) or self.constants.read(op)
         if elements is None:
             return None
         if (attribute := keeping_attribute_of(op)) is not None:
@@ -766,6 +766,8 @@ class GraphReader:
 
     def _reserve(self, movement: Movement, moved: MovedConstant) -> None:
         """Reserve the memory that `movement` may take. Raises MemoryLimitError."""
+        if moved.unread is not None:
+            return
         in_input = min(moved.input_bytes, self.graph.input_bytes)
         nbytes = moved.nbytes + SLOT_BYTES * sum([layer.size for layer in moved.layers])
         if nbytes <= in_input:

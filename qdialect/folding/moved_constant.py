@@ -28,7 +28,7 @@ from qdialect.algebra.padding import (
     padding_of_codes,
 )
 from qdialect.algebra.parameters import QuantizationParameters
-from qdialect.algebra.views import MAX_RANK, Elements, Splat, Values, as_view
+from qdialect.algebra.views import MAX_RANK, Elements, Splat, Unread, Values, as_view
 from qdialect.folding.layers import (
     CarriedRanges,
     Element,
@@ -61,6 +61,9 @@ class MovedConstant(NamedTuple):
 
     splat: Splat | None
     """The elements, if they are known to be a splat without reading them."""
+
+    unread: Unread | None
+    """The elements, if they are in a file."""
 
     itemsize: int
     """The size of an element in bytes."""
@@ -121,7 +124,7 @@ class MovedConstant(NamedTuple):
         return any([0 < width < stored for width in others])
 
     @classmethod
-    def of_source(cls, op: Operation, elements: Elements, step: int) -> MovedConstant:
+    def of_source(cls, op: Operation, elements: Elements | Unread, step: int) -> MovedConstant:
         """A constant of the module. Raises Refusal if its type does not fit its shape."""
         splat = elements if isinstance(elements, Splat) else None
         dtype = elements.value.dtype if isinstance(elements, Splat) else elements.dtype
@@ -132,6 +135,7 @@ class MovedConstant(NamedTuple):
         return cls(
             step,
             splat,
+            elements if isinstance(elements, Unread) else None,
             dtype.itemsize,
             elements.shape,
             (layer,),
@@ -196,6 +200,14 @@ def form_for(moved: MovedConstant, types: Sequence[Attribute]) -> MovedConstant:
     return in_blocks(moved) or moved
 
 
+def unread_for(moved: MovedConstant, types: Sequence[Attribute]) -> Unread | None:
+    """The elements that a constant with these types names; None if they are not in a file."""
+    form = form_for(moved, types)
+    if form is moved or moved.unread is None:
+        return moved.unread
+    return moved.unread.moved(Reshape(form.shape), form.shape, ())
+
+
 ParametersFor: TypeAlias = Callable[[MovedConstant, float], QuantizationParameters]
 """
 Returns the parameters with which arithmetic reads padding of a given number.
@@ -245,8 +257,13 @@ def move(
         padded = first._replace(shape=shape, layers=layers)
         movement, read = _with_padding(movement, padded, padding, parameters_for)
     splat = _moved_splat(movement, operands, read)
+    unread = first.unread
+    if unread is not None:
+        names = [operand.unread for operand in others if operand.unread is not None]
+        unread = unread.moved(movement, shape, names)
     moved = first._replace(
         splat=splat,
+        unread=unread,
         shape=shape,
         layers=layers,
         scale_origins=origins,
@@ -314,6 +331,8 @@ def check_joinable(first: MovedConstant, other: MovedConstant) -> None:
         name_of(one) == name_of(another)
         for one, another in zip(first.casts, other.casts, strict=True)
     )
+    if (first.unread is None) is not (other.unread is None):
+        raise Refusal(RefusalCode.UNREAD, "some of its operands are in files, and some are not")
     if not same_casts or not all(map(Layer.can_join, first.layers, other.layers)):
         raise Refusal(
             RefusalCode.MIXED_CONSTANTS,
@@ -355,6 +374,8 @@ def _with_padding(
     Raises Refusal if no storable integer represents `element`.
     """
     casts, layers = padded.casts, padded.layers
+    if padded.unread is not None:
+        raise Refusal(RefusalCode.UNREAD, "it pads elements that are in a file")
     quantized = [at for at, layer in enumerate(layers) if layer.parameters is not None]
     if not quantized:
         is_alike = element is not None and element.layer.element_type == layers[-1].element_type

@@ -36,6 +36,7 @@ from qdialect.folding.moved_constant import (
     MovedConstant,
     form_for,
     in_blocks,
+    unread_for,
 )
 from qdialect.folding.policy import FoldPolicy, coarser, spell
 from qdialect.folding.writing import check_writable
@@ -600,12 +601,14 @@ class _Describer:
 
     def _constant(self, op: Operation, named: Mapping[int, str]) -> PlannedConstant:
         moved, names = self._graph.moved[op], self._graph.names
+        unread = unread_for(moved, self._decision.types[op])
         return PlannedConstant(
             named[moved.step],
             tuple([names[source] for source in moved.provenance.sources]),
             tuple([names[cast_op] for cast_op in moved.casts]),
             tuple(self._decision.types[op]),
             moved.nbytes,
+            None if unread is None else unread.key,
         )
 
     def _others(

@@ -16,9 +16,9 @@ from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.movement import Reshape
-from qdialect.algebra.views import Elements, Splat, Values
+from qdialect.algebra.views import Elements, Splat, Unread, Values
 from qdialect.folding.layers import CarriedRanges, SideConstant
-from qdialect.folding.moved_constant import MovedConstant, form_for
+from qdialect.folding.moved_constant import MovedConstant, form_for, unread_for
 from qdialect.ir.elements import dense_elements, dense_of_bytes, element_bytes, may_repeat
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import tensor_parts
@@ -56,7 +56,10 @@ class WrittenConstant(NamedTuple):
 
 
 def write_constant(
-    like: MovedConstant, values: Values, types: Sequence[Attribute], resources: ResourceBlobs
+    like: MovedConstant,
+    values: Values | Unread,
+    types: Sequence[Attribute],
+    resources: ResourceBlobs,
 ) -> WrittenConstant:
     """
     A constant of `values`, followed by the casts of `like`, with one of `types` each.
@@ -67,7 +70,9 @@ def write_constant(
     """
     sources = like.provenance.sources
     written = form_for(like, types)
-    if written is not like:
+    if isinstance(values, Unread):
+        values = unread_for(like, types) or values
+    elif written is not like:
         values = Reshape(written.shape).move_values([values], None)
     first = constant_like(sources, values, types[0], resources)
     return _behind(first, written, types, resources)
@@ -75,7 +80,7 @@ def write_constant(
 
 def constant_like(
     sources: Sequence[Operation],
-    values: Values,
+    values: Values | Unread,
     type: Attribute,
     resources: ResourceBlobs | None,
 ) -> Operation:
@@ -184,7 +189,7 @@ def _side(
 
 def _rewritten(
     old: Attribute,
-    values: Values,
+    values: Values | Unread,
     type: Attribute,
     source: Operation,
     resources: ResourceBlobs | None,
@@ -192,6 +197,9 @@ def _rewritten(
     """An attribute like `old`, with other elements."""
     declared = cast(Any, old).type
     element_type, encoding = declared.element_type, _encoding_for(old, type, source)
+    if isinstance(values, Unread):
+        assert resources is not None
+        return resources.name(values, element_type)
     if (
         resources is not None
         and isinstance(old, DenseResourceAttr)
@@ -288,9 +296,12 @@ def _error_of(like: MovedConstant, types: Sequence[Attribute], constants: Consta
     except Refusal as error:
         return str(error)
     shape = cast(Any, tensor_parts(types[0])).shape
-    elements = constants.read(source)
+    unread = constants.unread(source)
+    elements = constants.read(source) if unread is None else None
     first: Any = None
-    if isinstance(elements, Splat):
+    if unread is not None:
+        first = np.zeros((), unread.dtype)[()]
+    elif isinstance(elements, Splat):
         first = elements.value
     elif elements is not None:
         first = elements.flat[0] if elements.size else np.zeros((), elements.dtype)[()]

@@ -28,7 +28,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Dialect
 
-from qdialect.algebra.views import MAX_RANK, Elements, Splat, Values
+from qdialect.algebra.views import MAX_RANK, Elements, Splat, Unread, Values
 from qdialect.ir.elements import (
     UnsupportedElementTypeError,
     dense_elements,
@@ -88,6 +88,8 @@ class BlobStorage(OpAsmDialectInterface):
     def __init__(self) -> None:
         super().__init__()
         self._blobs: dict[str, Blob] = {}
+        self.in_files = set[str]()
+        """The keys of tensors that are in files, and have no blob."""
 
     def find(self, key: str) -> Blob | None:
         """The blob of `key`; None if there is none, or its text is malformed."""
@@ -178,6 +180,27 @@ class ResourceBlobs:
         """
         elements = self._elements_or_reason(attribute)
         return None if isinstance(elements, str) else elements
+
+    def unread(self, attribute: DenseResourceAttr) -> Unread | None:
+        """What is known of elements that are in a file; None for others."""
+        key, type = attribute.resource_handle.data, attribute.type
+        if not isinstance(self.interface, BlobStorage) or key not in self.interface.in_files:
+            return None
+        if self._blob_of(attribute) is not None or not isinstance(type, TensorType):
+            return None
+        try:
+            dtype = element_dtype(cast(AnyDenseElement, type.get_element_type()))
+        except UnsupportedElementTypeError:
+            return None
+        return Unread(type.get_shape(), dtype, key)
+
+    def name(self, unread: Unread, type: AnyDenseElement) -> DenseResourceAttr:
+        """An attribute for elements that are in a file, or will be, under their key."""
+        assert isinstance(self.interface, BlobStorage)
+        if unread.key not in self.interface.in_files:
+            self.interface.in_files.add(unread.key)
+            declare_resource(self.interface, unread.key)
+        return DenseResourceAttr.from_params(unread.key, TensorType(type, unread.shape))
 
     def why_unreadable(self, attribute: DenseResourceAttr) -> str | None:
         """The reason why `read` returned None; None if there is no blob."""

@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.movement import Movement, MovementError
 from qdialect.algebra.parameters import StorageFormat
-from qdialect.algebra.views import Elements, as_view
+from qdialect.algebra.views import Elements, Unread, as_view
 from qdialect.ir.elements import (
     DenseElementsAttr,
     UnsupportedElementTypeError,
@@ -105,6 +105,17 @@ class Constants:
             raise Refusal(RefusalCode.UNKNOWN_OP, "its elements do not have the shape of its type")
         return values
 
+    def unread(self, op: Operation) -> Unread | None:
+        """What is known of the elements of a constant in a file; None for other ops."""
+        if (name := elements_attribute_of(op)) is None or len(op.results) != 1:
+            return None
+        attribute = find_attribute(op, name) or held_elements(op)
+        parts = tensor_parts(op.results[0].type)
+        if not isinstance(attribute, DenseResourceAttr) or parts is None:
+            return None
+        unread = self.resources.unread(attribute)
+        return unread if unread is not None and unread.shape == parts.shape else None
+
     def forget(self, op: Operation) -> None:
         """Forget the elements of `op`: erasing the op then frees them."""
         self._read.pop(op, None)
@@ -126,6 +137,8 @@ class Constants:
         if values is not None:
             return values
         if isinstance(attribute, DenseResourceAttr):
+            if self.resources.unread(attribute) is not None:
+                raise Refusal(RefusalCode.UNREAD, "its elements are in a file, and are not read")
             wrong = self.resources.why_unreadable(attribute)
             if wrong is not None:
                 raise Refusal(RefusalCode.NOT_CONSTANT, wrong)

@@ -30,6 +30,7 @@ class RefusalCode(StrEnum):
     CASTS = "casts"
     NUMERICS = "numerics"
     KEPT = "kept"
+    UNREAD = "unread"
     NO_RECORD = "no-record"
     NO_VALUE = "no-value"
     OVERFLOW = "overflow"

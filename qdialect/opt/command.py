@@ -24,6 +24,9 @@ TASKS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
             "evaluate": "compare a quantized module with its float module on records",
             "export": "write a module for an engine, which runs quantized layers in integers",
         },
+        "Weights in files": {
+            "weights": "move weights of any size in files, as the plan of a fold says",
+        },
         "Check a module": {
             "check": "prove or test that two modules compute the same",
             "run": "run a function of a module on given or random arguments",

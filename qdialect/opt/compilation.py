@@ -17,6 +17,7 @@ from xdsl.utils.exceptions import DiagnosticException, ParseError
 from xdsl.utils.lexer import Span
 
 from qdialect.ir.errors import OpErrors, describe, message_of, op_messages
+from qdialect.ops.model import imported
 from qdialect.opt.diagnostics import (
     DiagnosticHandler,
     DiagnosticPrinter,
@@ -28,7 +29,7 @@ from qdialect.opt.files import SourceText, read_text
 from qdialect.opt.options import SPLIT_MARKER, NestedSpec, Options, PassSpec
 from qdialect.opt.outputs import STANDARD_OUTPUT, Output, held_text, overwrite_each_other
 from qdialect.opt.registry import NestedPipeline, ToolContext, make_pass, make_target
-from qdialect.opt.tool_error import ToolError
+from qdialect.opt.tool_error import ToolError, reason_of
 from qdialect.opt.verifier import ModuleVerifier
 from qdialect.support.memory import MemoryLimitError, memory_budget, paused_collection
 from qdialect.text.parser import LocatingParser
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
     from xdsl.utils.target import Target
 
     from qdialect.opt.reports import RunReports
+
+_MANIFESTS = "qdialect.weights.manifest"
+"""Only modules whose weights are in files need it."""
 
 _RESULT = r"%[\w$.-]+(?=\s*=\s*$)"
 """The result of an op, in the text before the name of the op."""
@@ -69,6 +73,7 @@ class Compilation:
         """Parse, verify, and run the passes; false if there was an error."""
         return (
             self._parse()
+            and self._name_weights()
             and (self.options.disable_verify or self._verify())
             and all(self._run_pass(module_pass) for module_pass in passes)
         )
@@ -108,6 +113,21 @@ class Compilation:
             self.handler.parse_error(error, self.source.first_line)
             return False
         self.locations = parser.locations
+        return True
+
+    def _name_weights(self) -> bool:
+        if self.options.weights is None:
+            return True
+        try:
+            manifest = imported(f"{_MANIFESTS}:read_manifest")(self.options.weights)
+        except (OSError, ValueError) as error:
+            reason = reason_of(error)
+            named = f"cannot read '{self.options.weights}': " if isinstance(error, OSError) else ""
+            raise ToolError(f"--weights: {named}{reason}") from None
+        try:
+            imported(f"{_MANIFESTS}:name_weights")(self.module, self.context, manifest)
+        except OpErrors as error:
+            return self._fail("--weights", error)
         return True
 
     def _verify(self) -> bool:

@@ -56,6 +56,7 @@ class Options:
     max_memory: int = DEFAULT_MAX_MEMORY
     read_with: str | None = None
     fold_plan: str | None = None
+    weights: str | None = None
     quantization_report: str | None = None
     quantization_table: bool = False
     debug: bool = False
@@ -71,6 +72,7 @@ OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "allow-unregistered-dialect": "accept unknown operations, in generic or plain form",
         "no-implicit-module": "refuse text that is not one builtin.module",
         "split-input-file": f"process each part between `{SPLIT_MARKER}` lines separately",
+        "weights=MANIFEST": "the files of weights that resources without data stand for",
         "read-with=COMMAND": "parse the generic form that COMMAND prints, a tool like mlir-opt",
     },
     "Output": {

@@ -31,6 +31,7 @@ MODULES = {
     "evaluate": "qdialect.ptq.tools.evaluate",
     "profile": "qdialect.ptq.tools.merge_profiles",
     "export": "qdialect.export.export_tool",
+    "weights": "qdialect.weights.weights_tool",
     "": "qdialect.opt.command",
 }
 """The modules of the subcommands of `qdialect`; the last one is the command without any."""

@@ -58,6 +58,9 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "lower-quant-ops": "passes.lower_quant_ops",
         "lower-to-integers": "integers.passes",
     },
+    "Weights in files": {
+        "weights-to-parameters": "weights.parameters",
+    },
     "Types and storage": {
         "normalize-quant-types": "passes.normalize_quant_types",
         "strip-func-quant-types": "passes.strip_func_quant_types",

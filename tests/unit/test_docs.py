@@ -32,6 +32,7 @@ from qdialect.opt.opt import main
 from qdialect.ptq.tools.calibrate import main as calibrate_main
 from qdialect.ptq.tools.evaluate import main as evaluate_main
 from qdialect.ptq.tools.quantize import main as quantize_main
+from qdialect.weights.weights_tool import main as weights_main
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -42,7 +43,15 @@ SPAN = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 
-TOOLS = (run_main, check_main, calibrate_main, evaluate_main, quantize_main, export_main)
+
+def fold_weights_main(arguments: Sequence[str]) -> int:
+    return weights_main(["fold", *arguments])
+
+
+TOOLS = (
+    *(run_main, check_main, calibrate_main, evaluate_main, quantize_main, export_main),
+    fold_weights_main,
+)
 """The tools whose options pages may name."""
 
 CHECKED_COMMANDS = {"make", "pip", "pytest", "python", "source", "uv"}

@@ -35,6 +35,7 @@ def test_all_passes_are_exported():
     package = Path(passes.__file__ or "").parents[1]
     paths = [*package.glob("passes/*.py"), *package.glob("ptq/passes/*.py")]
     paths += package.glob("integers/passes.py")
+    paths += package.glob("weights/parameters.py")
     modules = {".".join(path.relative_to(package).with_suffix("").parts) for path in paths}
     listed = {module for group in passes.GROUPS.values() for module in group.values()}
     assert {name for name in modules if not name.endswith("__init__")} == listed

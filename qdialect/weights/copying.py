@@ -1,0 +1,205 @@
+"""
+Copies of moved tensors from files to a file, in pieces that a budget of memory allows.
+
+A piece is a box of the moved tensor. Boxes are cut along the axes that are the outermost of the
+source, so that each one is read as few runs as possible, and every byte once if the budget allows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from io import FileIO
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from qdialect.algebra.blocked_copy import write
+from qdialect.support.lazy_numpy import NDArray, np
+from qdialect.weights.strided_views import Dimension, FileView, JoinedView, StridedView, row_major
+from qdialect.weights.tensor_files import FileWriter, TensorInFile
+
+_LONG_RUN = 1 << 12
+"""From so many bytes on, a run is read alone, and what follows a hole is another one."""
+
+_RUN_BYTES = 1 << 13
+"""A read or a write takes as long as so many bytes."""
+
+_LEAST_BUDGET = 1 << 16
+"""Less memory than this is not saved."""
+
+
+class Descriptors:
+    """The open files of a task: each file is opened once."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, FileIO] = {}
+        self.bytes_read = 0
+        self.scratch: list[Path] = []
+        """The files that the task has made for itself."""
+
+    def read(self, tensor: TensorInFile, start: int, view: memoryview) -> None:
+        """Fill `view` with bytes of a tensor. Raises OSError and WeightsError."""
+        file = self._open.get(tensor.path)
+        if file is None:
+            file = self._open[tensor.path] = FileIO(tensor.path)
+        self.bytes_read += len(view)
+        tensor.read(file, start, view)
+
+    def close(self) -> None:
+        """Close all files."""
+        for file in self._open.values():
+            file.close()
+        self._open.clear()
+
+
+def copy_view(
+    view: FileView, name: str, writer: FileWriter, files: Descriptors, max_memory: int
+) -> None:
+    """
+    Write a moved tensor as the tensor `name` of a file, with buffers of `max_memory` bytes.
+
+    Raises OSError, and WeightsError where a source has become shorter.
+    """
+    parts, axis = ((view,), 0) if isinstance(view, StridedView) else _joined(view)
+    whole = math.prod(view.shape[axis:])
+    start = 0
+    for part in parts:
+        row = math.prod(part.shape[axis:])
+        for first, data, size in _boxes(part, files, max_memory):
+            # Each row of the whole has the rows of all parts, one after another.
+            while data:
+                line, inside = divmod(first, row)
+                count = min(len(data) // size, row - inside)
+                writer.write(name, data[: count * size], (line * whole + start + inside) * size)
+                first, data = first + count, data[count * size :]
+        start += row
+
+
+def _joined(view: FileView) -> tuple[tuple[StridedView, ...], int]:
+    assert isinstance(view, JoinedView)
+    return view.parts, view.axis
+
+
+def _boxes(
+    view: StridedView, files: Descriptors, max_memory: int
+) -> Iterator[tuple[int, memoryview, int]]:
+    """For all runs of a view: the first element, the bytes, and the size of an element."""
+    tensor: TensorInFile = view.tensor
+    size = tensor.entry.itemsize
+    if 0 in view.shape:
+        return
+    dimensions = view.dimensions or [(1, 1)]
+    lengths = [length for length, _ in dimensions]
+    strides, steps = row_major(lengths), [stride for _, stride in dimensions]
+    box = _box(dimensions, size, max(max_memory, _LEAST_BUDGET) // 2)
+    # Buffers are used again: new memory costs more than copying does.
+    read = bytearray(_Reading(_with_lengths(dimensions, box), size).nbytes)
+    results = np.empty(math.prod(box), f"u{size}")
+    cuts = [range(0, length, step) for length, step in zip(lengths, box, strict=True)]
+    for starts in product(*cuts):
+        ends = zip(box, lengths, starts, strict=True)
+        shape = [min(step, length - start) for step, length, start in ends]
+        offset = view.offset + _dot(starts, steps)
+        reading = _Reading(_with_lengths(dimensions, shape), size)
+        result = results[: math.prod(shape)].reshape(shape)
+        write(reading.elements(tensor, offset, files, read), result)
+        data: memoryview = result.reshape(-1).view(np.uint8).data
+        inner = _first_of_run(shape, lengths)
+        run, first = math.prod(shape[inner:]), _dot(starts, strides)
+        for number, index in enumerate(np.ndindex(*shape[:inner])):
+            part = data[number * run * size : (number + 1) * run * size]
+            yield first + _dot(index, strides[:inner]), part, size
+
+
+def _with_lengths(dimensions: Sequence[Dimension], lengths: Sequence[int]) -> list[Dimension]:
+    return [(length, stride) for length, (_, stride) in zip(lengths, dimensions, strict=True)]
+
+
+def _first_of_run(shape: Sequence[int], lengths: Sequence[int]) -> int:
+    """The first axis of a run: those that a box has whole, and one more."""
+    inner = len(shape) - 1
+    while inner and shape[inner] == lengths[inner]:
+        inner -= 1
+    return inner
+
+
+def _dot(numbers: Sequence[int], strides: Sequence[int]) -> int:
+    return sum(number * stride for number, stride in zip(numbers, strides, strict=True))
+
+
+def _box(dimensions: Sequence[Dimension], size: int, most: int) -> list[int]:
+    """
+    The lengths of boxes whose elements, and what is read for them, take at most `most` bytes.
+
+    Axes are halved, each time the one that leaves the fewest runs to read and write.
+    """
+    lengths = [length for length, _ in dimensions]
+    box = list(lengths)
+
+    def cost(trial: Sequence[int]) -> int:
+        boxes = math.prod(-(-whole // n) for whole, n in zip(lengths, trial, strict=True))
+        reading = _Reading(_with_lengths(dimensions, trial), size)
+        runs = reading.runs + math.prod(trial[: _first_of_run(trial, lengths)])
+        return boxes * (runs * _RUN_BYTES + reading.nbytes)
+
+    def is_too_large(trial: Sequence[int]) -> bool:
+        read = _Reading(_with_lengths(dimensions, trial), size).nbytes
+        return max(math.prod(trial) * size, read) > most
+
+    while is_too_large(box) and max(box) > 1:
+        halves = [
+            [*box[:axis], -(-box[axis] // 2), *box[axis + 1 :]]
+            for axis, length in enumerate(box)
+            if length > 1
+        ]
+        box = min(halves, key=cost)
+    return box
+
+
+class _Reading:
+    """How the elements of a box are read: one run for each position along outer axes."""
+
+    def __init__(self, dimensions: Sequence[Dimension], size: int) -> None:
+        real = [d for d, (n, stride) in enumerate(dimensions) if n > 1 and stride]
+        real.sort(key=lambda d: abs(dimensions[d][1]))
+        inner: list[int] = []
+        extent = needed = 1
+        for d in real:
+            length, stride = dimensions[d]
+            longer = extent + (length - 1) * abs(stride)
+            has_holes = longer > needed * length
+            if inner and has_holes and extent * size >= _LONG_RUN:
+                break
+            inner.append(d)
+            extent, needed = longer, needed * length
+        self._dimensions, self._size = dimensions, size
+        self._outer = [d for d in real if d not in inner][::-1]
+        """The outermost first."""
+        self._before = sum((n - 1) * s for n, s in (dimensions[d] for d in inner) if s < 0)
+        self._run = extent * size
+        self.runs = math.prod(dimensions[d][0] for d in self._outer)
+        self.nbytes = self.runs * self._run
+
+    def elements(
+        self, tensor: TensorInFile, offset: int, files: Descriptors, buffer: bytearray
+    ) -> NDArray[Any]:
+        """
+        The elements, as unsigned integers, in a buffer. Raises OSError and WeightsError.
+
+        `offset` is that of the first one, in elements.
+        """
+        dimensions, size = self._dimensions, self._size
+        lengths = [dimensions[d][0] for d in self._outer]
+        outer = [dimensions[d][1] for d in self._outer]
+        for number, index in enumerate(np.ndindex(*lengths)):
+            place = memoryview(buffer)[number * self._run : (number + 1) * self._run]
+            files.read(tensor, (offset + self._before + _dot(index, outer)) * size, place)
+        strides = [stride * size for _, stride in dimensions]
+        step = self._run
+        for d in reversed(self._outer):
+            strides[d], step = step, step * dimensions[d][0]
+        elements = np.frombuffer(buffer, f"u{size}", self.nbytes // size)[-self._before :]
+        return np.lib.stride_tricks.as_strided(
+            elements, [n for n, _ in dimensions], strides, writeable=False
+        )

@@ -1,0 +1,151 @@
+"""
+Manifests: which tensor of which file a named constant of a module stands for.
+
+A manifest is JSON. Hugging Face's `model.safetensors.index.json` is one, and so is a single file
+of safetensors: there, constants have the names of tensors.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from xdsl.context import Context
+from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
+from xdsl.dialects.builtin import DenseResourceAttr, FixedBitwidthType, ModuleOp, TensorType
+from xdsl.ir import Operation
+
+from qdialect.ir.errors import OpErrors
+from qdialect.ir.resources import BlobStorage
+from qdialect.ir.value_types import element_type_or_self
+from qdialect.ir.xdsl_private import declare_resource
+from qdialect.support.files import FileError, JsonError, JsonValue, read_text
+from qdialect.weights.parameters import constants_of_globals
+from qdialect.weights.tensor_files import DTYPES, TensorInFile, WeightsError, read_header
+
+FORMAT: Final = "qdialect-weights"
+VERSION: Final = 1
+
+_REMEDY = "see docs/weights.md for what a manifest is"
+
+
+class Manifest:
+    """Tensors by the keys of the constants that stand for them."""
+
+    def __init__(self, tensors: Mapping[str, TensorInFile]) -> None:
+        self.tensors = tensors
+
+    def __getitem__(self, key: str) -> TensorInFile:
+        """The tensor of a key. Raises WeightsError if there is none."""
+        if (tensor := self.tensors.get(key)) is None:
+            raise WeightsError(f"no file of the manifest has a tensor '{key}'")
+        return tensor
+
+
+def read_manifest(path: str | os.PathLike[str]) -> Manifest:
+    """
+    The tensors of a manifest; of their files, only the headers are read.
+
+    Raises OSError, FileError for a text that is no manifest, and WeightsError for a file that is
+    not as the format says, or a name that two files have.
+    """
+    path = Path(path)
+    if path.suffix == ".safetensors":
+        return Manifest(_tensors_of([path]))
+    text = read_text(path, _REMEDY)
+    try:
+        return _read(path, JsonValue.parse(text))
+    except JsonError as error:
+        raise FileError(str(path), text, error.offset_in(text), str(error), _REMEDY) from None
+
+
+def _read(path: Path, content: JsonValue) -> Manifest:
+    members = content.members()
+    if "weight_map" in members:
+        files = {value.of(str) for value in members["weight_map"].members().values()}
+        tensors = _tensors_of(path.parent / name for name in sorted(files))
+        for name, value in members["weight_map"].members().items():
+            if name not in tensors or Path(tensors[name].path).name != Path(value.of(str)).name:
+                raise value.error(f"'{value.value}' has no tensor '{name}'")
+        return Manifest(tensors)
+    members = content.members(("format", "version", "scopes", "values"), ("values",))
+    if (members["format"].value, members["version"].value) != (FORMAT, VERSION):
+        raise content.error(f"it is not of format '{FORMAT}', version {VERSION}")
+    scopes = {
+        scope: _tensors_of(path.parent / item.of(str) for item in value.items())
+        for scope, value in members["scopes"].members().items()
+    }
+    tensors = dict[str, TensorInFile]()
+    for scope in scopes.values():
+        for name, tensor in scope.items():
+            _add(tensors, name, tensor)
+    for key, value in (members["values"].members() if "values" in members else {}).items():
+        place = value.members(("scope", "key"))
+        scope, name = place["scope"].of(str), place["key"].of(str)
+        if name not in scopes.get(scope, {}):
+            raise value.error(f"scope '{scope}' has no tensor '{name}'")
+        tensors[key] = scopes[scope][name]
+    return Manifest(tensors)
+
+
+def _tensors_of(paths: Iterable[Path]) -> dict[str, TensorInFile]:
+    tensors = dict[str, TensorInFile]()
+    for path in paths:
+        for name, entry in read_header(path).items():
+            _add(tensors, name, TensorInFile(str(path), entry))
+    return tensors
+
+
+def _add(tensors: dict[str, TensorInFile], name: str, tensor: TensorInFile) -> None:
+    if name in tensors:
+        raise WeightsError(f"{tensors[name].path} and {tensor.path} both have a tensor '{name}'")
+    tensors[name] = tensor
+
+
+def name_weights(module: ModuleOp, context: Context, manifest: Manifest) -> None:
+    """
+    Let constants whose `dense_resource` has no data stand for the tensors of a manifest.
+
+    Globals that name such tensors become constants.
+
+    Raises OpErrors for those whose type is not that of the tensor.
+    """
+    constants_of_globals(module)
+    builtin = context.get_optional_dialect("builtin")
+    storage = builtin.get_interface(OpAsmDialectInterface) if builtin else None
+    assert isinstance(storage, BlobStorage)
+    errors: list[tuple[Operation, str]] = []
+    for op in module.walk():
+        for attribute in (*op.properties.values(), *op.attributes.values()):
+            if not isinstance(attribute, DenseResourceAttr):
+                continue
+            key = attribute.resource_handle.data
+            if key not in manifest.tensors or storage.find(key) is not None:
+                continue
+            if (reason := _difference(attribute, manifest[key])) is not None:
+                errors.append((op, reason))
+            storage.in_files.add(key)
+            declare_resource(storage, key)
+    if errors:
+        raise OpErrors(errors)
+
+
+def _difference(attribute: DenseResourceAttr, tensor: TensorInFile) -> str | None:
+    """How the type of an attribute differs from that of a tensor."""
+    type, entry = attribute.type, tensor.entry
+    element = element_type_or_self(type)
+    name, nbytes = DTYPES[entry.dtype]
+    written = str(element)
+    # Integers without a sign may be either.
+    is_same = written == name or (written.startswith("i") and name == f"u{written}")
+    is_wide = isinstance(element, FixedBitwidthType) and element.bitwidth == 8 * nbytes
+    is_same = is_same or (written.startswith(("i", "u", "s")) and name[0] in "iu" and is_wide)
+    if isinstance(type, TensorType) and type.get_shape() == entry.shape and is_same:
+        return None
+    shape = "".join(f"{length}x" for length in entry.shape)
+    return (
+        f"'{attribute.resource_handle.data}' is of type '{type}', but tensor '{entry.name}' of "
+        f"{tensor.path} is tensor<{shape}{name}>"
+    )

@@ -1,0 +1,201 @@
+"""
+Named weights as IREE and torch-mlir write them: globals whose value is a tensor of a file.
+
+`util.global` with `#flow.parameter.named`, of IREE, and `ml_program.global` without a value:
+https://iree.dev/guides/parameters/, https://mlir.llvm.org/docs/Dialects/MLProgramOps/.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple, cast
+
+from typing_extensions import override
+from xdsl.context import Context
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    Builtin,
+    DenseResourceAttr,
+    ModuleOp,
+    StringAttr,
+    SymbolRefAttr,
+    TensorType,
+    UnregisteredAttr,
+    UnregisteredOp,
+)
+from xdsl.ir import Attribute, Operation
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.utils.lexer import Input
+
+from qdialect.dialects.quant.casts import StorageCastOp
+from qdialect.dialects.quant.storage import StoredType
+from qdialect.ir.errors import OpErrors
+from qdialect.ir.names import symbols_of, symbols_used_by
+from qdialect.ir.resources import ResourceBlobs
+from qdialect.ir.rewriting import Replacements
+from qdialect.ir.value_types import element_type_or_self
+from qdialect.ops.interface import elements_attribute_of, find_attribute, held_elements, name_of
+from qdialect.text.attribute_parser import AttributeParser
+
+NAMED: Final = ("flow.parameter.named", "stream.parameter.named")
+"""The attributes that name a tensor of a scope, which the command line gives files for."""
+
+_IDENTIFIER: Final = re.compile(r"[A-Za-z_][\w$.]*")
+
+
+class _Global(NamedTuple):
+    """How a dialect writes globals."""
+
+    load: str
+    value: str
+    """The name of the attribute with the value."""
+
+
+_GLOBALS: Final[Mapping[str, _Global]] = {
+    "util.global": _Global("util.global.load", "initial_value"),
+    "ml_program.global": _Global("ml_program.global_load_const", "value"),
+}
+
+
+def constants_of_globals(module: ModuleOp) -> None:
+    """
+    Replace what loads globals that stand for tensors of files by constants without data.
+
+    The key of each constant is that of the tensor. Globals that nothing refers to then are erased.
+    """
+    keys = {
+        name: key
+        for op in module.ops
+        if (name := _symbol(op)) is not None and (key := _key_of(op)) is not None
+    }
+    loads = {form.load for form in _GLOBALS.values()}
+    replaced, gone = Replacements(), list[Operation]()
+    for op in module.walk():
+        symbol = find_attribute(op, "global") if name_of(op) in loads else None
+        type = op.results[0].type if op.results else None
+        key = keys.get(symbol.root_reference.data) if isinstance(symbol, SymbolRefAttr) else None
+        if key is None or not isinstance(type, TensorType):
+            continue
+        tensor = cast(TensorType[Attribute], type)
+        constant = arith.ConstantOp(DenseResourceAttr.from_params(key, tensor), tensor)
+        constant.location = op.location
+        constant.result.name_hint = op.results[0].name_hint
+        Rewriter.insert_op(constant, InsertPoint.before(op))
+        replaced.add(op.results[0], constant.result)
+        gone.append(op)
+    replaced.apply()
+    for op in gone:
+        op.detach()
+        op.erase()
+    used = set(symbols_used_by(module))
+    for op in list(module.ops):
+        if (name := _symbol(op)) in keys and name not in used:
+            op.detach()
+            op.erase()
+
+
+def _symbol(op: Operation) -> str | None:
+    name = find_attribute(op, "sym_name") if name_of(op) in _GLOBALS else None
+    return name.data if isinstance(name, StringAttr) else None
+
+
+def _key_of(op: Operation) -> str | None:
+    """The key of the tensor that a global stands for; None for others, and for mutable ones."""
+    written = _GLOBALS.get(name_of(op))
+    if written is None or find_attribute(op, "is_mutable") is not None:
+        return None
+    value = find_attribute(op, written.value)
+    if not isinstance(value, UnregisteredAttr):
+        return None
+    if value.attr_name.data == "ml_program.extern":
+        return _symbol(op)
+    quoted = re.findall(r'"(?:[^"\\]|\\.)*"', value.value.data)
+    if value.attr_name.data not in NAMED or not quoted:
+        return None
+    key = json.loads(quoted[-1])
+    return key if _IDENTIFIER.fullmatch(key) else None
+
+
+@dataclass(frozen=True)
+class WeightsToParametersPass(ModulePass):
+    """
+    Write constants whose elements are in files as `util.global` with `#flow.parameter.named`.
+
+    So IREE loads them: `iree-run-module --parameters=model=weights.safetensors`. A constant of
+    `quant` becomes a global of its integers, and `quant.scast`; codes of floats and of tables must
+    be lowered to integers before.
+
+    Example: `qdialect-opt --weights=examples/weights/layer.safetensors --weights-to-parameters \
+    examples/weights/layer.mlir`.
+    """
+
+    name = "weights-to-parameters"
+
+    scope: str = "model"
+    """The name of the files on IREE's command line."""
+
+    @override
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        blobs, module = ResourceBlobs.of(ctx), op
+        symbols = dict[str, str]()
+        errors: list[tuple[Operation, str]] = []
+        taken = {*symbols_of(module)}
+        replaced, gone = Replacements(), list[Operation]()
+        for constant in list(module.walk()):
+            if elements_attribute_of(constant) is None:
+                continue
+            attribute = held_elements(constant)
+            if not isinstance(attribute, DenseResourceAttr) or blobs.unread(attribute) is None:
+                continue
+            key, stored = attribute.resource_handle.data, cast(Attribute, attribute.type)
+            (result,) = constant.results
+            quantized = element_type_or_self(result.type)
+            if isinstance(quantized, StoredType) and quantized.non_integers is not None:
+                errors.append((constant, f"'{name_of(constant)}' op {quantized.non_integers}"))
+                continue
+            if not isinstance(result.type, TensorType):
+                errors.append((constant, f"'{name_of(constant)}' op is no builtin tensor"))
+                continue
+            if key not in symbols:
+                symbols[key] = key
+                while symbols[key] in taken:
+                    symbols[key] += "_"
+                taken.add(symbols[key])
+                written = self._global(symbols[key], key, stored)
+                Rewriter.insert_op(written, InsertPoint.at_start(module.body.block))
+            load = UnregisteredOp.with_name("util.global.load").create(
+                properties={"global": SymbolRefAttr(symbols[key])}, result_types=[stored]
+            )
+            ops = [load]
+            if isinstance(quantized, StoredType):
+                ops.append(StorageCastOp(load.results[0], cast(Attribute, result.type)))
+            for new in ops:
+                new.location = constant.location
+                Rewriter.insert_op(new, InsertPoint.before(constant))
+            ops[-1].results[0].name_hint = result.name_hint
+            replaced.add(result, ops[-1].results[0])
+            gone.append(constant)
+        if errors:
+            raise OpErrors(errors)
+        replaced.apply()
+        for constant in gone:
+            constant.detach()
+            constant.erase()
+
+    def _global(self, symbol: str, key: str, type: Attribute) -> Operation:
+        any_dialect = Context(allow_unregistered=True)
+        any_dialect.load_dialect(Builtin)
+        names = f"{json.dumps(self.scope)}::{json.dumps(key)}"
+        text = Input(f"#flow.parameter.named<{names}> : {type}", "<global>")
+        return UnregisteredOp.with_name("util.global").create(
+            properties={
+                "sym_name": StringAttr(symbol),
+                "sym_visibility": StringAttr("private"),
+                "type": type,
+                "initial_value": AttributeParser(any_dialect, text).parse_attribute(),
+            }
+        )

@@ -1,0 +1,262 @@
+"""
+Reading and writing files of safetensors, without holding or mapping a whole tensor.
+
+A file is the length of a header in 8 bytes, the header in JSON, and the elements of all tensors
+without gaps: https://huggingface.co/docs/safetensors.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from qdialect.support.files import JsonError, JsonValue
+
+MAX_HEADER: Final = 100_000_000
+"""The most bytes of a header, as in the library safetensors."""
+
+ALIGNMENT: Final = 64
+"""The alignment of the elements of a written file, with which IREE maps it."""
+
+DTYPES: Final[Mapping[str, tuple[str, int]]] = MappingProxyType(
+    {
+        "BOOL": ("i1", 1),
+        "U8": ("ui8", 1),
+        "I8": ("i8", 1),
+        "F8_E5M2": ("f8E5M2", 1),
+        "F8_E4M3": ("f8E4M3FN", 1),
+        "F8_E8M0": ("f8E8M0FNU", 1),
+        "U16": ("ui16", 2),
+        "I16": ("i16", 2),
+        "F16": ("f16", 2),
+        "BF16": ("bf16", 2),
+        "U32": ("ui32", 4),
+        "I32": ("i32", 4),
+        "F32": ("f32", 4),
+        "U64": ("ui64", 8),
+        "I64": ("i64", 8),
+        "F64": ("f64", 8),
+        "C64": ("complex<f32>", 8),
+    }
+)
+"""For each dtype of safetensors, MLIR's type and the bytes of an element."""
+
+
+class WeightsError(ValueError):
+    """A file of weights, a manifest or a plan cannot be used: the file, the tensor, the reason."""
+
+
+class TensorEntry(NamedTuple):
+    """A tensor of a file."""
+
+    name: str
+    dtype: str
+    """A key of `DTYPES`."""
+
+    shape: tuple[int, ...]
+    start: int
+    """The offset of the first byte in the file."""
+
+    @property
+    def itemsize(self) -> int:
+        """The bytes of an element."""
+        return DTYPES[self.dtype][1]
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all elements."""
+        return math.prod(self.shape) * self.itemsize
+
+
+def read_header(path: str | os.PathLike[str]) -> dict[str, TensorEntry]:
+    """
+    The tensors of a file, in the order of their elements; only the header is read.
+
+    Raises OSError, and WeightsError for a file that is not as the format says: its elements must
+    fill the file without gaps, and no two tensors may share any.
+    """
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        first = file.read(8)
+        if len(first) < 8:
+            raise WeightsError(
+                f"{path}: it has {len(first)} bytes, and its header's length takes 8"
+            )
+        length = int.from_bytes(first, "little")
+        if length > min(MAX_HEADER, size - 8):
+            raise WeightsError(
+                f"{path}: its header would have {length} bytes, but {min(MAX_HEADER, size - 8)} "
+                "are the most; is it a file of safetensors?"
+            )
+        header = file.read(length)
+    try:
+        members = JsonValue.parse(header.decode()).members()
+        metadata = members.pop("__metadata__", None)
+        for value in (metadata.members() if metadata is not None else {}).values():
+            value.of(str)
+        entries = [_entry(name, value, 8 + length) for name, value in members.items()]
+    except UnicodeDecodeError as error:
+        raise WeightsError(f"{path}: its header is not UTF-8 at byte {8 + error.start}") from None
+    except JsonError as error:
+        where = "".join(f"[{json.dumps(step)}]" for step in error.path)
+        raise WeightsError(f"{path}: header{where}: {error}") from None
+    entries.sort(key=lambda entry: (entry.start, entry.nbytes))
+    end = 8 + length
+    for entry in entries:
+        if entry.start != end:
+            kind = "overlaps the one before" if entry.start < end else "follows a hole"
+            raise WeightsError(
+                f"{path}: tensor '{entry.name}' {kind}: it starts at byte {entry.start}, not {end}"
+            )
+        end += entry.nbytes
+    if end != size:
+        what = "is cut off" if end > size else "has more bytes than tensors"
+        raise WeightsError(f"{path}: it {what}: its tensors end at byte {end}, the file at {size}")
+    return {entry.name: entry for entry in entries}
+
+
+def _entry(name: str, value: JsonValue, origin: int) -> TensorEntry:
+    """A tensor of a header. Raises JsonError."""
+    fields = value.members(("dtype", "shape", "data_offsets"))
+    dtype = fields["dtype"].of(str)
+    if dtype not in DTYPES:
+        raise fields["dtype"].error(f"elements of '{dtype}' are not supported")
+    shape = tuple([item.of(int) for item in fields["shape"].items()])
+    offsets = [item.of(int) for item in fields["data_offsets"].items()]
+    if any(length < 0 for length in shape) or len(offsets) != 2:
+        raise value.error("a length is negative, or there are not two offsets")
+    entry = TensorEntry(name, dtype, shape, origin + offsets[0])
+    if offsets[0] < 0 or offsets[1] - offsets[0] != entry.nbytes:
+        raise fields["data_offsets"].error(
+            f"{offsets} hold {offsets[1] - offsets[0]} bytes, but {list(shape)} elements of "
+            f"{dtype} take {entry.nbytes}"
+        )
+    return entry
+
+
+@dataclass(frozen=True)
+class TensorInFile:
+    """A tensor, and the file that it is in."""
+
+    path: str
+    entry: TensorEntry
+
+    def read(self, file: FileIO, start: int, view: memoryview) -> None:
+        """
+        Fill `view` with the bytes from byte `start` of the elements.
+
+        Raises OSError, and WeightsError where the file has become shorter.
+        """
+        file.seek(self.entry.start + start)
+        while view:
+            # A read is cut at some 2 GiB.
+            if not (count := file.readinto(view)):
+                raise WeightsError(
+                    f"{self.path}: tensor '{self.entry.name}': there are no bytes at {file.tell()}"
+                )
+            view = view[count:]
+
+
+class FileWriter:
+    """
+    Writes one file of tensors in any order, under a name that ends in `.part`.
+
+    `finish` makes it durable, and gives it its name: until then, there is no file of that name,
+    or the one from before.
+    """
+
+    def __init__(self, path: Path, tensors: Sequence[tuple[str, str, tuple[int, ...]]]) -> None:
+        """`tensors` are names, dtypes and shapes, in the order of their elements."""
+        self.path = path
+        self._part = path.with_name(f"{path.name}.part")
+        entries: dict[str, object] = {}
+        end = 0
+        self._starts: dict[str, int] = {}
+        for name, dtype, shape in tensors:
+            start, end = end, end + math.prod(shape) * DTYPES[dtype][1]
+            entries[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [start, end]}
+            self._starts[name] = start
+        text = json.dumps(entries, separators=(",", ":")).encode()
+        text += b" " * (-(8 + len(text)) % ALIGNMENT)
+        header = len(text).to_bytes(8, "little") + text
+        self._origin, self.size = len(header), len(header) + end
+        self._file = os.open(self._part, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o666)
+        self._hash, self._hashed = hashlib.sha256(), 0
+        self._write_at(header, 0)
+
+    def write(self, name: str, data: memoryview, start: int) -> None:
+        """Write bytes at an offset of the elements of a tensor. Raises OSError."""
+        self._write_at(data, self._origin + self._starts[name] + start)
+
+    def _write_at(self, data: bytes | memoryview, offset: int) -> None:
+        view = memoryview(data)
+        if offset == self._hashed:
+            self._hash.update(view)
+            self._hashed += len(view)
+        while view:
+            written = os.pwrite(self._file, view, offset)
+            view, offset = view[written:], offset + written
+
+    def finish(self) -> str:
+        """Make the file durable under its name; returns its SHA-256. Raises OSError."""
+        if self._hashed < self.size:
+            for piece in _pieces(self._file, self._hashed):
+                self._hash.update(piece)
+        os.fsync(self._file)
+        self.close()
+        os.replace(self._part, self.path)
+        sync_folder(self.path.parent)
+        return self._hash.hexdigest()
+
+    def close(self) -> None:
+        """Close the file, which stays unfinished unless `finish` was called before."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
+@contextmanager
+def writing(
+    path: Path, tensors: Sequence[tuple[str, str, tuple[int, ...]]]
+) -> Generator[FileWriter]:
+    """A writer; its unfinished file is removed after an error."""
+    writer = FileWriter(path, tensors)
+    try:
+        yield writer
+    except BaseException:
+        writer.close()
+        path.with_name(f"{path.name}.part").unlink(missing_ok=True)
+        raise
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable. Raises OSError."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sha256_of(path: str | os.PathLike[str]) -> str:
+    """The SHA-256 of a file. Raises OSError."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        for piece in _pieces(file.fileno(), 0):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def _pieces(file: int, start: int) -> Iterable[bytes]:
+    while piece := os.pread(file, 1 << 20, start):
+        start += len(piece)
+        yield piece
