@@ -324,7 +324,7 @@ class Unread:
     def moved(self, movement: object, shape: tuple[int, ...], others: Sequence[Unread]) -> Unread:
         """The tensor after a movement, whose name is this one with a suffix that identifies it."""
         text = "\n".join([repr(movement), self.key, *(other.key for other in others)])
-        suffix = hashlib.sha256(text.encode()).hexdigest()[:8]
+        suffix = hashlib.sha256(text.encode()).hexdigest()[:12]
         return Unread(shape, self.dtype, f"{self.key}_{suffix}")
 
 

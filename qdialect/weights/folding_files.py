@@ -12,10 +12,11 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -244,13 +245,19 @@ def _without_scratch(
 
 
 def write_files(
-    tasks: Sequence[FileTask], folder: Path, *, max_memory: int, jobs: int, resume: bool
+    tasks: Sequence[FileTask],
+    folder: Path,
+    *,
+    max_memory: int,
+    executor: Executor | None = None,
+    resume: bool = False,
 ) -> Iterator[dict[str, Any]]:
     """
-    Write the files of all tasks, in `jobs` processes; yields the lines of the record as they come.
+    Write the files of all tasks; yields the lines of the record as they come.
 
-    With `resume`, a file that is recorded with the same task and still has its hash stays. Raises
-    as `write_file`, after the record has the lines of all files that are whole.
+    Tasks run in `executor`, or here. With `resume`, a file that is recorded with the same task and
+    still has its hash stays. Raises WeightsError that names the tasks that failed, after all others
+    have been done and recorded.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for part in folder.glob("*.part"):
@@ -263,29 +270,38 @@ def write_files(
     yield from whole
     done = {line["file"] for line in whole}
     left = [task for task in tasks if task.name not in done]
+    failed: dict[str, BaseException] = {}
     with record.open("a", encoding="utf-8") as lines:
-
-        def recorded(line: dict[str, Any]) -> dict[str, Any]:
+        for name, run in _runs(left, folder, max_memory, executor):
+            try:
+                line = run()
+            # A lost worker is an error of the library.
+            except Exception as error:
+                failed[name] = error
+                continue
             lines.write(f"{json.dumps(line)}\n")
             lines.flush()
             os.fsync(lines.fileno())
-            return line
-
-        if jobs == 1:
-            for task in left:
-                yield recorded(write_file(task, str(folder), max_memory))
-        else:
-            with ProcessPoolExecutor(jobs) as pool:
-                runs = [pool.submit(write_file, task, str(folder), max_memory) for task in left]
-                errors = list[BaseException]()
-                for run in runs:
-                    if (error := run.exception()) is not None:
-                        errors.append(error)
-                    else:
-                        yield recorded(run.result())
-            if errors:
-                raise errors[0]
+            yield line
     sync_folder(folder)
+    if failed:
+        reasons = "; ".join(f"{name}: {error}" for name, error in failed.items())
+        raise WeightsError(f"{len(failed)} of {len(tasks)} files were not written: {reasons}")
+
+
+def _runs(
+    tasks: Sequence[FileTask], folder: Path, max_memory: int, executor: Executor | None
+) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
+    """For each task, its name, and a function that returns its line as soon as it is called."""
+    if executor is None:
+        for task in tasks:
+            yield task.name, partial(write_file, task, str(folder), max_memory)
+        return
+    names = {
+        executor.submit(write_file, task, str(folder), max_memory): task.name for task in tasks
+    }
+    for future in as_completed(names):
+        yield names[future], future.result
 
 
 def read_record(folder: Path) -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ from qdialect.ir.resources import BlobStorage
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ir.xdsl_private import declare_resource
 from qdialect.support.files import FileError, JsonError, JsonValue, read_text
-from qdialect.weights.parameters import constants_of_globals
+from qdialect.weights.parameters import constants_of_arguments, constants_of_globals
 from qdialect.weights.tensor_files import DTYPES, TensorInFile, WeightsError, read_header
 
 FORMAT: Final = "qdialect-weights"
@@ -34,8 +34,12 @@ _REMEDY = "see docs/weights.md for what a manifest is"
 class Manifest:
     """Tensors by the keys of the constants that stand for them."""
 
-    def __init__(self, tensors: Mapping[str, TensorInFile]) -> None:
+    def __init__(
+        self, tensors: Mapping[str, TensorInFile], arguments: Mapping[str, str] | None = None
+    ) -> None:
         self.tensors = tensors
+        self.arguments = arguments or {}
+        """For arguments of functions, such as `@main/%arg0`, the keys of their tensors."""
 
     def __getitem__(self, key: str) -> TensorInFile:
         """The tensor of a key. Raises WeightsError if there is none."""
@@ -81,13 +85,17 @@ def _read(path: Path, content: JsonValue) -> Manifest:
     for scope in scopes.values():
         for name, tensor in scope.items():
             _add(tensors, name, tensor)
+    arguments = dict[str, str]()
     for key, value in (members["values"].members() if "values" in members else {}).items():
         place = value.members(("scope", "key"))
         scope, name = place["scope"].of(str), place["key"].of(str)
         if name not in scopes.get(scope, {}):
             raise value.error(f"scope '{scope}' has no tensor '{name}'")
-        tensors[key] = scopes[scope][name]
-    return Manifest(tensors)
+        if key.startswith("@"):
+            arguments[key] = name
+        else:
+            tensors[key] = scopes[scope][name]
+    return Manifest(tensors, arguments)
 
 
 def _tensors_of(paths: Iterable[Path]) -> dict[str, TensorInFile]:
@@ -108,11 +116,12 @@ def name_weights(module: ModuleOp, context: Context, manifest: Manifest) -> None
     """
     Let constants whose `dense_resource` has no data stand for the tensors of a manifest.
 
-    Globals that name such tensors become constants.
+    Globals that name such tensors become constants, and so do arguments that the manifest lists.
 
     Raises OpErrors for those whose type is not that of the tensor.
     """
     constants_of_globals(module)
+    constants_of_arguments(module, manifest.arguments)
     builtin = context.get_optional_dialect("builtin")
     storage = builtin.get_interface(OpAsmDialectInterface) if builtin else None
     assert isinstance(storage, BlobStorage)

@@ -17,8 +17,10 @@ from typing_extensions import override
 from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
+    ArrayAttr,
     Builtin,
     DenseResourceAttr,
+    FunctionType,
     ModuleOp,
     StringAttr,
     SymbolRefAttr,
@@ -26,6 +28,7 @@ from xdsl.dialects.builtin import (
     UnregisteredAttr,
     UnregisteredOp,
 )
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -96,6 +99,46 @@ def constants_of_globals(module: ModuleOp) -> None:
         if (name := _symbol(op)) in keys and name not in used:
             op.detach()
             op.erase()
+
+
+def constants_of_arguments(module: ModuleOp, keys: Mapping[str, str]) -> None:
+    """
+    Replace arguments of functions by constants without data, which have these keys.
+
+    An argument is named as `@main/%arg0`. Raises OpErrors if a function that loses one is called,
+    or has no such argument.
+    """
+    left, errors = dict(keys), list[tuple[Operation, str]]()
+    functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
+    called = set(symbols_used_by(module))
+    for name, function in functions.items():
+        block = None if function.is_declaration else function.body.block
+        kept = list[int]()
+        for number, argument in enumerate(() if block is None else block.args):
+            key = left.pop(f"@{name}/%{argument.name_hint}", None)
+            if key is None or block is None or not isinstance(argument.type, TensorType):
+                kept.append(number)
+                continue
+            tensor = cast(TensorType[Attribute], argument.type)
+            constant = arith.ConstantOp(DenseResourceAttr.from_params(key, tensor), tensor)
+            constant.result.name_hint = argument.name_hint
+            Rewriter.insert_op(constant, InsertPoint.at_start(block))
+            argument.replace_all_uses_with(constant.result)
+        if block is None or len(kept) == len(block.args):
+            continue
+        if name in called:
+            errors.append((function, f"function '{name}' is called, and cannot lose arguments"))
+        for number in reversed(range(len(block.args))):
+            if number not in kept:
+                block.erase_arg(block.args[number])
+        inputs = [argument.type for argument in block.args]
+        function.function_type = FunctionType.from_lists(inputs, [*function.function_type.outputs])
+        if function.arg_attrs is not None:
+            function.arg_attrs = ArrayAttr([function.arg_attrs.data[number] for number in kept])
+    for place in left:
+        errors.append((module, f"there is no argument '{place}' of a tensor type"))
+    if errors:
+        raise OpErrors(errors)
 
 
 def _symbol(op: Operation) -> str | None:

@@ -18,6 +18,7 @@ from io import FileIO
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
+from uuid import uuid4
 
 from qdialect.support.files import JsonError, JsonValue
 
@@ -177,7 +178,8 @@ class FileWriter:
     def __init__(self, path: Path, tensors: Sequence[tuple[str, str, tuple[int, ...]]]) -> None:
         """`tensors` are names, dtypes and shapes, in the order of their elements."""
         self.path = path
-        self._part = path.with_name(f"{path.name}.part")
+        # A task may run twice at once, where its first worker is lost.
+        self._part = path.with_name(f"{path.name}.{uuid4().hex}.part")
         entries: dict[str, object] = {}
         end = 0
         self._starts: dict[str, int] = {}
@@ -223,6 +225,12 @@ class FileWriter:
             os.close(self._file)
             self._file = -1
 
+    def discard(self) -> None:
+        """Close and remove an unfinished file."""
+        if self._file >= 0:
+            self.close()
+            self._part.unlink(missing_ok=True)
+
 
 @contextmanager
 def writing(
@@ -232,10 +240,8 @@ def writing(
     writer = FileWriter(path, tensors)
     try:
         yield writer
-    except BaseException:
-        writer.close()
-        path.with_name(f"{path.name}.part").unlink(missing_ok=True)
-        raise
+    finally:
+        writer.discard()
 
 
 def sync_folder(folder: Path) -> None:

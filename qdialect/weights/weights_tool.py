@@ -8,13 +8,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from qdialect.folding.fold_plan import FoldPlan, PlanError
+from qdialect.folding.fold_plan import FoldPlan
 from qdialect.folding.plan_json import plans_of_json
 from qdialect.opt.module_tool import ModuleArgumentParser
 from qdialect.opt.outputs import standard_output
 from qdialect.opt.tool_error import ToolError, reason_of, run_tool
-from qdialect.support.files import FileError, read_text
+from qdialect.support.extras import MissingLibraryError
+from qdialect.support.files import read_text
 from qdialect.support.terminal import Table, write_tables
+from qdialect.weights.clusters import executor
 from qdialect.weights.folding_files import (
     MANIFEST,
     RECORD,
@@ -25,7 +27,7 @@ from qdialect.weights.folding_files import (
     write_manifest,
 )
 from qdialect.weights.manifest import Manifest, read_manifest
-from qdialect.weights.tensor_files import DTYPES, WeightsError, read_header, sha256_of
+from qdialect.weights.tensor_files import DTYPES, read_header, sha256_of
 from qdialect.weights.verification import differing_tensor
 
 TOOL: Final = "qdialect weights"
@@ -64,6 +66,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     fold.add_argument("--jobs", type=int, default=1, metavar="N", help="the number of processes")
     fold.add_argument(
+        "--cluster", metavar="ADDRESS", help="a scheduler of Dask, or local:N for N workers here"
+    )
+    fold.add_argument(
         "--resume", action="store_true", help="keep the files that a run before has completed"
     )
     info.add_argument("files", nargs="+", metavar="FILE", help="safetensors, or a manifest")
@@ -79,33 +84,31 @@ def _run(options: Namespace) -> bool:
                 return _verify(options)
             case _:
                 return _info(options.files)
+    except MissingLibraryError as error:
+        raise ToolError(str(error)) from None
     except OSError as error:
-        raise ToolError(f"{error.filename or 'a file'}: {reason_of(error)}") from None
-    except (FileError, PlanError, WeightsError) as error:
+        place = "" if error.filename is None else f"{error.filename}: "
+        raise ToolError(f"{place}{reason_of(error)}") from None
+    except ValueError as error:
         raise ToolError(str(error)) from None
 
 
 def _read(options: Namespace) -> tuple[Sequence[FoldPlan], Manifest]:
     text = read_text(options.plan, "it must be written by qdialect-opt --fold-plan")
-    return plans_of_json(text), read_manifest(options.weights)
+    return plans_of_json(text), read_manifest(Path(options.weights).absolute())
 
 
 def _fold(options: Namespace) -> bool:
     for name in ("jobs", "max_memory", "shard_size"):
         if getattr(options, name) < 1:
             raise ToolError(f"--{name.replace('_', '-')} must be 1 or more")
-    folder = Path(options.output)
+    # Workers have folders of their own.
+    folder = Path(options.output).absolute()
     plans, manifest = _read(options)
     tasks = file_tasks(planned_views(plans, manifest), options.shard_size)
-    lines = list(
-        write_files(
-            tasks,
-            folder,
-            max_memory=options.max_memory,
-            jobs=options.jobs,
-            resume=options.resume,
-        )
-    )
+    with executor(options.jobs, options.cluster, options.max_memory) as runner:
+        run = {"max_memory": options.max_memory, "resume": options.resume}
+        lines = list(write_files(tasks, folder, executor=runner, **run))
     write_manifest(folder, tasks, manifest)
     read, written = (sum(line[key] for line in lines) / _MIB for key in ("read", "bytes"))
     tensors = sum(len(task.views) for task in tasks)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,21 @@ import pytest
 from example_counts import examples
 from hypothesis import given
 from hypothesis import strategies as st
+from installed import needs
 from numpy.typing import NDArray
 
 from qdialect.folding.plan_json import plans_of_json
 from qdialect.opt.opt import main as opt
-from qdialect.weights.folding_files import file_tasks, planned_views, read_record, write_files
+from qdialect.weights.clusters import executor
+from qdialect.weights.folding_files import (
+    FileTask,
+    file_tasks,
+    planned_views,
+    read_record,
+    write_files,
+)
 from qdialect.weights.manifest import read_manifest
-from qdialect.weights.tensor_files import FileWriter, read_header
+from qdialect.weights.tensor_files import FileWriter, WeightsError, read_header
 from qdialect.weights.weights_tool import main as weights
 
 Array = NDArray[Any]
@@ -213,11 +222,9 @@ def test_a_run_that_is_killed_is_resumed(layers: Path):
 
 
 def test_only_what_is_missing_is_written_again(layers: Path):
-    plans = plans_of_json((layers / "plan.json").read_text())
-    manifest = read_manifest(layers / "index.json")
-    tasks = file_tasks(planned_views(plans, manifest), 30000)
+    tasks = tasks_of(layers)
     out = layers / "out"
-    run: dict[str, Any] = {"max_memory": 1 << 20, "jobs": 1}
+    run: dict[str, Any] = {"max_memory": 1 << 20}
     first = list(write_files(tasks, out, resume=False, **run))
     times = {path.name: path.stat().st_mtime_ns for path in out.glob("*.safetensors")}
     changed = out / tasks[2].name
@@ -246,22 +253,47 @@ def test_a_changed_tensor_is_found(layers: Path, capsys: pytest.CaptureFixture[s
     assert "is not element" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize("jobs", [1, 2])
 def test_a_source_that_is_cut_off_ends_the_run(
-    layers: Path, jobs: str, capsys: pytest.CaptureFixture[str]
+    layers: Path, jobs: int, capsys: pytest.CaptureFixture[str]
 ):
-    """Its header was read when it was whole."""
-    plans = plans_of_json((layers / "plan.json").read_text())
-    tasks = file_tasks(planned_views(plans, read_manifest(layers / "index.json")), 30000)
+    """Its header was read when it was whole. What is not cut off is written."""
+    tasks = tasks_of(layers)
     path = layers / "b.safetensors"
     os.truncate(path, path.stat().st_size - 5000)
-    with pytest.raises(Exception, match=r"b\.safetensors: tensor 'layer3\..': there are no bytes"):
-        list(write_files(tasks, layers / "out", max_memory=1 << 20, jobs=int(jobs), resume=False))
+    with executor(jobs, None, 1 << 20) as runner:
+        lines = write_files(tasks, layers / "out", max_memory=1 << 20, executor=runner)
+        with pytest.raises(WeightsError, match=r"b\.safetensors: tensor 'layer3\..': there are no"):
+            list(lines)
     assert not list((layers / "out").glob("*.part"))
     whole = {line["file"] for line in read_record(layers / "out")}
-    assert whole == {each.name for each in (layers / "out").glob("*.safetensors")}
+    assert whole == {file.name for file in (layers / "out").glob("*.safetensors")}
+    assert 0 < len(whole) < len(tasks)
     assert weights(fold(layers, "out")) == 1
     assert "it is cut off" in capsys.readouterr().err
+
+
+@needs("distributed", "psutil")
+def test_a_worker_that_is_killed_is_replaced(layers: Path):
+    """Workers of a cluster write the bytes that one process writes."""
+    psutil: Any = import_module("psutil")
+    tasks = tasks_of(layers)
+    list(write_files(tasks, layers / "one", max_memory=1 << 20))
+    with executor(1, "local:3", 1 << 20) as runner:
+        children = psutil.Process().children(recursive=True)
+        workers = [child for child in children if "spawn_main" in " ".join(child.cmdline())]
+        workers[0].kill()
+        lines = write_files(tasks, layers / "three", max_memory=1 << 20, executor=runner)
+        first = next(lines)
+        workers[-1].kill()
+        names = {first["file"], *(line["file"] for line in lines)}
+    assert names == {task.name for task in tasks}
+    assert tensors_in(layers / "three") == tensors_in(layers / "one")
+
+
+def tasks_of(layers: Path) -> list[FileTask]:
+    plans = plans_of_json((layers / "plan.json").read_text())
+    return file_tasks(planned_views(plans, read_manifest(layers / "index.json")), 30000)
 
 
 def test_errors_name_the_place(layers: Path, capsys: pytest.CaptureFixture[str]):

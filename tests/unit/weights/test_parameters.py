@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from shutil import which
 from typing import Any
@@ -149,3 +151,36 @@ def test_codes_of_floats_are_no_parameters(folder: Path, capsys: pytest.CaptureF
     assert opt(flags) == 1
     error = capsys.readouterr().err
     assert f"{folder / 'f8.mlir'}:1:6: error: 'quant.constant' op it stores codes of" in error
+
+
+@needs("jax")
+def test_arguments_of_jax_are_weights(folder: Path, capsys: pytest.CaptureFixture[str]):
+    """Parameters of a function are its first arguments; the manifest lists them."""
+    jax: Any = import_module("jax")
+
+    def layer(parameters: Any, x: Any) -> Any:
+        return x @ parameters["k"].T @ parameters["q"].T
+
+    shapes = {"q": (64, 32), "k": (32, 32)}
+    parameters = {name: jax.ShapeDtypeStruct(shape, "float32") for name, shape in shapes.items()}
+    lowered: Any = jax.jit(layer).lower(parameters, jax.ShapeDtypeStruct((1, 32), "float32"))
+    (folder / "jax.mlir").write_text(lowered.as_text())
+    listed = {"@main/%arg0": "k.weight", "@main/%arg1": "q.weight"}
+    values = {place: {"scope": "model", "key": key} for place, key in listed.items()}
+    content = {
+        "format": "qdialect-weights",
+        "version": 1,
+        "scopes": {"model": ["w.safetensors"]},
+        "values": values,
+    }
+    manifest = folder / "weights.json"
+    manifest.write_text(json.dumps(content))
+    flags = [f"--weights={manifest}", "--fold-constant-shapes"]
+    folded = run_opt(folder, "jax.mlir", flags, "folded.mlir")
+    assert "stablehlo.transpose" not in folded
+    assert "@main(%arg2: tensor<1x32xf32>" in folded
+    assert folded.count("dense_resource<q.weight_") == folded.count("dense_resource<k.weight_") == 1
+    content["values"] = {"@main/%arg9": values["@main/%arg0"]}
+    manifest.write_text(json.dumps(content))
+    assert opt([*flags, str(folder / "jax.mlir")]) == 1
+    assert "there is no argument '@main/%arg9' of a tensor type" in capsys.readouterr().err

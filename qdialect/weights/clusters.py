@@ -1,0 +1,66 @@
+"""
+Where tasks run: in processes of this machine, or on a cluster of Dask.
+
+https://distributed.dask.org. Tasks are plain functions of plain data, run by an executor of
+`concurrent.futures`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
+from typing import Any, Final
+
+from qdialect.support.extras import library
+
+TRIES: Final = 3
+"""How often a task is tried, on other workers where there are some."""
+
+_WORKER_BYTES: Final = 512 << 20
+"""What a worker may take beside the buffers of its task."""
+
+_KEPT_BYTES: Final = 1 << 30
+"""What a worker keeps of freed memory: Dask lets glibc return it after each task."""
+
+
+@contextmanager
+def executor(jobs: int, cluster: str | None, max_memory: int) -> Generator[Executor | None]:
+    """
+    What runs tasks: `jobs` processes, or the workers of a cluster; None for one process.
+
+    `cluster` is the address of a scheduler, or `local:N` for N workers of this machine, each with
+    one thread and a limit of memory. Raises MissingLibraryError without the extra `cluster`,
+    ValueError for another text, and OSError if there is no scheduler at the address.
+    """
+    if cluster is None and jobs == 1:
+        yield None
+        return
+    if cluster is None:
+        with ProcessPoolExecutor(jobs) as pool:
+            yield pool
+        return
+    distributed = library("distributed", "cluster")
+    kind, _, number = cluster.partition(":")
+    if kind != "local":
+        with distributed.Client(cluster) as client:
+            yield client.get_executor(pure=False, retries=TRIES - 1)
+        return
+    if not number.isdecimal() or int(number) < 1:
+        raise ValueError(f"'{cluster}' is neither the address of a scheduler nor local:N")
+    settings: dict[str, Any] = {
+        "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": _KEPT_BYTES
+    }
+    config = library("dask", "cluster").config
+    with (
+        config.set(settings),
+        distributed.LocalCluster(
+            n_workers=int(number),
+            threads_per_worker=1,
+            memory_limit=max_memory + _WORKER_BYTES,
+            dashboard_address=None,
+            silence_logs="CRITICAL",
+        ) as workers,
+        distributed.Client(workers) as client,
+    ):
+        yield client.get_executor(pure=False, retries=TRIES - 1)
