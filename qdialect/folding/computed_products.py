@@ -33,7 +33,7 @@ from qdialect.folding.dequantization import Leaf, recognize
 from qdialect.folding.layers import ScaleOrigin
 from qdialect.folding.moved_constant import MovedConstant
 from qdialect.ir.elements import element_dtype
-from qdialect.ir.value_types import tensor_element_type, tensor_parts
+from qdialect.ir.value_types import element_type_or_self, tensor_element_type, tensor_parts
 from qdialect.ops.elementwise import (
     is_conversion,
     operand_movements,
@@ -49,11 +49,12 @@ from qdialect.ops.interface import (
     held_elements,
     is_arithmetic,
     model_of,
+    name_of,
     op_model,
     read_movements,
     static_shape_of,
 )
-from qdialect.ops.model import imported
+from qdialect.ops.model import Bits, bits_of, imported
 from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import NDArray, np
 
@@ -61,6 +62,9 @@ if TYPE_CHECKING:
     from qdialect.check.constant_ops import ConstantOps
     from qdialect.dialects.arrays.values import TypedArray
     from qdialect.folding.graph import FoldGraph
+
+_MOST_BITS: Final = 64
+"""The most bits of floats that are computed here."""
 
 _WIDTHS: Final = (2, 4, 8)
 """The widths of integers that computed numbers are stored in."""
@@ -102,12 +106,14 @@ class ProductsOfCodes:
             kind = max(operands, default=_Kind.NUMBERS)
             if not operands and self._has_codes(op):
                 kind = _Kind.CODES
-            if kind is not _Kind.NUMBERS and is_arithmetic(op):
+            if kind in (_Kind.CODES, _Kind.PRODUCTS) and is_arithmetic(op):
                 product = self._product(op)
                 if product is not None:
                     kind = _Kind.PRODUCTS
                     if _Kind.CODES in [kinds[one.value.owner] for one in product.operands]:
                         self._products[op] = product
+            if any(map(_is_rounded, op.walk())):
+                kind = _Kind.INEXACT
             kinds[op] = kind
 
     def __iter__(self) -> Iterator[Operation]:
@@ -132,24 +138,31 @@ class ProductsOfCodes:
             return None
         reader = _ProductReader(self._graph, self._constants, self._kinds, product)
         one, other = product.operands
+        if 0 in product.shape:
+            return None
         orders = [(one, other), (other, one)]
         if reader.bytes_held(one) < reader.bytes_held(other):
             orders.reverse()
         for stored, scales in orders:
             if self._kinds[stored.value.owner] is _Kind.CODES:
-                codes = reader.moved(stored) or reader.computed(stored)
-                if codes is not None:
-                    return reader.scaled(codes, scales)
+                try:
+                    codes = reader.moved(stored) or reader.computed(stored)
+                    if codes is not None:
+                        return reader.scaled(codes, scales)
+                except InterpretationError as error:
+                    raise _refusal(f"one of its operands is not computed: {error}") from None
         return None
 
     def _product(self, op: Operation) -> _Binary | None:
-        if tensor_element_type(op.results[0].type).name not in FLOAT_FORMATS:
+        if not isinstance(tensor_element_type(op.results[0].type), AnyFloat):
             return None
         try:
             product = _binary(self._graph, op, Arithmetic.MULTIPLY)
         except Refusal:
             return None
-        return product if product and product.type.name in FLOAT_FORMATS else None
+        if product is None or not isinstance(product.type, AnyFloat):
+            return None
+        return product if product.type.bitwidth <= _MOST_BITS else None
 
     def _has_codes(self, op: Operation) -> bool:
         """Whether an op is a constant of several integers, or short floats."""
@@ -161,6 +174,12 @@ class ProductsOfCodes:
         return (is_short or isinstance(element, IntegerType)) and math.prod(type.shape) > 1
 
 
+def _is_rounded(op: Operation) -> bool:
+    """Whether the last digit of a float depends on the compiler."""
+    are_floats = [isinstance(element_type_or_self(type), AnyFloat) for type in op.result_types]
+    return any(are_floats) and bits_of(op, name_of(op)) is Bits.ROUNDED
+
+
 class _Kind(IntEnum):
     """What a value is computed from."""
 
@@ -168,6 +187,8 @@ class _Kind(IntEnum):
     CODES = 1
     PRODUCTS = 2
     """Of codes and other numbers."""
+    INEXACT = 3
+    """By functions whose last digit depends on the compiler."""
 
 
 class _Operand(NamedTuple):
@@ -269,7 +290,7 @@ class _ProductReader:
                 return None
         except Refusal:
             return None
-        return _Codes(source, known, elements)
+        return _Codes(source, known, elements, known.repeated_bytes)
 
     def computed(self, operand: _Operand) -> _Codes | None:
         """Numbers that are entries of a table, or small integers; None for others. Refuses."""
@@ -389,10 +410,7 @@ class _ProductReader:
 
     def _elements(self, value: SSAValue) -> TypedArray:
         if (known := self._known.get(value)) is None:
-            try:
-                known = self._known[value] = self._constants.computed(value)
-            except InterpretationError as error:
-                raise _refusal(f"one of its operands is not computed: {error}") from None
+            known = self._known[value] = self._constants.computed(value)
         return known
 
     def _held(self, operand: _Operand) -> list[Operation]:

@@ -251,6 +251,9 @@ class _RaisableOps:
             return None
 
 
+_NOT_READ: Final = (RefusalCode.ARITHMETIC, RefusalCode.UNKNOWN_OP, RefusalCode.NOT_CONSTANT)
+"""The codes of refusals of arithmetic whose constants may be computed by running their ops."""
+
 _UNTOLD: Final = (RefusalCode.NOT_CONSTANT, RefusalCode.USES, RefusalCode.UNKNOWN_OP)
 """The codes of refusals that are not reported, as the op is not arithmetic on constants."""
 
@@ -352,6 +355,8 @@ class _Raiser:
                         continue
             except Refusal as error:
                 refused[op] = error
+                if error.code not in _NOT_READ:
+                    continue
             unread = graph.refusals.get(op)
             try:
                 with refusing:
@@ -410,6 +415,7 @@ class _Raiser:
         if isinstance(product.stored, MovedConstant):
             stored = self._stored(graph, op, product.stored, type)
         else:
+            self.budget.reserve(product.stored.nbytes)
             stored = [self._constant(op, product.stored, product.source, type)]
         return self._dequantized(op, stored, type, product.conversions)
 

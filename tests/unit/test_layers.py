@@ -83,7 +83,7 @@ BUDGETS = {
     "ops": (3124, 4),
     "dialects": (16579, 10),
     "lowering": (2306, 4),
-    "folding": (6688, 5),
+    "folding": (6712, 5),
     "sinking": (949, 2),
     "passes": (1476, 2),
     "opt": (3447, 5),

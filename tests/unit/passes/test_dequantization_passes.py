@@ -318,15 +318,6 @@ LEFT = {
         ),
         "a zero point is not an integer",
     ),
-    "a subtraction that wraps": (
-        (
-            W,
-            "%d = arith.subi %w, %w : tensor<2x2xi8>",
-            "%f = arith.sitofp %d : tensor<2x2xi8> to tensor<2x2xf32>",
-            scaled("0.5"),
-        ),
-        "may wrap",
-    ),
     "fast-math flags": (
         (W, F, scaled("0.5").replace("%s :", "%s fastmath<fast> :")),
         "has fast-math flags",
@@ -368,15 +359,6 @@ LEFT = {
         ),
         READ,
     ),
-    "floats that are converted": (
-        (
-            W,
-            "%h = arith.sitofp %w : tensor<2x2xi8> to tensor<2x2xf16>",
-            "%f = arith.extf %h : tensor<2x2xf16> to tensor<2x2xf32>",
-            scaled("0.5"),
-        ),
-        "it converts floats before it multiplies",
-    ),
     "integers that are not exact though their differences are": (
         (
             "%z = arith.constant -32767 : i16",
@@ -414,6 +396,35 @@ def test_what_no_type_means_is_left(body: Sequence[str], reason: str):
     assert record.code is RefusalCode.ARITHMETIC
     assert reason in record.reason
     assert module.printed() == before
+
+
+COMPUTED = {
+    "a subtraction that wraps": (
+        "%w = arith.constant dense<[[-128, 2], [127, 4]]> : tensor<2x2xi8>",
+        "%z = arith.constant dense<[[1, 2], [-1, 3]]> : tensor<2x2xi8>",
+        "%d = arith.subi %w, %z : tensor<2x2xi8>",
+        "%f = arith.sitofp %d : tensor<2x2xi8> to tensor<2x2xf32>",
+        scaled("0.5"),
+    ),
+    "floats that are converted": (
+        W,
+        "%h = arith.sitofp %w : tensor<2x2xi8> to tensor<2x2xf16>",
+        "%f = arith.extf %h : tensor<2x2xf16> to tensor<2x2xf32>",
+        scaled("0.5"),
+    ),
+}
+
+
+@pytest.mark.parametrize("body", COMPUTED.values(), ids=COMPUTED)
+def test_integers_that_are_computed(body: Sequence[str]):
+    """No form of arithmetic, but a run shows which integers are multiplied."""
+    module = Module(function_of(*body))
+    bits = module.bits()
+    (record,) = module.run(RaiseDequantizationPass()).records
+    assert record.outcome is Outcome.RAISED
+    assert module.bits() == bits
+    assert "quant.dcast" in module.ops
+    assert "arith.mulf" not in module.ops
 
 
 BEHIND = {
