@@ -1,8 +1,7 @@
 """
 Copies of moved tensors from files to a file, in pieces that a budget of memory allows.
 
-A piece is a box of the moved tensor. Boxes are cut along the axes that are the outermost of the
-source, so that each one is read as few runs as possible, and every byte once if the budget allows.
+A piece is a box of the moved tensor, cut so that few runs are read and written.
 """
 
 from __future__ import annotations
@@ -19,11 +18,8 @@ from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.weights.strided_views import Dimension, FileView, JoinedView, StridedView, row_major
 from qdialect.weights.tensor_files import FileWriter, TensorInFile
 
-_LONG_RUN = 1 << 12
-"""From so many bytes on, a run is read alone, and what follows a hole is another one."""
-
 _RUN_BYTES = 1 << 13
-"""A read or a write takes as long as so many bytes."""
+"""A read or a write takes as long as so many bytes: smaller holes are read, too."""
 
 _LEAST_BUDGET = 1 << 16
 """Less memory than this is not saved."""
@@ -164,15 +160,13 @@ class _Reading:
         real = [d for d, (n, stride) in enumerate(dimensions) if n > 1 and stride]
         real.sort(key=lambda d: abs(dimensions[d][1]))
         inner: list[int] = []
-        extent = needed = 1
+        extent = 1
         for d in real:
             length, stride = dimensions[d]
-            longer = extent + (length - 1) * abs(stride)
-            has_holes = longer > needed * length
-            if inner and has_holes and extent * size >= _LONG_RUN:
+            if inner and (abs(stride) - extent) * size > _RUN_BYTES:
                 break
             inner.append(d)
-            extent, needed = longer, needed * length
+            extent += (length - 1) * abs(stride)
         self._dimensions, self._size = dimensions, size
         self._outer = [d for d in real if d not in inner][::-1]
         """The outermost first."""
