@@ -1,5 +1,5 @@
 """
-Moved tensors whose elements are in files: where joined element is, as offsets and strides.
+Moved tensors whose elements are in files: where each element is, as offsets and strides.
 
 A view moves as an array does, and reads nothing. What strides cannot express raises
 `NeedsCopyError`: the operand is then written to a file, and moved from there.
@@ -235,13 +235,13 @@ class JoinedView(FileView):
             raise NeedsCopyError
         low, high = (start, stop) if step == 1 else (stop + 1, start + 1)
         parts: list[FileView] = []
-        ends = accumulate((joined.shape[self.axis] for joined in self.parts), initial=0)
-        for joined, (first, last) in zip(self.parts, pairwise(ends), strict=True):
+        ends = accumulate((view.shape[self.axis] for view in self.parts), initial=0)
+        for view, (first, last) in zip(self.parts, pairwise(ends), strict=True):
             inside = slice(max(low - first, 0), min(high, last) - first)
             if inside.stop <= inside.start:
                 continue
             whole = [slice(None)] * len(slices)
-            cut = joined[(*slices[: self.axis], inside, *slices[self.axis + 1 :])]
+            cut = view[(*slices[: self.axis], inside, *slices[self.axis + 1 :])]
             if step == -1:
                 whole[self.axis] = slice(None, None, -1)
                 cut = cut[tuple(whole)]
