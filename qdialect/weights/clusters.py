@@ -49,7 +49,10 @@ def executor(jobs: int, cluster: str | None, max_memory: int) -> Generator[Execu
     if not number.isdecimal() or int(number) < 1:
         raise ValueError(f"'{cluster}' is neither the address of a scheduler nor local:N")
     settings: dict[str, Any] = {
-        "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": _KEPT_BYTES
+        "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": _KEPT_BYTES,
+        # It samples the stack a hundred times a second.
+        "distributed.worker.profile.enabled": False,
+        "distributed.admin.system-monitor.interval": "5s",
     }
     config = library("dask", "cluster").config
     with (

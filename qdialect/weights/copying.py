@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from io import FileIO
 from itertools import product
 from pathlib import Path
+from threading import local
 from typing import Any
 
 from qdialect.algebra.blocked_copy import write
@@ -23,6 +24,24 @@ _RUN_BYTES = 1 << 13
 
 _LEAST_BUDGET = 1 << 16
 """Less memory than this is not saved."""
+
+
+class _Buffers(local):
+    """Two buffers of a thread, which are used again: new memory costs more than copying does."""
+
+    def __init__(self) -> None:
+        self._kept = [bytearray(), bytearray()]
+
+    def view(self, number: int, nbytes: int) -> memoryview:
+        """The start of a buffer, which grows if it must."""
+        if len(self._kept[number]) < nbytes:
+            # First it is freed, so that there are never both.
+            self._kept[number] = bytearray()
+            self._kept[number] = bytearray(nbytes)
+        return memoryview(self._kept[number])[:nbytes]
+
+
+_BUFFERS = _Buffers()
 
 
 class Descriptors:
@@ -89,9 +108,8 @@ def _boxes(
     lengths = [length for length, _ in dimensions]
     strides, steps = row_major(lengths), [stride for _, stride in dimensions]
     box = _box(dimensions, size, max(max_memory, _LEAST_BUDGET) // 2)
-    # Buffers are used again: new memory costs more than copying does.
-    read = bytearray(_Reading(_with_lengths(dimensions, box), size).nbytes)
-    results = np.empty(math.prod(box), f"u{size}")
+    read = _BUFFERS.view(0, _Reading(_with_lengths(dimensions, box), size).nbytes)
+    results = np.frombuffer(_BUFFERS.view(1, math.prod(box) * size), f"u{size}")
     cuts = [range(0, length, step) for length, step in zip(lengths, box, strict=True)]
     for starts in product(*cuts):
         ends = zip(box, lengths, starts, strict=True)
@@ -176,7 +194,7 @@ class _Reading:
         self.nbytes = self.runs * self._run
 
     def elements(
-        self, tensor: TensorInFile, offset: int, files: Descriptors, buffer: bytearray
+        self, tensor: TensorInFile, offset: int, files: Descriptors, buffer: memoryview
     ) -> NDArray[Any]:
         """
         The elements, as unsigned integers, in a buffer. Raises OSError and WeightsError.
@@ -187,7 +205,7 @@ class _Reading:
         lengths = [dimensions[d][0] for d in self._outer]
         outer = [dimensions[d][1] for d in self._outer]
         for number, index in enumerate(np.ndindex(*lengths)):
-            place = memoryview(buffer)[number * self._run : (number + 1) * self._run]
+            place = buffer[number * self._run : (number + 1) * self._run]
             files.read(tensor, (offset + self._before + _dot(index, outer)) * size, place)
         strides = [stride * size for _, stride in dimensions]
         step = self._run

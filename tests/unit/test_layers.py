@@ -88,7 +88,7 @@ BUDGETS = {
     "passes": (1476, 2),
     "opt": (3447, 5),
     "check": (7367, 7),
-    "weights": (1780, 5),
+    "weights": (1801, 5),
     "ptq": (20472, 8),
     "integers": (2522, 5),
     "frontends": (993, 4),
