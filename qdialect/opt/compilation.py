@@ -125,7 +125,10 @@ class Compilation:
             named = f"cannot read '{self.options.weights}': " if isinstance(error, OSError) else ""
             raise ToolError(f"--weights: {named}{reason}") from None
         try:
-            imported(f"{_MANIFESTS}:name_weights")(self.module, self.context, manifest)
+            names = (self.options.read_weights or "").split(",")
+            imported(f"{_MANIFESTS}:name_weights")(self.module, self.context, manifest, names)
+        except (OSError, ValueError) as error:
+            raise ToolError(f"--read-weights: {reason_of(error)}") from None
         except OpErrors as error:
             return self._fail("--weights", error)
         return True

@@ -57,6 +57,7 @@ class Options:
     read_with: str | None = None
     fold_plan: str | None = None
     weights: str | None = None
+    read_weights: str | None = None
     quantization_report: str | None = None
     quantization_table: bool = False
     debug: bool = False
@@ -73,6 +74,7 @@ OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "no-implicit-module": "refuse text that is not one builtin.module",
         "split-input-file": f"process each part between `{SPLIT_MARKER}` lines separately",
         "weights=MANIFEST": "the files of weights that resources without data stand for",
+        "read-weights=NAMES": "read these weights; '*.scale,*.bias' are patterns of the shell",
         "read-with=COMMAND": "parse the generic form that COMMAND prints, a tool like mlir-opt",
     },
     "Output": {

@@ -8,7 +8,9 @@ of safetensors: there, constants have the names of tensors.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from io import FileIO
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +20,7 @@ from xdsl.dialects.builtin import DenseResourceAttr, FixedBitwidthType, ModuleOp
 from xdsl.ir import Operation
 
 from qdialect.ir.errors import OpErrors
-from qdialect.ir.resources import BlobStorage
+from qdialect.ir.resources import ALIGNMENT_BYTES, Blob, BlobStorage
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ir.xdsl_private import declare_resource
 from qdialect.support.files import FileError, JsonError, JsonValue, read_text
@@ -112,13 +114,16 @@ def _add(tensors: dict[str, TensorInFile], name: str, tensor: TensorInFile) -> N
     tensors[name] = tensor
 
 
-def name_weights(module: ModuleOp, context: Context, manifest: Manifest) -> None:
+def name_weights(
+    module: ModuleOp, context: Context, manifest: Manifest, read: Sequence[str] = ()
+) -> None:
     """
     Let constants whose `dense_resource` has no data stand for the tensors of a manifest.
 
     Globals that name such tensors become constants, and so do arguments that the manifest lists.
 
-    Raises OpErrors for those whose type is not that of the tensor.
+    Those whose key matches one of the patterns `read` get their data. Raises OpErrors for those
+    whose type is not that of the tensor, and OSError and WeightsError for data that is not there.
     """
     constants_of_globals(module)
     constants_of_arguments(module, manifest.arguments)
@@ -135,10 +140,22 @@ def name_weights(module: ModuleOp, context: Context, manifest: Manifest) -> None
                 continue
             if (reason := _difference(attribute, manifest[key])) is not None:
                 errors.append((op, reason))
-            storage.in_files.add(key)
             declare_resource(storage, key)
+            if any(fnmatchcase(key, pattern) for pattern in read):
+                storage.keep(key, _blob_of(manifest[key]))
+            else:
+                storage.in_files.add(key)
     if errors:
         raise OpErrors(errors)
+
+
+def _blob_of(tensor: TensorInFile) -> Blob:
+    """The data of a tensor. Raises OSError and WeightsError."""
+    data = bytearray(tensor.entry.nbytes)
+    with FileIO(tensor.path) as file:
+        tensor.read(file, 0, memoryview(data))
+    alignment = tensor.entry.itemsize.to_bytes(ALIGNMENT_BYTES, "little")
+    return Blob(alignment, memoryview(data))
 
 
 def _difference(attribute: DenseResourceAttr, tensor: TensorInFile) -> str | None:

@@ -17,7 +17,7 @@ from installed import needs
 from numpy.typing import NDArray
 
 from qdialect.opt.opt import main as opt
-from qdialect.weights.tensor_files import FileWriter
+from qdialect.weights.tensor_files import FileWriter, writing
 from qdialect.weights.weights_tool import main as weights
 
 BLOCKS = "!quant.uniform<i8:f32:{0:16, 1:32}, {{0.5}, {0.25}, {2.0}}>"
@@ -184,3 +184,39 @@ def test_arguments_of_jax_are_weights(folder: Path, capsys: pytest.CaptureFixtur
     manifest.write_text(json.dumps(content))
     assert opt([*flags, str(folder / "jax.mlir")]) == 1
     assert "there is no argument '@main/%arg9' of a tensor type" in capsys.readouterr().err
+
+
+def test_scales_are_read_and_codes_are_not(folder: Path, capsys: pytest.CaptureFixture[str]):
+    """A product of named codes and scales becomes a quantized type, and is folded."""
+    path = folder / "quantized.safetensors"
+    scales = np.array([0.5, 0.25, 2.0, 1.0], np.float32)
+    with writing(path, [("w.codes", "I8", (4, 6)), ("w.scale", "F32", (4,))]) as file:
+        file.write("w.scale", scales.data.cast("B"), 0)
+        file.finish()
+    text = """
+func.func @main() -> tensor<6x4xf32> {
+  %c = stablehlo.constant dense_resource<w.codes> : tensor<4x6xi8>
+  %s = stablehlo.constant dense_resource<w.scale> : tensor<4xf32>
+  %f = stablehlo.convert %c : (tensor<4x6xi8>) -> tensor<4x6xf32>
+  %b = stablehlo.broadcast_in_dim %s, dims = [0] : (tensor<4xf32>) -> tensor<4x6xf32>
+  %p = stablehlo.multiply %f, %b : tensor<4x6xf32>
+  %t = stablehlo.transpose %p, dims = [1, 0] : (tensor<4x6xf32>) -> tensor<6x4xf32>
+  return %t : tensor<6x4xf32>
+}
+"""
+    (folder / "q.mlir").write_text(text)
+    passes = ["--raise-dequantization", "--fold-quant-shapes", "--remarks"]
+    kept = run_opt(folder, "q.mlir", [f"--weights={path}", *passes], "kept.mlir")
+    assert "stablehlo.multiply" in kept
+    assert "its elements are in a file, and are not read [unread]" in capsys.readouterr().err
+    read = [f"--weights={path}", "--read-weights=none,*.scale", *passes]
+    folded = run_opt(folder, "q.mlir", read, "folded.mlir")
+    assert "stablehlo.multiply" not in folded
+    assert "stablehlo.transpose" not in folded
+    assert (
+        "!quant.uniform<i8:f32:1, {5.000000e-01,2.500000e-01,2.000000e+00,1.000000e+00}>" in folded
+    )
+    assert "dense_resource<w.codes_" in folded
+    path.write_bytes(path.read_bytes()[:-1])
+    assert opt([*read, str(folder / "q.mlir")]) == 1
+    assert "it is cut off" in capsys.readouterr().err
