@@ -60,7 +60,7 @@ class FileView(ArrayFunctions):
         bounds = pairwise([0, *ends.tolist(), len(indices)])
         runs = [(int(indices[start]), stop - start) for start, stop in bounds]
         parts = [self[(*before, slice(start, start + n), *self._rest(axis))] for start, n in runs]
-        return parts[0] if len(parts) == 1 else JoinedView.of(parts, axis)
+        return JoinedView.of(parts, axis)
 
     def _rest(self, axis: int) -> tuple[slice, ...]:
         return (slice(None),) * (len(self.shape) - axis - 1)
@@ -179,7 +179,7 @@ class JoinedView(FileView):
     axis: int
 
     @classmethod
-    def of(cls, parts: Sequence[FileView], axis: int) -> JoinedView:
+    def of(cls, parts: Sequence[FileView], axis: int) -> FileView:
         """The parts joined; those that are joined along the same axis are taken apart."""
         flat: list[StridedView] = []
         for part in parts:
@@ -189,7 +189,7 @@ class JoinedView(FileView):
                 flat += part.parts
             else:
                 raise NeedsCopyError
-        return cls(tuple(flat), axis)
+        return flat[0] if len(flat) == 1 else cls(tuple(flat), axis)
 
     @property
     def shape(self) -> tuple[int, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -213,7 +213,7 @@ class JoinedView(FileView):
             return self
         # Only axes behind that of the parts may change, or it is the outermost of them.
         head, inner = before[: self.axis], math.prod(before[self.axis + 1 :])
-        if shape[: self.axis] != head or 0 in shape:
+        if shape[: self.axis] != head or len(shape) == len(head) or 0 in shape:
             raise NeedsCopyError
         row = math.prod(shape[self.axis + 1 :])
         lengths = [part.shape[self.axis] * inner for part in self.parts]

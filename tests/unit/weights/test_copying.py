@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from random_tensors import joins, movements_by_class, numpy_moves, shapes
 
-from qdialect.algebra.movement import Movement
+from qdialect.algebra.joins import Concat
+from qdialect.algebra.movement import Movement, Reshape, Slice
 from qdialect.algebra.padding import Pad
 from qdialect.weights import copying
 from qdialect.weights.copying import Descriptors, copy_view
@@ -93,3 +94,13 @@ def test_chains_of_movements(data: st.DataObject, folder: Path):
     max_memory = data.draw(st.sampled_from([1, 16, 64, 1000, 1 << 20]))
     result = copied(folder / "moved.safetensors", view, dtype, max_memory)
     assert np.array_equal(result, array)
+
+
+def test_a_part_of_a_join_may_lose_the_axis_of_the_join():
+    parts = [StridedView.of(name, (1, 2)) for name in "ab"]
+    joined: FileView = Concat(1)(*parts)
+    part = Slice((0, 2), (1, 2), (1, 1))(joined)
+    assert Reshape((2,))(part).shape == (2,)
+    assert Reshape((2,))(part).transpose([0]).shape == (2,)
+    with pytest.raises(NeedsCopyError):
+        joined.reshape((4,))
