@@ -10,13 +10,12 @@ import math
 from collections.abc import Iterator, Sequence
 from io import FileIO
 from itertools import product
-from pathlib import Path
 from threading import local
 from typing import Any
 
 from qdialect.algebra.blocked_copy import write
 from qdialect.support.lazy_numpy import NDArray, np
-from qdialect.weights.strided_views import Dimension, FileView, JoinedView, StridedView, row_major
+from qdialect.weights.strided_views import Dimension, FileView, StridedView, parts_of, row_major
 from qdialect.weights.tensor_files import FileWriter, TensorInFile
 
 _RUN_BYTES = 1 << 13
@@ -50,8 +49,6 @@ class Descriptors:
     def __init__(self) -> None:
         self._open: dict[str, FileIO] = {}
         self.bytes_read = 0
-        self.scratch: list[Path] = []
-        """The files that the task has made for itself."""
 
     def read(self, tensor: TensorInFile, start: int, view: memoryview) -> None:
         """Fill `view` with bytes of a tensor. Raises OSError and WeightsError."""
@@ -76,7 +73,7 @@ def copy_view(
 
     Raises OSError, and WeightsError where a source has become shorter.
     """
-    parts, axis = ((view,), 0) if isinstance(view, StridedView) else _joined(view)
+    parts, axis = parts_of(view)
     whole = math.prod(view.shape[axis:])
     start = 0
     for part in parts:
@@ -89,11 +86,6 @@ def copy_view(
                 writer.write(name, data[: count * size], (line * whole + start + inside) * size)
                 first, data = first + count, data[count * size :]
         start += row
-
-
-def _joined(view: FileView) -> tuple[tuple[StridedView, ...], int]:
-    assert isinstance(view, JoinedView)
-    return view.parts, view.axis
 
 
 def _boxes(

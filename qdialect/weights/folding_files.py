@@ -26,10 +26,17 @@ from qdialect.folding.fold_plan import FoldPlan
 from qdialect.ir.value_types import shape_of
 from qdialect.weights.copying import Descriptors, copy_view
 from qdialect.weights.manifest import FORMAT, VERSION, Manifest
-from qdialect.weights.strided_views import FileView, JoinedView, NeedsCopyError, StridedView
+from qdialect.weights.strided_views import (
+    FileView,
+    JoinedView,
+    NeedsCopyError,
+    StridedView,
+    parts_of,
+)
 from qdialect.weights.tensor_files import (
     TensorInFile,
     WeightsError,
+    part_of,
     read_header,
     sha256_of,
     sync_folder,
@@ -136,27 +143,20 @@ def dtype_of(view: FileView) -> str:
     """The dtype of a view. Raises WeightsError if its parts have several."""
     dtypes = {
         part.tensor.dtype if isinstance(part.tensor, Scratch) else part.tensor.entry.dtype
-        for part in _parts(view)
+        for part in parts_of(view)[0]
     }
     if len(dtypes) > 1:
         raise WeightsError(f"tensors of {' and '.join(sorted(dtypes))} are joined")
     return dtypes.pop()
 
 
-def _parts(view: FileView) -> Sequence[StridedView]:
-    if isinstance(view, JoinedView):
-        return view.parts
-    assert isinstance(view, StridedView)
-    return (view,)
-
-
 def _tensors_of(views: Any) -> Iterator[TensorInFile]:
     """The tensors of files that views are made of."""
-    pending = [part for view in views for part in _parts(view)]
+    pending = [part for view in views for part in parts_of(view)[0]]
     while pending:
         tensor = pending.pop().tensor
         if isinstance(tensor, Scratch):
-            pending += _parts(tensor.view)
+            pending += parts_of(tensor.view)[0]
         else:
             yield tensor
 
@@ -227,14 +227,13 @@ def _without_scratch(
 ) -> FileView:
     """The view of files, after those tensors are written that are moved from files of their own."""
     parts = list[StridedView]()
-    for part in _parts(view):
+    for part in parts_of(view)[0]:
         scratch = part.tensor
         if not isinstance(scratch, Scratch):
             parts.append(part)
             continue
         inner = _without_scratch(scratch.view, path, files, max_memory, stack)
-        place = path.with_name(f"{path.name}.{len(files.scratch)}.part")
-        files.scratch.append(place)
+        place = part_of(path)
         stack.callback(place.unlink, missing_ok=True)
         with writing(place, [("scratch", scratch.dtype, scratch.view.shape)]) as writer:
             copy_view(inner, "scratch", writer, files, max_memory)

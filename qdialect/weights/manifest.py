@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Final
 
 from xdsl.context import Context
-from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
 from xdsl.dialects.builtin import DenseResourceAttr, FixedBitwidthType, ModuleOp, TensorType
 from xdsl.ir import Operation
 
 from qdialect.ir.errors import OpErrors
-from qdialect.ir.resources import ALIGNMENT_BYTES, Blob, BlobStorage
+from qdialect.ir.resources import ALIGNMENT_BYTES, Blob, BlobStorage, ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ir.xdsl_private import declare_resource
 from qdialect.support.files import FileError, JsonError, JsonValue, read_text
@@ -127,8 +126,7 @@ def name_weights(
     """
     constants_of_globals(module)
     constants_of_arguments(module, manifest.arguments)
-    builtin = context.get_optional_dialect("builtin")
-    storage = builtin.get_interface(OpAsmDialectInterface) if builtin else None
+    storage = ResourceBlobs.of(context).interface
     assert isinstance(storage, BlobStorage)
     errors: list[tuple[Operation, str]] = []
     for op in module.walk():
@@ -164,10 +162,10 @@ def _difference(attribute: DenseResourceAttr, tensor: TensorInFile) -> str | Non
     element = element_type_or_self(type)
     name, nbytes = DTYPES[entry.dtype]
     written = str(element)
-    # Integers without a sign may be either.
-    is_same = written == name or (written.startswith("i") and name == f"u{written}")
     is_wide = isinstance(element, FixedBitwidthType) and element.bitwidth == 8 * nbytes
-    is_same = is_same or (written.startswith(("i", "u", "s")) and name[0] in "iu" and is_wide)
+    # Integers may be read with a sign or without.
+    are_integers = written.startswith(("i", "u", "s")) and name.startswith(("i", "u"))
+    is_same = written == name or (is_wide and are_integers)
     if isinstance(type, TensorType) and type.get_shape() == entry.shape and is_same:
         return None
     shape = "".join(f"{length}x" for length in entry.shape)

@@ -29,7 +29,7 @@ from xdsl.dialects.builtin import (
     UnregisteredOp,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.lexer import Input
@@ -83,22 +83,25 @@ def constants_of_globals(module: ModuleOp) -> None:
         key = keys.get(symbol.root_reference.data) if isinstance(symbol, SymbolRefAttr) else None
         if key is None or not isinstance(type, TensorType):
             continue
-        tensor = cast(TensorType[Attribute], type)
-        constant = arith.ConstantOp(DenseResourceAttr.from_params(key, tensor), tensor)
+        constant = _constant(key, op.results[0], cast(TensorType[Attribute], type))
         constant.location = op.location
-        constant.result.name_hint = op.results[0].name_hint
         Rewriter.insert_op(constant, InsertPoint.before(op))
         replaced.add(op.results[0], constant.result)
         gone.append(op)
     replaced.apply()
     for op in gone:
-        op.detach()
-        op.erase()
+        Rewriter.erase_op(op)
     used = set(symbols_used_by(module))
     for op in list(module.ops):
         if (name := _symbol(op)) in keys and name not in used:
-            op.detach()
-            op.erase()
+            Rewriter.erase_op(op)
+
+
+def _constant(key: str, value: SSAValue, type: TensorType[Attribute]) -> arith.ConstantOp:
+    """A constant without data in the place of a value, with its name."""
+    constant = arith.ConstantOp(DenseResourceAttr.from_params(key, type), type)
+    constant.result.name_hint = value.name_hint
+    return constant
 
 
 def constants_of_arguments(module: ModuleOp, keys: Mapping[str, str]) -> None:
@@ -119,9 +122,7 @@ def constants_of_arguments(module: ModuleOp, keys: Mapping[str, str]) -> None:
             if key is None or block is None or not isinstance(argument.type, TensorType):
                 kept.append(number)
                 continue
-            tensor = cast(TensorType[Attribute], argument.type)
-            constant = arith.ConstantOp(DenseResourceAttr.from_params(key, tensor), tensor)
-            constant.result.name_hint = argument.name_hint
+            constant = _constant(key, argument, cast(TensorType[Attribute], argument.type))
             Rewriter.insert_op(constant, InsertPoint.at_start(block))
             argument.replace_all_uses_with(constant.result)
         if block is None or len(kept) == len(block.args):
@@ -226,8 +227,7 @@ class WeightsToParametersPass(ModulePass):
             raise OpErrors(errors)
         replaced.apply()
         for constant in gone:
-            constant.detach()
-            constant.erase()
+            Rewriter.erase_op(constant)
 
     def _global(self, symbol: str, key: str, type: Attribute) -> Operation:
         any_dialect = Context(allow_unregistered=True)

@@ -8,7 +8,7 @@ A view moves as an array does, and reads nothing. What strides cannot express ra
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any, SupportsIndex, TypeAlias, cast
@@ -69,10 +69,6 @@ class FileView(ArrayFunctions):
     @override
     def _concatenate(cls, parts: Sequence[FileView], axis: SupportsIndex = 0) -> FileView:
         return JoinedView.of(parts, int(axis))
-
-    @override
-    def _broadcast_to(self, shape: Sequence[int]) -> FileView:
-        raise NotImplementedError
 
     @override
     def _pad(self, pad_width: Sequence[tuple[int, int]], mode: str = "constant") -> FileView:
@@ -171,6 +167,14 @@ class StridedView(FileView):
         return StridedView(self.tensor, self.offset, tuple(axes))
 
 
+def parts_of(view: FileView) -> tuple[tuple[StridedView, ...], int]:
+    """The strided views that a view consists of, and the axis that they are joined along."""
+    if isinstance(view, JoinedView):
+        return view.parts, view.axis
+    assert isinstance(view, StridedView)
+    return (view,), 0
+
+
 @dataclass(frozen=True, eq=False)
 class JoinedView(FileView):
     """Views that are joined along an axis."""
@@ -198,12 +202,10 @@ class JoinedView(FileView):
         length = sum(shape[self.axis] for shape in shapes)
         return (*shapes[0][: self.axis], length, *shapes[0][self.axis + 1 :])
 
-    def _each(self, move: Callable[[StridedView], FileView], axis: int) -> FileView:
-        return JoinedView.of([move(part) for part in self.parts], axis)
-
     @override
     def transpose(self, axes: Sequence[int], /) -> FileView:
-        return self._each(lambda part: part.transpose(axes), list(axes).index(self.axis))
+        parts = [part.transpose(axes) for part in self.parts]
+        return JoinedView.of(parts, list(axes).index(self.axis))
 
     @override
     def reshape(self, shape: Sequence[int], /) -> FileView:
@@ -234,18 +236,15 @@ class JoinedView(FileView):
         if abs(step) != 1:
             raise NeedsCopyError
         low, high = (start, stop) if step == 1 else (stop + 1, start + 1)
+        order = [slice(None, None, step if at == self.axis else 1) for at in range(len(slices))]
         parts: list[FileView] = []
         ends = accumulate((view.shape[self.axis] for view in self.parts), initial=0)
         for view, (first, last) in zip(self.parts, pairwise(ends), strict=True):
             inside = slice(max(low - first, 0), min(high, last) - first)
             if inside.stop <= inside.start:
                 continue
-            whole = [slice(None)] * len(slices)
             cut = view[(*slices[: self.axis], inside, *slices[self.axis + 1 :])]
-            if step == -1:
-                whole[self.axis] = slice(None, None, -1)
-                cut = cut[tuple(whole)]
-            parts.append(cut)
+            parts.append(cut[tuple(order)])
         if not parts:
             return self.parts[0][(*slices[: self.axis], slice(0, 0), *slices[self.axis + 1 :])]
         return JoinedView.of(parts[::step], self.axis)
@@ -253,7 +252,6 @@ class JoinedView(FileView):
     @override
     def _broadcast_to(self, shape: Sequence[int]) -> FileView:
         added = len(shape) - len(self.shape)
-
         axis = added + self.axis
         if shape[axis] != self.shape[self.axis]:
             raise NeedsCopyError

@@ -167,6 +167,15 @@ class TensorInFile:
             view = view[count:]
 
 
+def part_of(path: Path) -> Path:
+    """
+    A new name for what is not whole yet, beside a file.
+
+    A task may run twice at once, where its first worker is lost.
+    """
+    return path.with_name(f"{path.name}.{uuid4().hex}.part")
+
+
 class FileWriter:
     """
     Writes one file of tensors in any order, under a name that ends in `.part`.
@@ -178,8 +187,7 @@ class FileWriter:
     def __init__(self, path: Path, tensors: Sequence[tuple[str, str, tuple[int, ...]]]) -> None:
         """`tensors` are names, dtypes and shapes, in the order of their elements."""
         self.path = path
-        # A task may run twice at once, where its first worker is lost.
-        self._part = path.with_name(f"{path.name}.{uuid4().hex}.part")
+        self._part = part_of(path)
         entries: dict[str, object] = {}
         end = 0
         self._starts: dict[str, int] = {}

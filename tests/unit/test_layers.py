@@ -88,7 +88,7 @@ BUDGETS = {
     "passes": (1476, 2),
     "opt": (3452, 5),
     "check": (7367, 7),
-    "weights": (1818, 5),
+    "weights": (1813, 5),
     "ptq": (20472, 8),
     "integers": (2522, 5),
     "frontends": (993, 4),
