@@ -15,8 +15,15 @@ from typing import Any
 
 from qdialect.algebra.blocked_copy import write
 from qdialect.support.lazy_numpy import NDArray, np
-from qdialect.weights.strided_views import Dimension, FileView, StridedView, parts_of, row_major
-from qdialect.weights.tensor_files import FileWriter, TensorInFile
+from qdialect.weights.strided_views import (
+    Dimension,
+    FileView,
+    NeedsCopyError,
+    StridedView,
+    parts_of,
+    row_major,
+)
+from qdialect.weights.tensor_files import DTYPES, FileWriter, TensorInFile
 
 _RUN_BYTES = 1 << 13
 """A read or a write takes as long as so many bytes: smaller holes are read, too."""
@@ -50,13 +57,13 @@ class Descriptors:
         self._open: dict[str, FileIO] = {}
         self.bytes_read = 0
 
-    def read(self, tensor: TensorInFile, start: int, view: memoryview) -> None:
-        """Fill `view` with bytes of a tensor. Raises OSError and WeightsError."""
+    def read(self, tensor: TensorInFile, first: int, view: memoryview) -> None:
+        """Fill `view` with elements of a tensor. Raises OSError and WeightsError."""
         file = self._open.get(tensor.path)
         if file is None:
             file = self._open[tensor.path] = FileIO(tensor.path)
-        self.bytes_read += len(view)
-        tensor.read(file, start, view)
+        self.bytes_read += DTYPES[tensor.entry.dtype].nbytes([len(view) // tensor.entry.itemsize])
+        tensor.read(file, first, view)
 
     def close(self) -> None:
         """Close all files."""
@@ -73,33 +80,84 @@ def copy_view(
 
     Raises OSError, and WeightsError where a source has become shorter.
     """
+    if 0 in view.shape:
+        return
+    most = max(max_memory, _LEAST_BUDGET) // 2
     parts, axis = parts_of(view)
+    if step := _rows_of_band(view, most):
+        for start in range(0, view.shape[0], step):
+            data = _joined(_band(view, start, start + step), axis, files)
+            writer.write(name, data, start * math.prod(view.shape[1:]))
+        return
     whole = math.prod(view.shape[axis:])
     start = 0
     for part in parts:
         row = math.prod(part.shape[axis:])
-        for first, data, size in _boxes(part, files, max_memory):
+        for first, data, size in _boxes(part, files, most):
             # Each row of the whole has the rows of all parts, one after another.
             while data:
                 line, inside = divmod(first, row)
                 count = min(len(data) // size, row - inside)
-                writer.write(name, data[: count * size], (line * whole + start + inside) * size)
+                writer.write(name, data[: count * size], line * whole + start + inside)
                 first, data = first + count, data[count * size :]
         start += row
 
 
+def _band(view: FileView, start: int, stop: int) -> FileView:
+    return view[(slice(start, stop), *(slice(None) for _ in view.shape[1:]))]
+
+
+def _rows_of_band(view: FileView, most: int) -> int:
+    """
+    The rows of joined parts that buffers of `most` bytes hold, and what is read for them.
+
+    0 if that is none, or if no row has elements of several parts.
+    """
+    parts, axis = parts_of(view)
+    step = view.shape[0] if len(parts) > 1 and axis else 0
+    while step:
+        try:
+            band = _band(view, 0, step)
+        except NeedsCopyError:
+            return 0
+        size = parts[0].tensor.entry.itemsize
+        read = max(_Reading(part.dimensions, size).nbytes for part in parts_of(band)[0])
+        if max(read, math.prod(band.shape) * size) <= most:
+            break
+        step = (step + 1) // 2 if step > 1 else 0
+    return step
+
+
+def _joined(band: FileView, axis: int, files: Descriptors) -> memoryview:
+    """The elements of joined parts, in a buffer."""
+    parts, _ = parts_of(band)
+    size = parts[0].tensor.entry.itemsize
+    results = np.frombuffer(_BUFFERS.view(1, math.prod(band.shape) * size), f"u{size}")
+    whole, start = results.reshape(band.shape), 0
+    for part in parts:
+        dimensions = [dimension for axis in part.axes for dimension in axis]
+        reading = _Reading(dimensions, size)
+        elements = reading.elements(
+            part.tensor, part.offset, files, _BUFFERS.view(0, reading.nbytes)
+        )
+        end = start + part.shape[axis]
+        target = whole[(*(slice(None) for _ in range(axis)), slice(start, end))]
+        # Axes are split, which never copies.
+        write(elements, target.reshape(elements.shape))
+        start = end
+    return results.view(np.uint8).data
+
+
 def _boxes(
-    view: StridedView, files: Descriptors, max_memory: int
+    view: StridedView, files: Descriptors, most: int
 ) -> Iterator[tuple[int, memoryview, int]]:
     """For all runs of a view: the first element, the bytes, and the size of an element."""
     tensor: TensorInFile = view.tensor
     size = tensor.entry.itemsize
-    if 0 in view.shape:
-        return
     dimensions = view.dimensions or [(1, 1)]
     lengths = [length for length, _ in dimensions]
     strides, steps = row_major(lengths), [stride for _, stride in dimensions]
-    box = _box(dimensions, size, max(max_memory, _LEAST_BUDGET) // 2)
+    box = _box(dimensions, size, most)
     read = _BUFFERS.view(0, _Reading(_with_lengths(dimensions, box), size).nbytes)
     results = np.frombuffer(_BUFFERS.view(1, math.prod(box) * size), f"u{size}")
     cuts = [range(0, length, step) for length, step in zip(lengths, box, strict=True)]
@@ -198,7 +256,7 @@ class _Reading:
         outer = [dimensions[d][1] for d in self._outer]
         for number, index in enumerate(np.ndindex(*lengths)):
             place = buffer[number * self._run : (number + 1) * self._run]
-            files.read(tensor, (offset + self._before + _dot(index, outer)) * size, place)
+            files.read(tensor, offset + self._before + _dot(index, outer), place)
         strides = [stride * size for _, stride in dimensions]
         step = self._run
         for d in reversed(self._outer):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, as_completed
@@ -22,10 +21,10 @@ from typing import Any, Final, NamedTuple
 
 from qdialect.algebra.movement import Movement, MovementError, Shape
 from qdialect.algebra.padding import Pad
-from qdialect.folding.fold_plan import FoldPlan
+from qdialect.folding.fold_plan import FoldPlan, PlannedSource
 from qdialect.ir.value_types import shape_of
 from qdialect.weights.copying import Descriptors, copy_view
-from qdialect.weights.manifest import FORMAT, VERSION, Manifest
+from qdialect.weights.manifest import FORMAT, VERSION, Manifest, tensor_of_type
 from qdialect.weights.strided_views import (
     FileView,
     JoinedView,
@@ -34,6 +33,7 @@ from qdialect.weights.strided_views import (
     parts_of,
 )
 from qdialect.weights.tensor_files import (
+    DTYPES,
     TensorInFile,
     WeightsError,
     part_of,
@@ -86,7 +86,7 @@ def planned_views(plans: Sequence[FoldPlan], manifest: Manifest) -> dict[str, Fi
         moved: dict[str, FileView] = {}
         for source in plan.sources:
             if source.resource is not None:
-                moved[source.name] = views.get(source.resource) or _whole(manifest, source.resource)
+                moved[source.name] = views.get(source.resource) or _whole(manifest, source)
         for step in plan.steps:
             if all(name in moved for name in step.operands):
                 operands = [moved[name] for name in step.operands]
@@ -104,8 +104,8 @@ def planned_views(plans: Sequence[FoldPlan], manifest: Manifest) -> dict[str, Fi
     return views
 
 
-def _whole(manifest: Manifest, key: str) -> FileView:
-    tensor = manifest[key]
+def _whole(manifest: Manifest, source: PlannedSource) -> FileView:
+    tensor = tensor_of_type(manifest[source.resource or ""], source.type)
     return StridedView.of(tensor, tensor.entry.shape)
 
 
@@ -171,7 +171,7 @@ def file_tasks(views: Mapping[str, FileView], shard_size: int) -> list[FileTask]
     groups: list[dict[str, FileView]] = []
     filled = shard_size
     for key, view in sorted(views.items(), key=place):
-        size = math.prod(view.shape) * _itemsize(view)
+        size = _nbytes(view)
         if filled + size > shard_size:
             groups.append({})
             filled = 0
@@ -184,8 +184,8 @@ def file_tasks(views: Mapping[str, FileView], shard_size: int) -> list[FileTask]
     ]
 
 
-def _itemsize(view: FileView) -> int:
-    return next(_tensors_of([view])).entry.itemsize
+def _nbytes(view: FileView) -> int:
+    return DTYPES[dtype_of(view)].nbytes(view.shape)
 
 
 def write_file(task: FileTask, folder: str, max_memory: int) -> dict[str, Any]:
@@ -218,7 +218,7 @@ def write_file(task: FileTask, folder: str, max_memory: int) -> dict[str, Any]:
 
 
 def _alignment(view: FileView) -> int:
-    nbytes = math.prod(view.shape) * _itemsize(view)
+    nbytes = _nbytes(view)
     return nbytes & -nbytes & 63 if nbytes & 63 else 64
 
 
@@ -238,7 +238,9 @@ def _without_scratch(
         with writing(place, [("scratch", scratch.dtype, scratch.view.shape)]) as writer:
             copy_view(inner, "scratch", writer, files, max_memory)
             writer.finish()
-        tensor = TensorInFile(str(place), read_header(place)["scratch"])
+        entry = read_header(place)["scratch"]
+        entry = entry._replace(dtype=scratch.dtype, shape=scratch.view.shape)
+        tensor = TensorInFile(str(place), entry)
         parts.append(replace(part, tensor=tensor))
     return replace(view, parts=tuple(parts)) if isinstance(view, JoinedView) else parts[0]
 

@@ -7,6 +7,7 @@ of safetensors: there, constants have the names of tensors.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -16,11 +17,12 @@ from typing import Final
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import DenseResourceAttr, FixedBitwidthType, ModuleOp, TensorType
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 
+from qdialect.dialects.quant.storage import StoredType, element_type_of
 from qdialect.ir.errors import OpErrors
 from qdialect.ir.resources import ALIGNMENT_BYTES, Blob, BlobStorage, ResourceBlobs
-from qdialect.ir.value_types import element_type_or_self
+from qdialect.ir.value_types import element_type_or_self, tensor_parts
 from qdialect.ir.xdsl_private import declare_resource
 from qdialect.support.files import FileError, JsonError, JsonValue, read_text
 from qdialect.weights.parameters import constants_of_arguments, constants_of_globals
@@ -28,6 +30,9 @@ from qdialect.weights.tensor_files import DTYPES, TensorInFile, WeightsError, re
 
 FORMAT: Final = "qdialect-weights"
 VERSION: Final = 1
+
+_NIBBLE: Final = 4
+"""The bits of codes of which two are in a byte."""
 
 _REMEDY = "see docs/weights.md for what a manifest is"
 
@@ -140,16 +145,28 @@ def name_weights(
                 errors.append((op, reason))
             declare_resource(storage, key)
             if any(fnmatchcase(key, pattern) for pattern in read):
-                storage.keep(key, _blob_of(manifest[key]))
+                storage.keep(key, _blob_of(tensor_of_type(manifest[key], attribute.type)))
             else:
                 storage.in_files.add(key)
     if errors:
         raise OpErrors(errors)
 
 
+def tensor_of_type(tensor: TensorInFile, type: Attribute) -> TensorInFile:
+    """A tensor, where codes of 4 bits are two in a byte if a value of `type` has such."""
+    parts = tensor_parts(type)
+    if parts is None or parts.shape == tensor.entry.shape:
+        return tensor
+    element = parts.element_type
+    stored = element_type_of(element) if isinstance(element, StoredType) else element
+    if not isinstance(stored, FixedBitwidthType) or stored.bitwidth != _NIBBLE:
+        return tensor
+    return tensor.packed(parts.shape) or tensor
+
+
 def _blob_of(tensor: TensorInFile) -> Blob:
     """The data of a tensor. Raises OSError and WeightsError."""
-    data = bytearray(tensor.entry.nbytes)
+    data = bytearray(math.prod(tensor.entry.shape) * tensor.entry.itemsize)
     with FileIO(tensor.path) as file:
         tensor.read(file, 0, memoryview(data))
     alignment = tensor.entry.itemsize.to_bytes(ALIGNMENT_BYTES, "little")
@@ -160,14 +177,18 @@ def _difference(attribute: DenseResourceAttr, tensor: TensorInFile) -> str | Non
     """How the type of an attribute differs from that of a tensor."""
     type, entry = attribute.type, tensor.entry
     element = element_type_or_self(type)
-    name, nbytes = DTYPES[entry.dtype]
+    name, bits = DTYPES[entry.dtype]
     written = str(element)
-    is_wide = isinstance(element, FixedBitwidthType) and element.bitwidth == 8 * nbytes
+    width = element.bitwidth if isinstance(element, FixedBitwidthType) else 0
     # Integers may be read with a sign or without.
     are_integers = written.startswith(("i", "u", "s")) and name.startswith(("i", "u"))
-    is_same = written == name or (is_wide and are_integers)
-    if isinstance(type, TensorType) and type.get_shape() == entry.shape and is_same:
-        return None
+    is_same = written == name or (width == bits and are_integers)
+    if isinstance(type, TensorType):
+        shape = type.get_shape()
+        if shape == entry.shape and is_same:
+            return None
+        if width == _NIBBLE and tensor.packed(shape) is not None:
+            return None
     shape = "".join(f"{length}x" for length in entry.shape)
     return (
         f"'{attribute.resource_handle.data}' is of type '{type}', but tensor '{entry.name}' of "

@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 from uuid import uuid4
 
 from qdialect.support.files import JsonError, JsonValue
+from qdialect.support.lazy_numpy import np
 
 MAX_HEADER: Final = 100_000_000
 """The most bytes of a header, as in the library safetensors."""
@@ -28,28 +29,55 @@ MAX_HEADER: Final = 100_000_000
 ALIGNMENT: Final = 64
 """The alignment of the elements of a written file, with which IREE maps it."""
 
-DTYPES: Final[Mapping[str, tuple[str, int]]] = MappingProxyType(
+PACKED: Final = "U4"
+"""The dtype of codes of 4 bits: in a file, there are two in each byte of `U8`, the low one first."""
+
+
+class Dtype(NamedTuple):
+    """What the elements of a tensor are."""
+
+    type: str
+    """MLIR's type."""
+
+    bits: int
+
+    @property
+    def itemsize(self) -> int:
+        """The bytes of an element in memory, where one of 4 bits has a byte."""
+        return max(1, self.bits // 8)
+
+    def nbytes(self, shape: Sequence[int]) -> int:
+        """The bytes of a tensor in a file."""
+        return -(-math.prod(shape) * self.bits // 8)
+
+
+DTYPES: Final[Mapping[str, Dtype]] = MappingProxyType(
     {
-        "BOOL": ("i1", 1),
-        "U8": ("ui8", 1),
-        "I8": ("i8", 1),
-        "F8_E5M2": ("f8E5M2", 1),
-        "F8_E4M3": ("f8E4M3FN", 1),
-        "F8_E8M0": ("f8E8M0FNU", 1),
-        "U16": ("ui16", 2),
-        "I16": ("i16", 2),
-        "F16": ("f16", 2),
-        "BF16": ("bf16", 2),
-        "U32": ("ui32", 4),
-        "I32": ("i32", 4),
-        "F32": ("f32", 4),
-        "U64": ("ui64", 8),
-        "I64": ("i64", 8),
-        "F64": ("f64", 8),
-        "C64": ("complex<f32>", 8),
+        "BOOL": Dtype("i1", 8),
+        PACKED: Dtype("ui4", 4),
+        "F4": Dtype("f4E2M1FN", 4),
+        "U8": Dtype("ui8", 8),
+        "I8": Dtype("i8", 8),
+        "F8_E5M2": Dtype("f8E5M2", 8),
+        "F8_E4M3": Dtype("f8E4M3FN", 8),
+        "F8_E8M0": Dtype("f8E8M0FNU", 8),
+        "U16": Dtype("ui16", 16),
+        "I16": Dtype("i16", 16),
+        "F16": Dtype("f16", 16),
+        "BF16": Dtype("bf16", 16),
+        "U32": Dtype("ui32", 32),
+        "I32": Dtype("i32", 32),
+        "F32": Dtype("f32", 32),
+        "U64": Dtype("ui64", 64),
+        "I64": Dtype("i64", 64),
+        "F64": Dtype("f64", 64),
+        "C64": Dtype("complex<f32>", 64),
     }
 )
-"""For each dtype of safetensors, MLIR's type and the bytes of an element."""
+"""The dtypes of safetensors, and `PACKED`."""
+
+_PIECE: Final = 1 << 20
+"""The elements of 4 bits that are packed at once; even."""
 
 
 class WeightsError(ValueError):
@@ -69,13 +97,13 @@ class TensorEntry(NamedTuple):
 
     @property
     def itemsize(self) -> int:
-        """The bytes of an element."""
-        return DTYPES[self.dtype][1]
+        """The bytes of an element in memory."""
+        return DTYPES[self.dtype].itemsize
 
     @property
     def nbytes(self) -> int:
-        """The bytes of all elements."""
-        return math.prod(self.shape) * self.itemsize
+        """The bytes of all elements in the file."""
+        return DTYPES[self.dtype].nbytes(self.shape)
 
 
 def read_header(path: str | os.PathLike[str]) -> dict[str, TensorEntry]:
@@ -129,7 +157,7 @@ def _entry(name: str, value: JsonValue, origin: int) -> TensorEntry:
     """A tensor of a header. Raises JsonError."""
     fields = value.members(("dtype", "shape", "data_offsets"))
     dtype = fields["dtype"].of(str)
-    if dtype not in DTYPES:
+    if dtype not in DTYPES or dtype == PACKED:
         raise fields["dtype"].error(f"elements of '{dtype}' are not supported")
     shape = tuple([item.of(int) for item in fields["shape"].items()])
     offsets = [item.of(int) for item in fields["data_offsets"].items()]
@@ -151,12 +179,35 @@ class TensorInFile:
     path: str
     entry: TensorEntry
 
-    def read(self, file: FileIO, start: int, view: memoryview) -> None:
+    def read(self, file: FileIO, first: int, view: memoryview) -> None:
         """
-        Fill `view` with the bytes from byte `start` of the elements.
+        Fill `view` with elements, from the one with number `first`.
 
         Raises OSError, and WeightsError where the file has become shorter.
         """
+        size = self.entry.itemsize
+        if DTYPES[self.entry.dtype].bits >= 8:
+            self._fill(file, first * size, view)
+            return
+        for start in range(0, len(view), _PIECE):
+            part = np.frombuffer(view[start : start + _PIECE], np.uint8)
+            half, odd = divmod(first + start, 2)
+            data = bytearray((odd + len(part) + 1) // 2)
+            self._fill(file, half, memoryview(data))
+            codes = np.frombuffer(data, np.uint8)
+            low, high = part[odd::2], part[1 - odd :: 2]
+            np.bitwise_and(codes[odd:][: len(low)], 15, out=low)
+            np.right_shift(codes[: len(high)], 4, out=high)
+
+    def packed(self, shape: Sequence[int]) -> TensorInFile | None:
+        """The bytes as a tensor of codes of 4 bits; None if it would have others."""
+        entry = self.entry
+        is_halved = len(entry.shape) == 1 or entry.shape[:-1] == tuple(shape)[:-1]
+        if entry.itemsize != 1 or entry.nbytes != DTYPES[PACKED].nbytes(shape) or not is_halved:
+            return None
+        return TensorInFile(self.path, entry._replace(dtype=PACKED, shape=tuple(shape)))
+
+    def _fill(self, file: FileIO, start: int, view: memoryview) -> None:
         file.seek(self.entry.start + start)
         while view:
             # A read is cut at some 2 GiB.
@@ -190,11 +241,14 @@ class FileWriter:
         self._part = part_of(path)
         entries: dict[str, object] = {}
         end = 0
-        self._starts: dict[str, int] = {}
+        self._starts: dict[str, tuple[int, str]] = {}
         for name, dtype, shape in tensors:
-            start, end = end, end + math.prod(shape) * DTYPES[dtype][1]
+            start, end = end, end + DTYPES[dtype].nbytes(shape)
+            self._starts[name] = start, dtype
+            if dtype == PACKED:
+                is_halved = shape and not shape[-1] % 2
+                dtype, shape = "U8", (*shape[:-1], shape[-1] // 2) if is_halved else (end - start,)
             entries[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [start, end]}
-            self._starts[name] = start
         text = json.dumps(entries, separators=(",", ":")).encode()
         text += b" " * (-(8 + len(text)) % ALIGNMENT)
         header = len(text).to_bytes(8, "little") + text
@@ -203,12 +257,34 @@ class FileWriter:
         self._hash, self._hashed = hashlib.sha256(), 0
         self._write_at(header, 0)
 
-    def write(self, name: str, data: memoryview, start: int) -> None:
-        """Write bytes at an offset of the elements of a tensor. Raises OSError."""
-        self._write_at(data, self._origin + self._starts[name] + start)
+    def write(self, name: str, data: memoryview, first: int) -> None:
+        """Write elements of a tensor, from the one with number `first`. Raises OSError."""
+        start, dtype = self._starts[name]
+        start += self._origin
+        if DTYPES[dtype].bits >= 8:
+            self._write_at(data, start + first * DTYPES[dtype].itemsize)
+            return
+        for number in range(0, len(data), _PIECE):
+            part = np.frombuffer(data[number : number + _PIECE], np.uint8)
+            half, odd = divmod(first + number, 2)
+            codes = np.zeros((odd + len(part) + 1) // 2, np.uint8)
+            low, high = part[odd::2], part[1 - odd :: 2]
+            codes[odd:][: len(low)] = low & 15
+            codes[: len(high)] |= high << 4
+            # The other code of a byte may have been written.
+            if odd:
+                codes[0] |= self._byte_at(start + half) & 15
+            if (odd + len(part)) % 2:
+                codes[-1] |= self._byte_at(start + half + len(codes) - 1) & 240
+            self._write_at(codes.data, start + half)
+
+    def _byte_at(self, offset: int) -> int:
+        return (os.pread(self._file, 1, offset) or b"\0")[0]
 
     def _write_at(self, data: bytes | memoryview, offset: int) -> None:
         view = memoryview(data)
+        if offset < self._hashed:
+            self._hash, self._hashed = hashlib.sha256(), 0
         if offset == self._hashed:
             self._hash.update(view)
             self._hashed += len(view)

@@ -11,9 +11,9 @@ import random
 from typing import Final
 
 from qdialect.weights.copying import Descriptors
-from qdialect.weights.folding_files import Scratch
+from qdialect.weights.folding_files import Scratch, dtype_of
 from qdialect.weights.strided_views import FileView, JoinedView, StridedView, row_major
-from qdialect.weights.tensor_files import TensorInFile
+from qdialect.weights.tensor_files import PACKED, TensorInFile
 
 SAMPLES: Final = 64
 """The number of elements that are compared of each tensor, beside the first and the last one."""
@@ -21,6 +21,8 @@ SAMPLES: Final = 64
 
 def differing_tensor(view: FileView, written: TensorInFile) -> str | None:
     """How a written tensor differs from the view that it is to hold; None if it is not seen to."""
+    if dtype_of(view) == PACKED:
+        written = written.packed(view.shape) or written
     if written.entry.shape != view.shape:
         return f"it has shape {list(written.entry.shape)}, not {list(view.shape)}"
     if 0 in view.shape:
@@ -42,7 +44,7 @@ def differing_tensor(view: FileView, written: TensorInFile) -> str | None:
 
 def _bytes(files: Descriptors, tensor: TensorInFile, element: int, size: int) -> bytes:
     data = bytearray(size)
-    files.read(tensor, element * size, memoryview(data))
+    files.read(tensor, element, memoryview(data))
     return bytes(data)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,8 +25,8 @@ from qdialect.weights.copying import Descriptors, copy_view
 from qdialect.weights.strided_views import FileView, NeedsCopyError, StridedView
 from qdialect.weights.tensor_files import FileWriter, TensorInFile, read_header
 
-DTYPES = {"U8": np.uint8, "F16": np.uint16, "F32": np.uint32, "I64": np.uint64}
-"""Elements are bits."""
+DTYPES = {"U4": np.uint8, "U8": np.uint8, "F16": np.uint16, "F32": np.uint32, "I64": np.uint64}
+"""Elements are bits; `U4` has two in a byte of a file, the low one first."""
 
 
 @pytest.fixture(autouse=True)
@@ -42,8 +44,14 @@ def write(path: Path, name: str, dtype: str, array: NDArray[Any]) -> TensorInFil
     writer = FileWriter(path, [("before", "U8", (5,)), (name, dtype, array.shape)])
     writer.write("before", memoryview(b"12345"), 0)
     writer.write(name, memoryview(array.tobytes()), 0)
-    writer.finish()
-    return TensorInFile(str(path), read_header(path)[name])
+    digest = writer.finish()
+    assert digest == hashlib.sha256(path.read_bytes()).hexdigest()
+    tensor = TensorInFile(str(path), read_header(path)[name])
+    if dtype != "U4":
+        return tensor
+    packed = tensor.packed(array.shape)
+    assert packed is not None
+    return packed
 
 
 def copied(path: Path, view: FileView, dtype: str, max_memory: int) -> NDArray[Any]:
@@ -51,10 +59,17 @@ def copied(path: Path, view: FileView, dtype: str, max_memory: int) -> NDArray[A
     writer, files = FileWriter(path, [("moved", dtype, view.shape)]), Descriptors()
     copy_view(view, "moved", writer, files, max_memory)
     files.close()
-    writer.finish()
+    digest = writer.finish()
     data = path.read_bytes()
+    assert digest == hashlib.sha256(data).hexdigest()
     entry = read_header(path)["moved"]
     assert not entry.start % 64
+    if dtype == "U4":
+        pairs = np.frombuffer(data[entry.start :], np.uint8)
+        codes = np.stack([pairs % 16, pairs // 16], axis=1).reshape(-1)
+        size = math.prod(view.shape)
+        assert len(codes) == size + size % 2 and not codes[size:].any()
+        return codes[:size].reshape(view.shape)
     return np.frombuffer(data[entry.start :], DTYPES[dtype]).reshape(view.shape)
 
 
@@ -72,7 +87,8 @@ def test_chains_of_movements(data: st.DataObject, folder: Path):
     views = list[FileView]()
     for at, shape in enumerate(operands):
         size = int(np.prod(shape))
-        array = np.arange(number, number + size).astype(DTYPES[dtype]).reshape(shape)
+        numbers = np.arange(number, number + size) % (16 if dtype == "U4" else 1 << 32)
+        array = numbers.astype(DTYPES[dtype]).reshape(shape)
         number += size
         arrays.append(array)
         tensor = write(folder / f"{at}.safetensors", "w", dtype, array)

@@ -39,13 +39,14 @@ from qdialect.weights.weights_tool import main as weights
 Array = NDArray[Any]
 Arrays = dict[str, Array]
 
-DTYPES = {"f32": "F32", "i8": "I8", "bf16": "BF16", "f8E4M3FN": "F8_E4M3", "i64": "I64"}
+DTYPES = {"f32": "F32", "i8": "I8", "bf16": "BF16", "f8E4M3FN": "F8_E4M3", "i64": "I64", "i4": "U4"}
 HELD: dict[str, Any] = {
     "f32": np.uint32,
     "i8": np.int8,
     "bf16": np.uint16,
     "f8E4M3FN": np.uint8,
     "i64": np.int64,
+    "i4": np.uint8,
 }
 
 
@@ -108,7 +109,7 @@ def test_chains_of_ops(data: st.DataObject, tmp_path_factory: Any):
     folder: Path = tmp_path_factory.mktemp("chain")
     type = data.draw(st.sampled_from(sorted(DTYPES)))
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
-    array: Array = rng.integers(0, 100, (6, 8)).astype(HELD[type])
+    array: Array = rng.integers(0, 16 if type == "i4" else 100, (6, 8)).astype(HELD[type])
     write_weights(folder / "w.safetensors", type, {"w": array})
     lines = [f"%0 = stablehlo.constant dense_resource<w> : {typed(array.shape, type)}"]
     for _ in range(data.draw(st.integers(1, 4))):
@@ -139,7 +140,11 @@ def test_chains_of_ops(data: st.DataObject, tmp_path_factory: Any):
     small = ["--max-memory", str(data.draw(st.sampled_from([1, 1 << 20])))]
     assert weights(["fold", plan, "--weights", manifest, "-o", str(out), *small]) == 0
     (written,) = tensors_in(out).values()
-    assert written == np.ascontiguousarray(array).tobytes()
+    if type == "i4":
+        codes = np.append(array.reshape(-1), np.zeros(array.size % 2, np.uint8))
+        assert written == (codes[::2] | codes[1::2] << 4).tobytes()
+    else:
+        assert written == np.ascontiguousarray(array).tobytes()
     assert weights(["verify", plan, str(out), "--weights", manifest]) == 0
 
 
