@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
+from multiprocessing import get_context
 from typing import Any, Final
 
 from qdialect.support.extras import library
@@ -37,7 +38,8 @@ def executor(jobs: int, cluster: str | None, max_memory: int) -> Generator[Execu
         yield None
         return
     if cluster is None:
-        with ProcessPoolExecutor(jobs) as pool:
+        # Forks of a process with threads may wait forever.
+        with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
             yield pool
         return
     distributed = library("distributed", "cluster")

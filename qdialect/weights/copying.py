@@ -47,7 +47,7 @@ class _Buffers(local):
         return memoryview(self._kept[number])[:nbytes]
 
 
-_BUFFERS = _Buffers()
+BUFFERS = _Buffers()
 
 
 class Descriptors:
@@ -103,6 +103,10 @@ def copy_view(
         start += row
 
 
+def _itemsize(view: FileView) -> int:
+    return parts_of(view)[0][0].tensor.entry.itemsize
+
+
 def _band(view: FileView, start: int, stop: int) -> FileView:
     return view[(slice(start, stop), *(slice(None) for _ in view.shape[1:]))]
 
@@ -114,13 +118,12 @@ def _rows_of_band(view: FileView, most: int) -> int:
     0 if that is none, or if no row has elements of several parts.
     """
     parts, axis = parts_of(view)
-    step = view.shape[0] if len(parts) > 1 and axis else 0
+    size, step = _itemsize(view), view.shape[0] if len(parts) > 1 and axis else 0
     while step:
         try:
             band = _band(view, 0, step)
         except NeedsCopyError:
             return 0
-        size = parts[0].tensor.entry.itemsize
         read = max(_Reading(part.dimensions, size).nbytes for part in parts_of(band)[0])
         if max(read, math.prod(band.shape) * size) <= most:
             break
@@ -130,15 +133,14 @@ def _rows_of_band(view: FileView, most: int) -> int:
 
 def _joined(band: FileView, axis: int, files: Descriptors) -> memoryview:
     """The elements of joined parts, in a buffer."""
-    parts, _ = parts_of(band)
-    size = parts[0].tensor.entry.itemsize
-    results = np.frombuffer(_BUFFERS.view(1, math.prod(band.shape) * size), f"u{size}")
+    parts, size = parts_of(band)[0], _itemsize(band)
+    results = np.frombuffer(BUFFERS.view(1, math.prod(band.shape) * size), f"u{size}")
     whole, start = results.reshape(band.shape), 0
     for part in parts:
         dimensions = [dimension for axis in part.axes for dimension in axis]
         reading = _Reading(dimensions, size)
         elements = reading.elements(
-            part.tensor, part.offset, files, _BUFFERS.view(0, reading.nbytes)
+            part.tensor, part.offset, files, BUFFERS.view(0, reading.nbytes)
         )
         end = start + part.shape[axis]
         target = whole[(*(slice(None) for _ in range(axis)), slice(start, end))]
@@ -158,8 +160,8 @@ def _boxes(
     lengths = [length for length, _ in dimensions]
     strides, steps = row_major(lengths), [stride for _, stride in dimensions]
     box = _box(dimensions, size, most)
-    read = _BUFFERS.view(0, _Reading(_with_lengths(dimensions, box), size).nbytes)
-    results = np.frombuffer(_BUFFERS.view(1, math.prod(box) * size), f"u{size}")
+    read = BUFFERS.view(0, _Reading(_with_lengths(dimensions, box), size).nbytes)
+    results = np.frombuffer(BUFFERS.view(1, math.prod(box) * size), f"u{size}")
     cuts = [range(0, length, step) for length, step in zip(lengths, box, strict=True)]
     for starts in product(*cuts):
         ends = zip(box, lengths, starts, strict=True)

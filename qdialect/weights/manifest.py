@@ -13,18 +13,39 @@ from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from io import FileIO
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple, cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DenseResourceAttr, FixedBitwidthType, ModuleOp, TensorType
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    Builtin,
+    DenseResourceAttr,
+    FixedBitwidthType,
+    ModuleOp,
+    TensorType,
+)
 from xdsl.ir import Attribute, Operation
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.utils.exceptions import ParseError, VerifyException
+from xdsl.utils.lexer import Input
 
+from qdialect.dialects.quant import (
+    ConstantOp,
+    DequantizeCastOp,
+    Quant,
+    QuantizedTensor,
+    UniformQuantizedType,
+)
 from qdialect.dialects.quant.storage import StoredType, element_type_of
 from qdialect.ir.errors import OpErrors
 from qdialect.ir.resources import ALIGNMENT_BYTES, Blob, BlobStorage, ResourceBlobs
+from qdialect.ir.rewriting import Replacements
 from qdialect.ir.value_types import element_type_or_self, tensor_parts
 from qdialect.ir.xdsl_private import declare_resource
+from qdialect.ops.interface import elements_attribute_of, held_elements
 from qdialect.support.files import FileError, JsonError, JsonValue, read_text
+from qdialect.support.lazy_numpy import NDArray, np
+from qdialect.text.attribute_parser import AttributeParser
 from qdialect.weights.parameters import constants_of_arguments, constants_of_globals
 from qdialect.weights.tensor_files import DTYPES, TensorInFile, WeightsError, read_header
 
@@ -37,15 +58,42 @@ _NIBBLE: Final = 4
 _REMEDY = "see docs/weights.md for what a manifest is"
 
 
+CODES: Final = "codes"
+SCALE: Final = "scale"
+ZERO_POINT: Final = "zero_point"
+
+
+class QuantizedWeight(NamedTuple):
+    """A tensor that others stand for: codes, scales and zero points."""
+
+    type: str
+    """The quantized type, with one scale of 1."""
+
+    codes: str
+    """The key of the codes."""
+
+    scale: str
+    """The key of float32 scales, which divide the axes of the codes into equal blocks."""
+
+    zero_point: str | None
+    """The key of the zero points; None if they are 0."""
+
+
 class Manifest:
     """Tensors by the keys of the constants that stand for them."""
 
     def __init__(
-        self, tensors: Mapping[str, TensorInFile], arguments: Mapping[str, str] | None = None
+        self,
+        tensors: Mapping[str, TensorInFile],
+        arguments: Mapping[str, str] | None = None,
+        quantized: Mapping[str, QuantizedWeight] | None = None,
     ) -> None:
         self.tensors = tensors
         self.arguments = arguments or {}
         """For arguments of functions, such as `@main/%arg0`, the keys of their tensors."""
+
+        self.quantized = quantized or {}
+        """The tensors that constants of floats stand for, where codes have their place."""
 
     def __getitem__(self, key: str) -> TensorInFile:
         """The tensor of a key. Raises WeightsError if there is none."""
@@ -80,7 +128,8 @@ def _read(path: Path, content: JsonValue) -> Manifest:
             if name not in tensors or Path(tensors[name].path).name != Path(value.of(str)).name:
                 raise value.error(f"'{value.value}' has no tensor '{name}'")
         return Manifest(tensors)
-    members = content.members(("format", "version", "scopes", "values"), ("values",))
+    optional = ("values", "quantized")
+    members = content.members(("format", "version", "scopes", *optional), optional)
     if (members["format"].value, members["version"].value) != (FORMAT, VERSION):
         raise content.error(f"it is not of format '{FORMAT}', version {VERSION}")
     scopes = {
@@ -101,7 +150,17 @@ def _read(path: Path, content: JsonValue) -> Manifest:
             arguments[key] = name
         else:
             tensors[key] = scopes[scope][name]
-    return Manifest(tensors, arguments)
+    quantized = dict[str, QuantizedWeight]()
+    for key, value in (members["quantized"].members() if "quantized" in members else {}).items():
+        own = value.members(("type", CODES, SCALE, ZERO_POINT), (ZERO_POINT,))
+        texts = {name: item.of(str) for name, item in own.items()}
+        for name in (CODES, SCALE, ZERO_POINT):
+            if name in texts and texts[name] not in tensors:
+                raise own[name].error(f"no file has a tensor '{texts[name]}'")
+        quantized[key] = QuantizedWeight(
+            texts["type"], texts[CODES], texts[SCALE], texts.get(ZERO_POINT)
+        )
+    return Manifest(tensors, arguments, quantized)
 
 
 def _tensors_of(paths: Iterable[Path]) -> dict[str, TensorInFile]:
@@ -125,6 +184,7 @@ def name_weights(
     Let constants whose `dense_resource` has no data stand for the tensors of a manifest.
 
     Globals that name such tensors become constants, and so do arguments that the manifest lists.
+    Tensors that are quantized in the manifest become `quant.dcast` of constants of codes.
 
     Those whose key matches one of the patterns `read` get their data. Raises OpErrors for those
     whose type is not that of the tensor, and OSError and WeightsError for data that is not there.
@@ -133,7 +193,7 @@ def name_weights(
     constants_of_arguments(module, manifest.arguments)
     storage = ResourceBlobs.of(context).interface
     assert isinstance(storage, BlobStorage)
-    errors: list[tuple[Operation, str]] = []
+    errors = _dequantize(module, context, manifest)
     for op in module.walk():
         for attribute in (*op.properties.values(), *op.attributes.values()):
             if not isinstance(attribute, DenseResourceAttr):
@@ -150,6 +210,81 @@ def name_weights(
                 storage.in_files.add(key)
     if errors:
         raise OpErrors(errors)
+
+
+def _dequantize(
+    module: ModuleOp, context: Context, manifest: Manifest
+) -> list[tuple[Operation, str]]:
+    """
+    Replace constants of floats that are quantized in the manifest; returns the errors.
+
+    Raises OSError and WeightsError for scales that are not there.
+    """
+    replaced, gone, errors = Replacements(), list[Operation](), list[tuple[Operation, str]]()
+    types = dict[tuple[str, Attribute], Attribute | str]()
+    for op in list(module.walk()):
+        attribute = held_elements(op) if elements_attribute_of(op) is not None else None
+        if not isinstance(attribute, DenseResourceAttr):
+            continue
+        key, type = attribute.resource_handle.data, cast(Attribute, op.results[0].type)
+        if (weight := manifest.quantized.get(key)) is None or not isinstance(type, TensorType):
+            continue
+        if (key, type) not in types:
+            types[key, type] = _quantized_type(weight, cast(TensorType[Attribute], type), manifest)
+        if isinstance(quantized := types[key, type], str):
+            errors.append((op, f"'{key}' is of type '{type}', but {quantized}"))
+            continue
+        stored = element_type_of(cast(QuantizedTensor, quantized).element_type)
+        codes = TensorType(stored, type.get_shape())
+        elements = DenseResourceAttr.from_params(weight.codes, codes)
+        constant = ConstantOp(elements, cast(QuantizedTensor, quantized))
+        cast_op = DequantizeCastOp(constant, cast(Attribute, type))
+        for new in (constant, cast_op):
+            new.location = op.location
+            new.results[0].name_hint = op.results[0].name_hint
+            Rewriter.insert_op(new, InsertPoint.before(op))
+        replaced.add(op.results[0], cast_op.results[0])
+        gone.append(op)
+    replaced.apply()
+    for op in gone:
+        Rewriter.erase_op(op)
+    return errors
+
+
+def _quantized_type(
+    weight: QuantizedWeight, type: TensorType[Attribute], manifest: Manifest
+) -> Attribute | str:
+    """The type of a constant of codes in the place of floats of `type`, or why there is none."""
+    context = Context()
+    context.load_dialect(Builtin)
+    context.load_dialect(Quant)
+    shape, expressed = type.get_shape(), type.get_element_type()
+    try:
+        like = AttributeParser(context, Input(weight.type, "<manifest>")).parse_attribute()
+    except ParseError as error:
+        return f"'{weight.type}' of the manifest is no type: {error.msg}"
+    if not isinstance(like, UniformQuantizedType) or not isinstance(expressed, AnyFloat):
+        return f"tensor '{weight.codes}' has codes of floats of type '{weight.type}'"
+    scales = _numbers_of(manifest[weight.scale], ("F32",))
+    zeros = np.zeros(scales.shape, np.int64)
+    if weight.zero_point is not None:
+        whole = ("I8", "U8", "I16", "U16")
+        zeros = _numbers_of(manifest[weight.zero_point], whole).astype(np.int64)
+    try:
+        element = UniformQuantizedType.of_blocks(like.storage, expressed, scales, zeros, shape)
+    except (ValueError, VerifyException) as error:
+        return f"tensor '{weight.scale}' has no scales for it: {error}"
+    return TensorType(element, shape)
+
+
+def _numbers_of(tensor: TensorInFile, dtypes: Sequence[str]) -> NDArray[Any]:
+    """The numbers of a tensor. Raises OSError, and WeightsError for another dtype."""
+    entry = tensor.entry
+    if entry.dtype not in dtypes:
+        own, others = DTYPES[entry.dtype].type, " or ".join(DTYPES[name].type for name in dtypes)
+        raise WeightsError(f"{tensor.path}: tensor '{entry.name}' is {own}, not {others}")
+    numbers = np.frombuffer(_blob_of(tensor).elements, f"{entry.dtype[0].lower()}{entry.itemsize}")
+    return numbers.reshape(entry.shape)
 
 
 def tensor_of_type(tensor: TensorInFile, type: Attribute) -> TensorInFile:

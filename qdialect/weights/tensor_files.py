@@ -30,7 +30,7 @@ ALIGNMENT: Final = 64
 """The alignment of the elements of a written file, with which IREE maps it."""
 
 PACKED: Final = "U4"
-"""The dtype of codes of 4 bits: in a file, there are two in each byte of `U8`, the low one first."""
+"""The dtype of codes of 4 bits, of which a file has two in a byte of `U8`, the low one first."""
 
 
 class Dtype(NamedTuple):
@@ -104,6 +104,16 @@ class TensorEntry(NamedTuple):
     def nbytes(self) -> int:
         """The bytes of all elements in the file."""
         return DTYPES[self.dtype].nbytes(self.shape)
+
+
+class NewTensor(NamedTuple):
+    """A tensor that is to be written."""
+
+    name: str
+    dtype: str
+    """A key of `DTYPES`."""
+
+    shape: tuple[int, ...]
 
 
 def read_header(path: str | os.PathLike[str]) -> dict[str, TensorEntry]:
@@ -236,7 +246,7 @@ class FileWriter:
     """
 
     def __init__(self, path: Path, tensors: Sequence[tuple[str, str, tuple[int, ...]]]) -> None:
-        """`tensors` are names, dtypes and shapes, in the order of their elements."""
+        """`tensors` are as `NewTensor`, in the order of their elements."""
         self.path = path
         self._part = part_of(path)
         entries: dict[str, object] = {}

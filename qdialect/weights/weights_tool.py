@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import sys
-from argparse import Namespace
-from collections.abc import Sequence
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
-from qdialect.folding.fold_plan import FoldPlan
 from qdialect.folding.plan_json import plans_of_json
 from qdialect.opt.module_tool import ModuleArgumentParser
 from qdialect.opt.outputs import standard_output
 from qdialect.opt.tool_error import ToolError, reason_of, run_tool
+from qdialect.ptq.schemes.presets import EXPONENTS
 from qdialect.support.extras import MissingLibraryError
 from qdialect.support.files import read_text
 from qdialect.support.terminal import Table, write_tables
 from qdialect.weights.clusters import executor
-from qdialect.weights.folding_files import (
+from qdialect.weights.folding_files import Moved, planned_views
+from qdialect.weights.manifest import Manifest, read_manifest
+from qdialect.weights.quantizing import Quantized, Rule, quantizable
+from qdialect.weights.strided_views import FileView
+from qdialect.weights.tasks import (
     MANIFEST,
     RECORD,
+    Content,
     file_tasks,
-    planned_views,
     read_record,
     write_files,
     write_manifest,
 )
-from qdialect.weights.manifest import Manifest, read_manifest
 from qdialect.weights.tensor_files import DTYPES, read_header, sha256_of
 from qdialect.weights.verification import differing_tensor
 
@@ -44,35 +48,72 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     parser = ModuleArgumentParser(
         TOOL,
-        description="Move weights that are in files of safetensors, as the plan of a fold says, "
-        "with little memory, whatever their size. See docs/weights.md.",
+        description="Move and quantize weights in files of safetensors, with little memory, whatever "
+        "their size. See docs/weights.md.",
     )
     actions = parser.add_subparsers(dest="action", required=True, parser_class=ModuleArgumentParser)
     fold = actions.add_parser("fold", help="write the tensors that a plan has moved")
+    quantize = actions.add_parser("quantize", help="write codes and scales of tensors of floats")
     verify = actions.add_parser("verify", help="compare written files with record and plan")
     info = actions.add_parser("info", help="list the tensors of files")
     for action in (fold, verify):
         action.add_argument("plan", metavar="PLAN", help="a plan, of qdialect-opt --fold-plan")
+    for action in (fold, quantize, verify):
         action.add_argument(
             "--weights", required=True, metavar="MANIFEST", help="where the weights are"
         )
-    fold.add_argument("-o", dest="output", required=True, metavar="DIR", help="the new files")
     verify.add_argument("output", metavar="DIR", help="the files to check")
-    fold.add_argument(
-        "--max-memory", type=int, default=256 * _MIB, metavar="BYTES", help="of buffers (2^28)"
-    )
-    fold.add_argument(
-        "--shard-size", type=int, default=4096 * _MIB, metavar="BYTES", help="of a file (2^32)"
-    )
-    fold.add_argument("--jobs", type=int, default=1, metavar="N", help="the number of processes")
-    fold.add_argument(
-        "--cluster", metavar="ADDRESS", help="a scheduler of Dask, or local:N for N workers here"
-    )
-    fold.add_argument(
-        "--resume", action="store_true", help="keep the files that a run before has completed"
-    )
+    for action in (fold, quantize):
+        _add_options_of_runs(action)
+    _add_options_of_schemes(quantize)
     info.add_argument("files", nargs="+", metavar="FILE", help="safetensors, or a manifest")
     return run_tool(TOOL, lambda arguments: _run(parser.parse_args(arguments)), argv)
+
+
+def _add_options_of_runs(action: ArgumentParser) -> None:
+    action.add_argument("-o", dest="output", required=True, metavar="DIR", help="the new files")
+    action.add_argument(
+        "--max-memory", type=int, default=256 * _MIB, metavar="BYTES", help="of buffers (2^28)"
+    )
+    action.add_argument(
+        "--shard-size", type=int, default=4096 * _MIB, metavar="BYTES", help="of a file (2^32)"
+    )
+    action.add_argument("--jobs", type=int, default=1, metavar="N", help="the number of processes")
+    action.add_argument(
+        "--cluster", metavar="ADDRESS", help="a scheduler of Dask, or local:N for N workers here"
+    )
+    action.add_argument(
+        "--resume", action="store_true", help="keep the files that a run before has completed"
+    )
+
+
+def _add_options_of_schemes(action: ArgumentParser) -> None:
+    action.add_argument(
+        "--scheme",
+        default="torch-per-channel-symmetric",
+        metavar="NAME",
+        help="as the pass "
+        "--quantize-weights has it, such as torch-i8, mxfp4 or nf4 (torch-per-channel-symmetric)",
+    )
+    action.add_argument(
+        "--granularity", choices=("tensor", "channel", "block"), help="the elements of a scale"
+    )
+    action.add_argument("--storage", metavar="TYPE", help="the type of codes, such as i4")
+    action.add_argument("--block-size", type=int, metavar="N", help="of blocks (32)")
+    action.add_argument("--exponent", choices=EXPONENTS, help="the rule of exponents of MX (floor)")
+    action.add_argument(
+        "--otherwise",
+        default="leave",
+        choices=("leave", "coarser"),
+        help="for tensors that blocks "
+        "do not divide: they stay floats, or get a coarser granularity (leave)",
+    )
+    action.add_argument(
+        "--axis", type=int, default=-1, metavar="N", help="the axis that layers sum over (-1)"
+    )
+    action.add_argument(
+        "--only", default="*", metavar="NAMES", help="the tensors: '*.weight,head' are patterns"
+    )
 
 
 def _run(options: Namespace) -> bool:
@@ -80,6 +121,8 @@ def _run(options: Namespace) -> bool:
         match options.action:
             case "fold":
                 return _fold(options)
+            case "quantize":
+                return _quantize(options)
             case "verify":
                 return _verify(options)
             case _:
@@ -93,27 +136,60 @@ def _run(options: Namespace) -> bool:
         raise ToolError(str(error)) from None
 
 
-def _read(options: Namespace) -> tuple[Sequence[FoldPlan], Manifest]:
+def _read(options: Namespace) -> tuple[dict[str, FileView], Manifest]:
     text = read_text(options.plan, "it must be written by qdialect-opt --fold-plan")
-    return plans_of_json(text), read_manifest(Path(options.weights).absolute())
+    manifest = _read_weights(options)
+    return planned_views(plans_of_json(text), manifest), manifest
+
+
+def _read_weights(options: Namespace) -> Manifest:
+    # Workers have folders of their own.
+    return read_manifest(Path(options.weights).absolute())
 
 
 def _fold(options: Namespace) -> bool:
+    views, manifest = _read(options)
+    return _write("folded", {key: Moved(view) for key, view in views.items()}, manifest, options)
+
+
+def _quantize(options: Namespace) -> bool:
+    manifest = _read_weights(options)
+    own = options.granularity, options.block_size, options.otherwise, options.axis
+    rule = Rule(options.scheme, options.storage, options.exponent, *own)
+    contents, patterns = dict[str, Quantized](), options.only.split(",")
+    keys = [
+        key for key in manifest.tensors if any(fnmatchcase(key, pattern) for pattern in patterns)
+    ]
+    for key in keys:
+        if (reason := quantizable(manifest[key], rule)) is None:
+            contents[key] = Quantized(manifest[key], rule)
+        else:
+            sys.stderr.write(f"{TOOL}: '{key}' stays as it is: {reason}\n")
+    if not contents:
+        raise ToolError(f"none of {len(keys)} tensors that match '{options.only}' is quantized")
+    members = {key: content.member(key) for key, content in contents.items()}
+    return _write("quantized", contents, manifest, options, quantized=members)
+
+
+def _write(
+    kind: str,
+    contents: Mapping[str, Content],
+    manifest: Manifest,
+    options: Namespace,
+    **members: object,
+) -> bool:
     for name in ("jobs", "max_memory", "shard_size"):
         if getattr(options, name) < 1:
             raise ToolError(f"--{name.replace('_', '-')} must be 1 or more")
-    # Workers have folders of their own.
     folder = Path(options.output).absolute()
-    plans, manifest = _read(options)
-    tasks = file_tasks(planned_views(plans, manifest), options.shard_size)
+    tasks = file_tasks(contents, kind, options.shard_size)
     with executor(options.jobs, options.cluster, options.max_memory) as runner:
         run = {"max_memory": options.max_memory, "resume": options.resume}
         lines = list(write_files(tasks, folder, executor=runner, **run))
-    write_manifest(folder, tasks, manifest)
+    write_manifest(folder, kind, tasks, manifest, **members)
     read, written = (sum(line[key] for line in lines) / _MIB for key in ("read", "bytes"))
-    tensors = sum(len(task.views) for task in tasks)
     sys.stderr.write(
-        f"{TOOL}: {tensors} tensors in {len(tasks)} files of {folder}: {read:.1f} MiB read, "
+        f"{TOOL}: {len(contents)} tensors in {len(tasks)} files of {folder}: {read:.1f} MiB read, "
         f"{written:.1f} MiB written; the manifest is {folder / MANIFEST}\n"
     )
     return True
@@ -121,14 +197,13 @@ def _fold(options: Namespace) -> bool:
 
 def _verify(options: Namespace) -> bool:
     folder = Path(options.output)
-    plans, manifest = _read(options)
+    views, _ = _read(options)
     known = {line["file"]: line for line in read_record(folder)}
     if not known:
         raise ToolError(f"{folder / RECORD}: it has no line of a whole file")
     for name, line in known.items():
         if sha256_of(folder / name) != line["sha256"]:
             raise ToolError(f"{folder / name}: its SHA-256 is not that of {RECORD}")
-    views = planned_views(plans, manifest)
     written = read_manifest(folder / MANIFEST)
     for key, view in views.items():
         if (reason := differing_tensor(view, written[key])) is not None:

@@ -15,12 +15,14 @@ from typing import Final, TypeVar
 
 from qdialect.algebra.parameters import StorageFormat
 from qdialect.ptq.schemes.presets import (
+    FORMATS,
     I8,
     I16,
     U8,
     canonical_name,
     luci,
     scheme_of,
+    scheme_of_format,
     system_of,
     torch_per_tensor_affine,
 )
@@ -103,6 +105,36 @@ def weight_policy(
     if otherwise not in tuple(Otherwise):
         raise ValueError(f"otherwise must be one of {', '.join(Otherwise)}, not '{otherwise}'")
     return WeightPolicy(scheme, granularity_of(granularity), block_size, Otherwise(otherwise))
+
+
+BLOCK_SIZE: Final = 32
+"""The length of a block by default."""
+
+
+def policy_of_weights(
+    name: str,
+    storage: str | None,
+    exponent: str | None,
+    granularity: str | None,
+    block_size: int | None,
+    otherwise: str,
+) -> WeightPolicy:
+    """
+    The policy of these options, by the name of a scheme, a system or a format.
+
+    What is None is that of the format. Raises ValueError if an option is invalid.
+    """
+    format = FORMATS.get(name)
+    if format is not None:
+        scheme = scheme_of_format(name, storage, exponent)
+    elif exponent is not None:
+        raise ValueError(f"scheme '{name}' has no rule of exponents")
+    else:
+        scheme = scheme_of(name, None if storage is None else storage_named(storage))
+    block = None if format is None else format.block
+    granularity = granularity or ("channel" if block is None else "block")
+    size = block_size if block_size is not None else block or BLOCK_SIZE
+    return weight_policy(scheme, granularity, size, otherwise)
 
 
 _DECLARED: Final[Mapping[str, Callable[[], Scheme]]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from typing_extensions import override
 from xdsl.context import Context
@@ -15,7 +15,7 @@ from xdsl.utils.exceptions import PassFailedException
 from qdialect.folding import send_report, wants_values, warn, warn_of
 from qdialect.ir.errors import pass_failures
 from qdialect.ops.refusals import RefusalCode
-from qdialect.ptq.assignment.settings import storage_named, weight_policy
+from qdialect.ptq.assignment.settings import policy_of_weights
 from qdialect.ptq.equalization.equalizing import Chosen, Resolution, equalize_inputs
 from qdialect.ptq.equalization.normalizations import fold_batch_normalization
 from qdialect.ptq.equalization.planning import EqualizationPolicy
@@ -25,13 +25,9 @@ from qdialect.ptq.schemes.presets import (
     EXPONENTS,
     FORMATS,
     SCHEME_NAMES,
-    scheme_of,
-    scheme_of_format,
 )
 from qdialect.ptq.schemes.schemes import WeightPolicy
 from qdialect.ptq.weights import quantize_weights
-
-_BLOCK_SIZE: Final = 32
 
 
 @dataclass(frozen=True)
@@ -78,18 +74,8 @@ class QuantizeWeightsPass(ModulePass):
         self._policy()
 
     def _policy(self) -> WeightPolicy:
-        format = FORMATS.get(self.scheme)
-        if format is not None:
-            scheme = scheme_of_format(self.scheme, self.storage, self.exponent)
-        elif self.exponent is not None:
-            raise ValueError(f"scheme '{self.scheme}' has no rule of exponents")
-        else:
-            storage = None if self.storage is None else storage_named(self.storage)
-            scheme = scheme_of(self.scheme, storage)
-        block = None if format is None else format.block
-        granularity = self.granularity or ("channel" if block is None else "block")
-        size = self.block_size if self.block_size is not None else block or _BLOCK_SIZE
-        return weight_policy(scheme, granularity, size, self.otherwise)
+        own = self.granularity, self.block_size, self.otherwise
+        return policy_of_weights(self.scheme, self.storage, self.exponent, *own)
 
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:

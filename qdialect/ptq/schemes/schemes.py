@@ -490,6 +490,11 @@ class Choice:
         arrays = self.scales, self.zero_points, self.minimum, self.maximum
         return arrays if self.factors is None else (*arrays, self.factors)
 
+    def select(self, part: slice, shape: tuple[int, ...]) -> Choice:
+        """The parameters of some slots, by positions in the flat arrays, as arrays of `shape`."""
+        arrays = (array.reshape(-1)[part].reshape(shape) for array in self._arrays)
+        return Choice(self.scheme, self.arithmetic, *arrays)
+
     def along_first_axis(self) -> list[Choice]:
         """One choice for each position of the first axis of the slots, without that axis."""
         parts = zip(*(list(array) for array in self._arrays), strict=True)

@@ -68,7 +68,8 @@ def copied(path: Path, view: FileView, dtype: str, max_memory: int) -> NDArray[A
         pairs = np.frombuffer(data[entry.start :], np.uint8)
         codes = np.stack([pairs % 16, pairs // 16], axis=1).reshape(-1)
         size = math.prod(view.shape)
-        assert len(codes) == size + size % 2 and not codes[size:].any()
+        assert len(codes) == size + size % 2
+        assert not codes[size:].any()
         return codes[:size].reshape(view.shape)
     return np.frombuffer(data[entry.start :], DTYPES[dtype]).reshape(view.shape)
 

@@ -25,14 +25,9 @@ from numpy.typing import NDArray
 from qdialect.folding.plan_json import plans_of_json
 from qdialect.opt.opt import main as opt
 from qdialect.weights.clusters import executor
-from qdialect.weights.folding_files import (
-    FileTask,
-    file_tasks,
-    planned_views,
-    read_record,
-    write_files,
-)
+from qdialect.weights.folding_files import Moved, planned_views
 from qdialect.weights.manifest import read_manifest
+from qdialect.weights.tasks import FileTask, file_tasks, read_record, write_files
 from qdialect.weights.tensor_files import FileWriter, WeightsError, read_header
 from qdialect.weights.weights_tool import main as weights
 
@@ -298,7 +293,8 @@ def test_a_worker_that_is_killed_is_replaced(layers: Path):
 
 def tasks_of(layers: Path) -> list[FileTask]:
     plans = plans_of_json((layers / "plan.json").read_text())
-    return file_tasks(planned_views(plans, read_manifest(layers / "index.json")), 30000)
+    views = planned_views(plans, read_manifest(layers / "index.json"))
+    return file_tasks({key: Moved(view) for key, view in views.items()}, "folded", 30000)
 
 
 def test_errors_name_the_place(layers: Path, capsys: pytest.CaptureFixture[str]):

@@ -1,0 +1,311 @@
+"""
+Quantization of tensors in files: ranges in a first pass, and codes in a second one.
+
+A tensor is cut into pieces that follow each other in its file. Those that share slots make a strip,
+which is read twice if it has several pieces. So memory does not depend on the size of a tensor.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import Any, Final, NamedTuple
+
+from xdsl.dialects.builtin import f32
+
+from qdialect.algebra.parameters import StorageFormat
+from qdialect.dialects.quant import Storage, UniformQuantizedType
+from qdialect.ops.interface import Refusal
+from qdialect.ptq.assignment.settings import policy_of_weights
+from qdialect.ptq.codes import WeightAxes, blocks_of_weight
+from qdialect.ptq.schemes.arrays import AllNaNError, array_range, quantize_values, whole_range
+from qdialect.ptq.schemes.schemes import Blocks, Choice, Scheme, Symmetry, WeightPolicy
+from qdialect.support.float_format import FLOAT_FORMATS
+from qdialect.support.lazy_numpy import NDArray, np
+from qdialect.weights.copying import BUFFERS, Descriptors
+from qdialect.weights.manifest import CODES, SCALE, ZERO_POINT
+from qdialect.weights.strided_views import row_major
+from qdialect.weights.tensor_files import (
+    DTYPES,
+    PACKED,
+    FileWriter,
+    NewTensor,
+    TensorInFile,
+    WeightsError,
+)
+
+_FLOATS: Final = ("F16", "BF16", "F32", "F64", "F8_E4M3", "F8_E5M2")
+"""The dtypes that are quantized."""
+
+_NATIVE: Final = ("F16", "F32", "F64")
+"""Those that numpy computes with."""
+
+_SLOT_BYTES: Final = 40
+"""The bytes of the range and of the parameters of a slot."""
+
+_FILE_FORMATS: Final = {
+    "f8E4M3FN": "F8_E4M3",
+    "f8E5M2": "F8_E5M2",
+    "f4E2M1FN": "F4",
+}
+"""The dtypes of storages of floats that safetensors has."""
+
+
+class Rule(NamedTuple):
+    """How tensors are quantized: the options of the pass `quantize-weights`, and an axis."""
+
+    scheme: str
+    storage: str | None = None
+    exponent: str | None = None
+    granularity: str | None = None
+    block_size: int | None = None
+    otherwise: str = "leave"
+    axis: int = -1
+    """The axis that layers sum over; all others are axes of channels."""
+
+    @property
+    def policy(self) -> WeightPolicy:
+        """The scheme, and which elements share a slot. Raises ValueError."""
+        own = self.granularity, self.block_size, self.otherwise
+        return policy_of_weights(self.scheme, self.storage, self.exponent, *own)
+
+    def blocks(self, shape: tuple[int, ...]) -> Blocks:
+        """The elements of a tensor that share a slot. Raises Refusal."""
+        policy, axis = self.policy, self.axis % len(shape)
+        channels = tuple(at for at in range(len(shape)) if at != axis)
+        refusal: Refusal | None = None
+        for granularity in policy.granularities:
+            try:
+                axes = WeightAxes(channels, (axis,))
+                return blocks_of_weight(axes, shape, granularity, policy.block_size)
+            except Refusal as error:
+                refusal = refusal or error
+        assert refusal is not None
+        raise refusal
+
+
+def quantizable(tensor: TensorInFile, rule: Rule) -> str | None:
+    """Why a tensor stays as it is; None if it is quantized."""
+    entry = tensor.entry
+    if entry.dtype not in _FLOATS:
+        return f"its elements are {DTYPES[entry.dtype].type}"
+    if len(entry.shape) < 2 or 0 in entry.shape:
+        return "it has fewer than two axes, or no elements"
+    if not -len(entry.shape) <= rule.axis < len(entry.shape):
+        return f"it has no axis {rule.axis}"
+    try:
+        rule.blocks(entry.shape)
+    except Refusal as error:
+        return str(error)
+    return None
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """The content of new tensors: the codes of one tensor, its scales, and its zero points."""
+
+    tensor: TensorInFile
+    rule: Rule
+
+    @property
+    def scheme(self) -> Scheme:
+        """How scales are chosen."""
+        return self.rule.policy.scheme
+
+    @property
+    def has_zero_points(self) -> bool:
+        """Whether zero points are written: those of all other schemes are 0."""
+        scheme = self.scheme
+        return scheme.symmetry is not Symmetry.SYMMETRIC or scheme.symmetric_zero_point != 0
+
+    def sources(self) -> Iterator[TensorInFile]:
+        """The tensor with the floats."""
+        yield self.tensor
+
+    def tensors(self, key: str) -> Sequence[NewTensor]:
+        """Codes, scales, and zero points if they are not 0."""
+        storage, shape = self.scheme.storage, self.tensor.entry.shape
+        slots = self.rule.blocks(shape).slots(shape)
+        codes = NewTensor(f"{key}.{CODES}", _dtype(storage), shape)
+        scales = NewTensor(f"{key}.{SCALE}", "F32", slots)
+        if not self.has_zero_points:
+            return codes, scales
+        return codes, scales, NewTensor(f"{key}.{ZERO_POINT}", _whole_bytes(storage), slots)
+
+    def member(self, key: str) -> Mapping[str, str]:
+        """What a manifest says of the tensor: the type but for scales, and where its parts are."""
+        scheme = self.scheme
+        storage = Storage.of_format(scheme.storage, scheme.minimum, scheme.maximum)
+        names = (CODES, SCALE, *((ZERO_POINT,) if self.has_zero_points else ()))
+        like = str(UniformQuantizedType.per_tensor(storage, f32, 1.0))
+        return {"type": like, **{name: f"{key}.{name}" for name in names}}
+
+    def write(self, key: str, writer: FileWriter, files: Descriptors, max_memory: int) -> None:
+        """Write the tensors. Raises OSError, and WeightsError for values without codes."""
+        try:
+            for strip in self._strips(files, max_memory):
+                self._write(strip, key, writer)
+        except (AllNaNError, ValueError) as error:
+            if isinstance(error, WeightsError):
+                raise
+            path, name = self.tensor.path, self.tensor.entry.name
+            raise WeightsError(f"{path}: tensor '{name}': {error}") from None
+
+    def _write(self, strip: _Strip, key: str, writer: FileWriter) -> None:
+        choice = strip.choice
+        for first, piece in strip.pieces():
+            codes = quantize_values(piece, choice).reshape(-1)
+            writer.write(f"{key}.{CODES}", codes.view(np.uint8).data, first)
+            # Before the next one is read.
+            del piece, codes
+        slots: dict[str, NDArray[Any]] = {SCALE: choice.scales}
+        if self.has_zero_points:
+            slots[ZERO_POINT] = choice.zero_points.astype(self.scheme.code_dtype)
+        for name, numbers in slots.items():
+            data = numbers.reshape(-1).view(np.uint8).data
+            writer.write(f"{key}.{name}", data, strip.first_slot)
+
+    def _strips(self, files: Descriptors, max_memory: int) -> Iterator[_Strip]:
+        entry, scheme = self.tensor.entry, self.scheme
+        blocks = self.rule.blocks(entry.shape)
+        pairs = zip(blocks.slots(entry.shape), blocks.lengths(entry.shape), strict=True)
+        dimensions = [n for pair in pairs for n in pair]
+        box = _box(dimensions, _bytes_of_element(entry.dtype, scheme), max_memory)
+        read = _Reader(self.tensor, files, dimensions)
+        largest: np.float32 | None = None
+        if scheme.magnitudes is not None and scheme.magnitudes.reads_all and box != dimensions:
+            starts = product(*_cuts(dimensions, box))
+            pieces = (whole_range(read.piece(start, box)[1]) for start in starts)
+            largest = np.float32(max(max(-low, high) for low, high, _ in pieces))
+        for slots in product(*_cuts(dimensions[::2], box[::2])):
+            yield _Strip(read, slots, box, scheme, largest)
+
+
+def _cuts(lengths: Sequence[int], steps: Sequence[int]) -> list[range]:
+    return [range(0, length, step) for length, step in zip(lengths, steps, strict=True)]
+
+
+def _box(dimensions: Sequence[int], nbytes: int, most: int) -> list[int]:
+    """
+    The lengths of a piece. Each dimension is whole, or all before it have length 1.
+
+    So the elements of a piece follow each other. At even places are dimensions of slots.
+    """
+    box = list(dimensions)
+
+    def size() -> int:
+        return math.prod(box) * nbytes + math.prod(box[::2]) * _SLOT_BYTES
+
+    while size() > most and max(box) > 1:
+        at = next(number for number, length in enumerate(box) if length > 1)
+        # Even lengths keep codes of 4 bits together.
+        box[at] = max(1, box[at] // 2 + box[at] % 2)
+    return box
+
+
+def _bytes_of_element(dtype: str, scheme: Scheme) -> int:
+    """The bytes that an element takes as it is read, as a float of numpy, and as a code."""
+    own = DTYPES[dtype].itemsize
+    return own + (0 if dtype in _NATIVE else 4) + scheme.code_dtype.itemsize
+
+
+class _Reader:
+    """Pieces of a tensor, as floats."""
+
+    def __init__(self, tensor: TensorInFile, files: Descriptors, dimensions: Sequence[int]) -> None:
+        self._tensor, self._files = tensor, files
+        self.dimensions = dimensions
+        self._strides = row_major(dimensions)
+
+    def piece(self, starts: Sequence[int], box: Sequence[int]) -> tuple[int, NDArray[Any]]:
+        """The number of the first element of a piece, and its elements."""
+        ends = zip(starts, box, self.dimensions, strict=True)
+        shape = [min(step, length - start) for start, step, length in ends]
+        first = sum(at * stride for at, stride in zip(starts, self._strides, strict=True))
+        dtype = self._tensor.entry.dtype
+        size = DTYPES[dtype].itemsize
+        data = BUFFERS.view(0, math.prod(shape) * size)
+        self._files.read(self._tensor, first, data)
+        return first, _floats(np.frombuffer(data, f"u{size}").reshape(shape), dtype)
+
+
+def _floats(bits: NDArray[Any], dtype: str) -> NDArray[Any]:
+    if dtype in _NATIVE:
+        return bits.view(f"f{bits.itemsize}")
+    if dtype == "BF16":
+        wide = bits.astype(np.uint32)
+        wide <<= 16
+        return wide.view(np.float32)
+    format = FLOAT_FORMATS[DTYPES[dtype].type]
+    return format.decode(np.arange(256, dtype=np.uint8)).astype(np.float32)[bits]
+
+
+class _Strip:
+    """The pieces that share some slots, and the parameters of these."""
+
+    def __init__(
+        self,
+        reader: _Reader,
+        slots: Sequence[int],
+        box: Sequence[int],
+        scheme: Scheme,
+        largest: np.float32 | None,
+    ) -> None:
+        """`slots` is the index of the first slot, and `largest` the magnitude of the tensor."""
+        self._reader, self._box, self._scheme, self._largest = reader, box, scheme, largest
+        self._slots = slots
+        strides = row_major(reader.dimensions[::2])
+        self.first_slot = sum(at * stride for at, stride in zip(slots, strides, strict=True))
+
+    def pieces(self) -> Iterator[tuple[int, NDArray[Any]]]:
+        """For each piece, the number of its first element, and its elements."""
+        cuts = _cuts(self._reader.dimensions[1::2], self._box[1::2])
+        if all(len(cut) == 1 for cut in cuts):
+            yield self._only
+            return
+        for lengths in product(*cuts):
+            yield self._piece(lengths)
+
+    @cached_property
+    def _only(self) -> tuple[int, NDArray[Any]]:
+        return self._piece([0] * len(self._slots))
+
+    def _piece(self, lengths: Sequence[int]) -> tuple[int, NDArray[Any]]:
+        starts = [at for pair in zip(self._slots, lengths, strict=True) for at in pair]
+        return self._reader.piece(starts, self._box)
+
+    @cached_property
+    def choice(self) -> Choice:
+        """The parameters of the slots. Raises ValueError for NaN, and for ranges without scale."""
+        blocks = Blocks.of_sizes({2 * axis: 1 for axis in range(len(self._slots))})
+        low: NDArray[np.float32] | None = None
+        high: NDArray[np.float32] | None = None
+        for first, piece in self.pieces():
+            ranges = array_range(piece, blocks)
+            if ranges.nans:
+                raise ValueError(f"there is NaN at element {first} or after, which has no code")
+            low = ranges.minimum if low is None else np.minimum(low, ranges.minimum)
+            high = ranges.maximum if high is None else np.maximum(high, ranges.maximum)
+        assert low is not None
+        assert high is not None
+        if self._largest is None:
+            return self._scheme.choose(low, high)
+        # The scale of a slot depends on the largest magnitude of all: it is one more slot.
+        lows, highs = (np.append(ends, end) for ends, end in ((low, 0), (high, self._largest)))
+        return self._scheme.choose(lows, highs).select(slice(low.size), low.shape)
+
+
+def _dtype(storage: StorageFormat) -> str:
+    """The dtype of codes in a file."""
+    if storage.name in _FILE_FORMATS:
+        return _FILE_FORMATS[storage.name]
+    return PACKED if storage.width == DTYPES[PACKED].bits else _whole_bytes(storage)
+
+
+def _whole_bytes(storage: StorageFormat) -> str:
+    """The dtype of integers of a storage that take whole bytes."""
+    width = next(width for width in (8, 16, 32) if width >= storage.width)
+    return f"{'I' if storage.signed else 'U'}{width}"
