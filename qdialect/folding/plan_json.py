@@ -16,7 +16,7 @@ from types import UnionType
 from typing import Any, Final, TypeAlias, cast, get_args, get_origin, get_type_hints
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import Builtin
+from xdsl.dialects.builtin import Builtin, TensorType
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Input
@@ -24,10 +24,11 @@ from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from qdialect.algebra.movement import Movement
 from qdialect.algebra.padding import PadWith, ZeroPoint
-from qdialect.dialects.quant import Quant
+from qdialect.dialects.quant import Quant, UniformQuantizedType
 from qdialect.folding.fold_plan import FoldPlan, PlanError, PlannedConstant, PlannedSource
 from qdialect.ir.errors import message_of
 from qdialect.ir.rewriting import dependencies_first
+from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.interface import RefusalCode
 from qdialect.support.arguments import shown
 from qdialect.support.files import JsonError, JsonValue, line_and_column
@@ -53,6 +54,9 @@ _PADDING: Final = "padded_with"
 
 _LONG_TYPE: Final = 120
 """Types with a longer text are written once, in `types`."""
+
+_MANY_SCALES: Final = 1024
+"""A type with more scales is written with one, 1.0, in a plan of weights in files."""
 
 Json = dict[str, Any]
 
@@ -106,10 +110,14 @@ class _Writer:
     def __init__(self) -> None:
         self.long_types = list[str]()
         self._types = dict[Attribute, str | int]()
+        self._is_of_files = False
+        """Whether what is written is the plan of weights in files."""
 
     def write(self, value: object) -> Any:
         if isinstance(value, Attribute):
-            return self._type(value)
+            return self._type(_abbreviated(value) if self._is_of_files else value)
+        if isinstance(value, FoldPlan):
+            self._is_of_files = any(constant.resource for constant in value.constants)
         if isinstance(value, Movement):
             values = {name: getattr(value, name) for name in _fields_of_movement(type(value))}
             return {_KIND: _name_of(type(value)), **self._object(values)}
@@ -133,6 +141,17 @@ class _Writer:
             written = len(self.long_types) - 1
         self._types[type] = written
         return written
+
+
+def _abbreviated(type: Attribute) -> Attribute:
+    """A type without its scales, if there are many."""
+    element = element_type_or_self(type)
+    if not isinstance(type, TensorType) or not isinstance(element, UniformQuantizedType):
+        return type
+    if element.scales.size <= _MANY_SCALES:
+        return type
+    single = UniformQuantizedType.per_tensor(element.storage, element.expressed_type, 1.0)
+    return TensorType(single, cast(Any, type).shape, cast(Any, type).encoding)
 
 
 Read: TypeAlias = Callable[[JsonValue], Any]

@@ -226,7 +226,7 @@ def _dequantize(
         attribute = held_elements(op) if elements_attribute_of(op) is not None else None
         if not isinstance(attribute, DenseResourceAttr):
             continue
-        key, type = attribute.resource_handle.data, cast(Attribute, op.results[0].type)
+        key, type = attribute.resource_handle.data, op.results[0].type
         if (weight := manifest.quantized.get(key)) is None or not isinstance(type, TensorType):
             continue
         if (key, type) not in types:

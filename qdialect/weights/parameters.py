@@ -11,7 +11,8 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple, cast
+from pathlib import Path
+from typing import Any, Final, NamedTuple, cast
 
 from typing_extensions import override
 from xdsl.context import Context
@@ -32,8 +33,10 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.utils.exceptions import PassFailedException
 from xdsl.utils.lexer import Input
 
+from qdialect.algebra.views import Splat
 from qdialect.dialects.quant.casts import StorageCastOp
 from qdialect.dialects.quant.storage import StoredType
 from qdialect.ir.errors import OpErrors
@@ -41,13 +44,30 @@ from qdialect.ir.names import symbols_of, symbols_used_by
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.rewriting import Replacements
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.ops.interface import elements_attribute_of, find_attribute, held_elements, name_of
+from qdialect.ops.interface import (
+    Refusal,
+    elements_attribute_of,
+    find_attribute,
+    held_elements,
+    name_of,
+)
+from qdialect.ops.reading import Constants
+from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.text.attribute_parser import AttributeParser
+from qdialect.weights.tensor_files import DTYPES, PACKED, alignment, writing
 
 NAMED: Final = ("flow.parameter.named", "stream.parameter.named")
 """The attributes that name a tensor of a scope, which the command line gives files for."""
 
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][\w$.]*")
+
+
+_DTYPES: Final[Mapping[str, str]] = {
+    "i4": PACKED,
+    "i16": "I16",
+    **{dtype.type: name for name, dtype in DTYPES.items()},
+}
+"""For each element type, its dtype in a file."""
 
 
 class _Global(NamedTuple):
@@ -171,7 +191,8 @@ class WeightsToParametersPass(ModulePass):
 
     So IREE loads them: `iree-run-module --parameters=model=weights.safetensors`. A constant of
     `quant` becomes a global of its integers, and `quant.scast`; codes of floats and of tables must
-    be lowered to integers before.
+    be lowered to integers before. With `file`, large constants of the module are written to that
+    file of safetensors, such as the scales of blocks, and become globals, too.
 
     Example: `qdialect-opt --weights=examples/weights/layer.safetensors --weights-to-parameters \
     examples/weights/layer.mlir`.
@@ -182,21 +203,34 @@ class WeightsToParametersPass(ModulePass):
     scope: str = "model"
     """The name of the files on IREE's command line."""
 
+    file: str | None = None
+    """The file that constants are written to."""
+
+    least: int = 4096
+    """The bytes of a constant that is written to it; smaller ones stay in the module."""
+
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        blobs, module = ResourceBlobs.of(ctx), op
+        constants, module = Constants(ResourceBlobs.of(ctx)), op
+        written: dict[str, tuple[str, NDArray[Any]]] = {}
         symbols = dict[str, str]()
         errors: list[tuple[Operation, str]] = []
         taken = {*symbols_of(module)}
         replaced, gone = Replacements(), list[Operation]()
         for constant in list(module.walk()):
-            if elements_attribute_of(constant) is None:
+            if elements_attribute_of(constant) is None or len(constant.results) != 1:
                 continue
-            attribute = held_elements(constant)
-            if not isinstance(attribute, DenseResourceAttr) or blobs.unread(attribute) is None:
-                continue
-            key, stored = attribute.resource_handle.data, cast(Attribute, attribute.type)
             (result,) = constant.results
+            stored = cast(Attribute, cast(Any, held_elements(constant)).type)
+            if (unread := constants.unread(constant)) is not None:
+                key = unread.key
+            elif (new := self._large(constant, stored, constants)) is not None:
+                key = f"{result.name_hint or 'constant'}_{len(written)}"
+                while key in taken:
+                    key += "_"
+                written[key] = new
+            else:
+                continue
             quantized = element_type_or_self(result.type)
             if isinstance(quantized, StoredType) and quantized.non_integers is not None:
                 errors.append((constant, f"'{name_of(constant)}' op {quantized.non_integers}"))
@@ -209,8 +243,8 @@ class WeightsToParametersPass(ModulePass):
                 while symbols[key] in taken:
                     symbols[key] += "_"
                 taken.add(symbols[key])
-                written = self._global(symbols[key], key, stored)
-                Rewriter.insert_op(written, InsertPoint.at_start(module.body.block))
+                global_ = self._global(symbols[key], key, stored)
+                Rewriter.insert_op(global_, InsertPoint.at_start(module.body.block))
             load = UnregisteredOp.with_name("util.global.load").create(
                 properties={"global": SymbolRefAttr(symbols[key])}, result_types=[stored]
             )
@@ -225,9 +259,38 @@ class WeightsToParametersPass(ModulePass):
             gone.append(constant)
         if errors:
             raise OpErrors(errors)
+        if written:
+            self._write(written)
         replaced.apply()
         for constant in gone:
             Rewriter.erase_op(constant)
+
+    def _large(
+        self, constant: Operation, stored: Attribute, constants: Constants
+    ) -> tuple[str, NDArray[Any]] | None:
+        """The dtype in a file and the elements of a constant that is written to it."""
+        dtype = _DTYPES.get(str(element_type_or_self(stored)))
+        try:
+            elements = constants.read(constant) if self.file and dtype else None
+        except Refusal:
+            return None
+        if dtype is None or elements is None or isinstance(elements, Splat):
+            return None
+        return (dtype, elements) if elements.nbytes >= self.least else None
+
+    def _write(self, written: Mapping[str, tuple[str, NDArray[Any]]]) -> None:
+        assert self.file is not None
+        tensors = [(key, dtype, array.shape) for key, (dtype, array) in written.items()]
+        # Whole cache lines first, so that each tensor is aligned.
+        tensors.sort(key=lambda new: -alignment(*new[1:]))
+        try:
+            with writing(Path(self.file), tensors) as file:
+                for key, (_, array) in written.items():
+                    file.write(key, array.reshape(-1).view(np.uint8).data, 0)
+                file.finish()
+        except OSError as error:
+            reason = f"cannot write '{self.file}': {error.strerror}"
+            raise PassFailedException(reason) from None
 
     def _global(self, symbol: str, key: str, type: Attribute) -> Operation:
         any_dialect = Context(allow_unregistered=True)

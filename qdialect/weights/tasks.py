@@ -26,6 +26,7 @@ from qdialect.weights.tensor_files import (
     NewTensor,
     TensorInFile,
     WeightsError,
+    alignment,
     sha256_of,
     sync_folder,
     writing,
@@ -80,7 +81,7 @@ class FileTask(NamedTuple):
         identity = self.identity
         tensors = [new for key, content in self.contents.items() for new in content.tensors(key)]
         # Whole cache lines first, so that each tensor is aligned and there are no gaps.
-        tensors.sort(key=lambda new: -_alignment(new))
+        tensors.sort(key=lambda new: -alignment(new.dtype, new.shape))
         files = Descriptors()
         with ExitStack() as stack:
             stack.callback(files.close)
@@ -99,11 +100,6 @@ class FileTask(NamedTuple):
             "bytes": path.stat().st_size,
             "read": files.bytes_read,
         }
-
-
-def _alignment(new: NewTensor) -> int:
-    nbytes = _nbytes(new)
-    return nbytes & -nbytes & 63 if nbytes & 63 else 64
 
 
 def _nbytes(new: NewTensor) -> int:
@@ -153,8 +149,7 @@ def write_files(
     have been done and recorded.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    for part in folder.glob("*.part"):
-        part.unlink()
+    _remove_parts(folder)
     record = folder / RECORD
     known = {line["file"]: line for line in read_record(folder)} if resume else {}
     whole = [line for task in tasks if (line := _if_whole(task, known, folder)) is not None]
@@ -176,10 +171,17 @@ def write_files(
             lines.flush()
             os.fsync(lines.fileno())
             yield line
+    _remove_parts(folder)
     sync_folder(folder)
     if failed:
         reasons = "; ".join(f"{name}: {error}" for name, error in failed.items())
         raise WeightsError(f"{len(failed)} of {len(tasks)} files were not written: {reasons}")
+
+
+def _remove_parts(folder: Path) -> None:
+    """Remove what killed workers have left."""
+    for part in folder.glob("*.part"):
+        part.unlink(missing_ok=True)
 
 
 def _runs(

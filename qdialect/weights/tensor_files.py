@@ -116,6 +116,12 @@ class NewTensor(NamedTuple):
     shape: tuple[int, ...]
 
 
+def alignment(dtype: str, shape: Sequence[int]) -> int:
+    """The largest power of two that divides the bytes of a tensor, at most `ALIGNMENT`."""
+    nbytes = DTYPES[dtype].nbytes(shape)
+    return nbytes & -nbytes if nbytes % ALIGNMENT else ALIGNMENT
+
+
 def read_header(path: str | os.PathLike[str]) -> dict[str, TensorEntry]:
     """
     The tensors of a file, in the order of their elements; only the header is read.

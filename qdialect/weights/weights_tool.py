@@ -48,8 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     parser = ModuleArgumentParser(
         TOOL,
-        description="Move and quantize weights in files of safetensors, with little memory, whatever "
-        "their size. See docs/weights.md.",
+        description="Move and quantize weights in files of safetensors, of any size, with little "
+        "memory. See docs/weights.md.",
     )
     actions = parser.add_subparsers(dest="action", required=True, parser_class=ModuleArgumentParser)
     fold = actions.add_parser("fold", help="write the tensors that a plan has moved")
