@@ -11,6 +11,7 @@ import argparse
 import json
 import math
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ _NAMES = ("query", "key", "value", "output", "gate", "up", "down")
 
 def of_jax(shapes: Mapping[str, tuple[int, ...]], length: int, heads: int) -> str:
     """The module of JAX, whose first arguments are the weights, in the order of their names."""
-    import jax
+    jax: Any = import_module("jax")
 
     def main(weights: Mapping[str, Any], tokens: Any) -> Any:
         return decoder(jax.numpy, weights, tokens, heads)
@@ -72,8 +73,8 @@ def of_jax(shapes: Mapping[str, tuple[int, ...]], length: int, heads: int) -> st
 
 def of_torch(shapes: Mapping[str, tuple[int, ...]], length: int, heads: int) -> str:
     """The module of torch-mlir, whose first arguments are the weights, in the same order."""
-    import torch
-    from torch_mlir import fx
+    torch: Any = import_module("torch")
+    fx: Any = import_module("torch_mlir.fx")
 
     class Main(torch.nn.Module):
         def forward(self, *values: Any) -> Any:

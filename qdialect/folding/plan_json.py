@@ -146,12 +146,13 @@ class _Writer:
 def _abbreviated(type: Attribute) -> Attribute:
     """A type without its scales, if there are many."""
     element = element_type_or_self(type)
-    if not isinstance(type, TensorType) or not isinstance(element, UniformQuantizedType):
+    if not isinstance(element, UniformQuantizedType) or element.scales.size <= _MANY_SCALES:
         return type
-    if element.scales.size <= _MANY_SCALES:
+    if not isinstance(type, TensorType):
         return type
+    tensor = cast(TensorType[Attribute], type)
     single = UniformQuantizedType.per_tensor(element.storage, element.expressed_type, 1.0)
-    return TensorType(single, cast(Any, type).shape, cast(Any, type).encoding)
+    return TensorType[Attribute](single, tensor.shape, tensor.encoding)
 
 
 Read: TypeAlias = Callable[[JsonValue], Any]

@@ -15,6 +15,7 @@ from typing import Any
 
 from qdialect.algebra.blocked_copy import write
 from qdialect.support.lazy_numpy import NDArray, np
+from qdialect.weights.places import open_place
 from qdialect.weights.strided_views import (
     Dimension,
     FileView,
@@ -61,7 +62,7 @@ class Descriptors:
         """Fill `view` with elements of a tensor. Raises OSError and WeightsError."""
         file = self._open.get(tensor.path)
         if file is None:
-            file = self._open[tensor.path] = FileIO(tensor.path)
+            file = self._open[tensor.path] = open_place(tensor.path)
         self.bytes_read += DTYPES[tensor.entry.dtype].nbytes([len(view) // tensor.entry.itemsize])
         tensor.read(file, first, view)
 

@@ -11,8 +11,6 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from io import FileIO
-from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 from xdsl.context import Context
@@ -47,6 +45,7 @@ from qdialect.support.files import FileError, JsonError, JsonValue, read_text
 from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.text.attribute_parser import AttributeParser
 from qdialect.weights.parameters import constants_of_arguments, constants_of_globals
+from qdialect.weights.places import beside, is_url, open_place
 from qdialect.weights.tensor_files import DTYPES, TensorInFile, WeightsError, read_header
 
 FORMAT: Final = "qdialect-weights"
@@ -109,23 +108,27 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
     Raises OSError, FileError for a text that is no manifest, and WeightsError for a file that is
     not as the format says, or a name that two files have.
     """
-    path = Path(path)
-    if path.suffix == ".safetensors":
+    path = os.fspath(path)
+    if path.endswith(".safetensors"):
         return Manifest(_tensors_of([path]))
-    text = read_text(path, _REMEDY)
+    if is_url(path):
+        with open_place(path) as file:
+            text = file.read().decode(errors="replace")
+    else:
+        text = read_text(path, _REMEDY)
     try:
         return _read(path, JsonValue.parse(text))
     except JsonError as error:
-        raise FileError(str(path), text, error.offset_in(text), str(error), _REMEDY) from None
+        raise FileError(path, text, error.offset_in(text), str(error), _REMEDY) from None
 
 
-def _read(path: Path, content: JsonValue) -> Manifest:
+def _read(path: str, content: JsonValue) -> Manifest:
     members = content.members()
     if "weight_map" in members:
         files = {value.of(str) for value in members["weight_map"].members().values()}
-        tensors = _tensors_of(path.parent / name for name in sorted(files))
+        tensors = _tensors_of(beside(path, name) for name in sorted(files))
         for name, value in members["weight_map"].members().items():
-            if name not in tensors or Path(tensors[name].path).name != Path(value.of(str)).name:
+            if name not in tensors or tensors[name].path != beside(path, value.of(str)):
                 raise value.error(f"'{value.value}' has no tensor '{name}'")
         return Manifest(tensors)
     optional = ("values", "quantized")
@@ -133,7 +136,7 @@ def _read(path: Path, content: JsonValue) -> Manifest:
     if (members["format"].value, members["version"].value) != (FORMAT, VERSION):
         raise content.error(f"it is not of format '{FORMAT}', version {VERSION}")
     scopes = {
-        scope: _tensors_of(path.parent / item.of(str) for item in value.items())
+        scope: _tensors_of(beside(path, item.of(str)) for item in value.items())
         for scope, value in members["scopes"].members().items()
     }
     tensors = dict[str, TensorInFile]()
@@ -163,11 +166,11 @@ def _read(path: Path, content: JsonValue) -> Manifest:
     return Manifest(tensors, arguments, quantized)
 
 
-def _tensors_of(paths: Iterable[Path]) -> dict[str, TensorInFile]:
+def _tensors_of(paths: Iterable[str]) -> dict[str, TensorInFile]:
     tensors = dict[str, TensorInFile]()
     for path in paths:
         for name, entry in read_header(path).items():
-            _add(tensors, name, TensorInFile(str(path), entry))
+            _add(tensors, name, TensorInFile(path, entry))
     return tensors
 
 
@@ -302,7 +305,7 @@ def tensor_of_type(tensor: TensorInFile, type: Attribute) -> TensorInFile:
 def _blob_of(tensor: TensorInFile) -> Blob:
     """The data of a tensor. Raises OSError and WeightsError."""
     data = bytearray(math.prod(tensor.entry.shape) * tensor.entry.itemsize)
-    with FileIO(tensor.path) as file:
+    with open_place(tensor.path) as file:
         tensor.read(file, 0, memoryview(data))
     alignment = tensor.entry.itemsize.to_bytes(ALIGNMENT_BYTES, "little")
     return Blob(alignment, memoryview(data))

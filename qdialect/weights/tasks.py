@@ -20,6 +20,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from qdialect.weights.copying import Descriptors
 from qdialect.weights.manifest import FORMAT, VERSION, Manifest
+from qdialect.weights.places import fingerprint, inside, is_url, writable
 from qdialect.weights.tensor_files import (
     DTYPES,
     FileWriter,
@@ -67,8 +68,7 @@ class FileTask(NamedTuple):
         text = repr(sorted(self.contents.items()))
         paths = {tensor.path for content in self.contents.values() for tensor in content.sources()}
         for path in sorted(paths):
-            status = os.stat(path)
-            text += f"\n{path} {status.st_size} {status.st_mtime_ns}"
+            text += f"\n{path} {fingerprint(path)}"
         return hashlib.sha256(text.encode()).hexdigest()
 
     def write(self, folder: str, max_memory: int) -> dict[str, Any]:
@@ -77,7 +77,6 @@ class FileTask(NamedTuple):
 
         Raises OSError, and WeightsError for sources that are not as their headers said.
         """
-        path = Path(folder) / self.name
         identity = self.identity
         tensors = [new for key, content in self.contents.items() for new in content.tensors(key)]
         # Whole cache lines first, so that each tensor is aligned and there are no gaps.
@@ -85,6 +84,7 @@ class FileTask(NamedTuple):
         files = Descriptors()
         with ExitStack() as stack:
             stack.callback(files.close)
+            path = stack.enter_context(writable(inside(folder, self.name)))
             writer = stack.enter_context(writing(path, tensors))
             # In the order of the file, so that it is hashed as it is written.
             order = {new.name: place for place, new in enumerate(tensors)}
@@ -97,7 +97,7 @@ class FileTask(NamedTuple):
             "file": self.name,
             "task": identity,
             "sha256": digest,
-            "bytes": path.stat().st_size,
+            "bytes": writer.size,
             "read": files.bytes_read,
         }
 
@@ -140,19 +140,24 @@ def write_files(
     max_memory: int,
     executor: Executor | None = None,
     resume: bool = False,
+    output: str | None = None,
 ) -> Iterator[dict[str, Any]]:
     """
     Write the files of all tasks; yields the lines of the record as they come.
+
+    The record is in `folder`, and so are the files, if `output` is not another place.
 
     Tasks run in `executor`, or here. With `resume`, a file that is recorded with the same task and
     still has its hash stays. Raises WeightsError that names the tasks that failed, after all others
     have been done and recorded.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    _remove_parts(folder)
+    output = output or str(folder)
+    for place in (folder, *(() if is_url(output) else (Path(output),))):
+        place.mkdir(parents=True, exist_ok=True)
+    _remove_parts(output)
     record = folder / RECORD
     known = {line["file"]: line for line in read_record(folder)} if resume else {}
-    whole = [line for task in tasks if (line := _if_whole(task, known, folder)) is not None]
+    whole = [line for task in tasks if (line := _if_whole(task, known, output)) is not None]
     text = "".join(f"{json.dumps(line)}\n" for line in whole)
     record.write_text(text, encoding="utf-8")
     yield from whole
@@ -160,7 +165,7 @@ def write_files(
     left = [task for task in tasks if task.name not in done]
     failed: dict[str, BaseException] = {}
     with record.open("a", encoding="utf-8") as lines:
-        for name, run in _runs(left, folder, max_memory, executor):
+        for name, run in _runs(left, output, max_memory, executor):
             try:
                 line = run()
             # A lost worker is an error of the library.
@@ -171,28 +176,28 @@ def write_files(
             lines.flush()
             os.fsync(lines.fileno())
             yield line
-    _remove_parts(folder)
+    _remove_parts(output)
     sync_folder(folder)
     if failed:
         reasons = "; ".join(f"{name}: {error}" for name, error in failed.items())
         raise WeightsError(f"{len(failed)} of {len(tasks)} files were not written: {reasons}")
 
 
-def _remove_parts(folder: Path) -> None:
+def _remove_parts(folder: str) -> None:
     """Remove what killed workers have left."""
-    for part in folder.glob("*.part"):
+    for part in () if is_url(folder) else Path(folder).glob("*.part"):
         part.unlink(missing_ok=True)
 
 
 def _runs(
-    tasks: Sequence[FileTask], folder: Path, max_memory: int, executor: Executor | None
+    tasks: Sequence[FileTask], folder: str, max_memory: int, executor: Executor | None
 ) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
     """For each task, its name, and a function that returns its line as soon as it is called."""
     if executor is None:
         for task in tasks:
-            yield task.name, partial(task.write, str(folder), max_memory)
+            yield task.name, partial(task.write, folder, max_memory)
         return
-    names = {executor.submit(task.write, str(folder), max_memory): task.name for task in tasks}
+    names = {executor.submit(task.write, folder, max_memory): task.name for task in tasks}
     for future in as_completed(names):
         yield names[future], future.result
 
@@ -213,27 +218,30 @@ def read_record(folder: Path) -> list[dict[str, Any]]:
 
 
 def _if_whole(
-    task: FileTask, known: Mapping[str, dict[str, Any]], folder: Path
+    task: FileTask, known: Mapping[str, dict[str, Any]], folder: str
 ) -> dict[str, Any] | None:
     line = known.get(task.name)
-    path = folder / task.name
-    if line is None or line["task"] != task.identity or not path.exists():
+    if line is None or line["task"] != task.identity:
         return None
-    return line if sha256_of(path) == line["sha256"] else None
+    try:
+        return line if sha256_of(inside(folder, task.name)) == line["sha256"] else None
+    except FileNotFoundError:
+        return None
 
 
 def write_manifest(
-    folder: Path, kind: str, tasks: Sequence[FileTask], manifest: Manifest, **members: object
+    folder: Path, kind: str, files: Sequence[str], manifest: Manifest, **members: object
 ) -> None:
-    """Write the manifest of a folder: of its tensors, and of those that they were made from."""
-    sources = sorted({os.path.relpath(tensor.path, folder) for tensor in manifest.tensors.values()})
+    """Write the manifest of a folder: of new files, and of those that they were made from."""
+    paths = {tensor.path for tensor in manifest.tensors.values()}
+    sources = sorted(path if is_url(path) else os.path.relpath(path, folder) for path in paths)
     names = {key: tensor.entry.name for key, tensor in manifest.tensors.items()}
     values = {
         key: {"scope": "source", "key": name}
         for key, name in (*names.items(), *manifest.arguments.items())
         if key != name
     }
-    scopes = {kind: [task.name for task in tasks], "source": sources}
+    scopes = {kind: files, "source": sources}
     content = {"format": FORMAT, "version": VERSION, "scopes": scopes, "values": values, **members}
     part = folder / f"{MANIFEST}.part"
     part.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

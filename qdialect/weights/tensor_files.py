@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import FileIO
@@ -22,6 +22,7 @@ from uuid import uuid4
 
 from qdialect.support.files import JsonError, JsonValue
 from qdialect.support.lazy_numpy import np
+from qdialect.weights.places import open_place
 
 MAX_HEADER: Final = 100_000_000
 """The most bytes of a header, as in the library safetensors."""
@@ -129,8 +130,9 @@ def read_header(path: str | os.PathLike[str]) -> dict[str, TensorEntry]:
     Raises OSError, and WeightsError for a file that is not as the format says: its elements must
     fill the file without gaps, and no two tensors may share any.
     """
-    with open(path, "rb") as file:
-        size = os.fstat(file.fileno()).st_size
+    with open_place(path) as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(0)
         first = file.read(8)
         if len(first) < 8:
             raise WeightsError(
@@ -311,8 +313,9 @@ class FileWriter:
     def finish(self) -> str:
         """Make the file durable under its name; returns its SHA-256. Raises OSError."""
         if self._hashed < self.size:
-            for piece in _pieces(self._file, self._hashed):
-                self._hash.update(piece)
+            with open(self._file, "rb", buffering=0, closefd=False) as file:
+                file.seek(self._hashed)
+                _hash(file, self._hash.update)
         os.fsync(self._file)
         self.close()
         os.replace(self._part, self.path)
@@ -356,13 +359,11 @@ def sync_folder(folder: Path) -> None:
 def sha256_of(path: str | os.PathLike[str]) -> str:
     """The SHA-256 of a file. Raises OSError."""
     digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        for piece in _pieces(file.fileno(), 0):
-            digest.update(piece)
+    with open_place(path) as file:
+        _hash(file, digest.update)
     return digest.hexdigest()
 
 
-def _pieces(file: int, start: int) -> Iterable[bytes]:
-    while piece := os.pread(file, 1 << 20, start):
-        start += len(piece)
-        yield piece
+def _hash(file: FileIO, update: Callable[[bytes], None]) -> None:
+    while piece := file.read(1 << 20):
+        update(piece)

@@ -20,6 +20,7 @@ from qdialect.support.terminal import Table, write_tables
 from qdialect.weights.clusters import executor
 from qdialect.weights.folding_files import Moved, planned_views
 from qdialect.weights.manifest import Manifest, read_manifest
+from qdialect.weights.places import inside, is_url
 from qdialect.weights.quantizing import Quantized, Rule, quantizable
 from qdialect.weights.strided_views import FileView
 from qdialect.weights.tasks import (
@@ -71,7 +72,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _add_options_of_runs(action: ArgumentParser) -> None:
-    action.add_argument("-o", dest="output", required=True, metavar="DIR", help="the new files")
+    action.add_argument(
+        "-o", dest="output", required=True, metavar="DIR", help="the new files, or a URL for them"
+    )
+    action.add_argument(
+        "--record",
+        metavar="DIR",
+        help="its record and manifest (the output, or for a URL .)",
+    )
     action.add_argument(
         "--max-memory", type=int, default=256 * _MIB, metavar="BYTES", help="of buffers (2^28)"
     )
@@ -143,8 +151,12 @@ def _read(options: Namespace) -> tuple[dict[str, FileView], Manifest]:
 
 
 def _read_weights(options: Namespace) -> Manifest:
-    # Workers have folders of their own.
-    return read_manifest(Path(options.weights).absolute())
+    return read_manifest(_absolute(options.weights))
+
+
+def _absolute(place: str) -> str:
+    """A place for workers, which have folders of their own."""
+    return place if is_url(place) else str(Path(place).absolute())
 
 
 def _fold(options: Namespace) -> bool:
@@ -181,15 +193,18 @@ def _write(
     for name in ("jobs", "max_memory", "shard_size"):
         if getattr(options, name) < 1:
             raise ToolError(f"--{name.replace('_', '-')} must be 1 or more")
-    folder = Path(options.output).absolute()
+    output = _absolute(options.output)
+    folder = Path(options.record or ("." if is_url(output) else output)).absolute()
     tasks = file_tasks(contents, kind, options.shard_size)
     with executor(options.jobs, options.cluster, options.max_memory) as runner:
         run = {"max_memory": options.max_memory, "resume": options.resume}
-        lines = list(write_files(tasks, folder, executor=runner, **run))
-    write_manifest(folder, kind, tasks, manifest, **members)
+        lines = list(write_files(tasks, folder, executor=runner, output=output, **run))
+    is_apart = output != str(folder)
+    names = [inside(output, task.name) if is_apart else task.name for task in tasks]
+    write_manifest(folder, kind, names, manifest, **members)
     read, written = (sum(line[key] for line in lines) / _MIB for key in ("read", "bytes"))
     sys.stderr.write(
-        f"{TOOL}: {len(contents)} tensors in {len(tasks)} files of {folder}: {read:.1f} MiB read, "
+        f"{TOOL}: {len(contents)} tensors in {len(tasks)} files of {output}: {read:.1f} MiB read, "
         f"{written:.1f} MiB written; the manifest is {folder / MANIFEST}\n"
     )
     return True
@@ -201,10 +216,12 @@ def _verify(options: Namespace) -> bool:
     known = {line["file"]: line for line in read_record(folder)}
     if not known:
         raise ToolError(f"{folder / RECORD}: it has no line of a whole file")
-    for name, line in known.items():
-        if sha256_of(folder / name) != line["sha256"]:
-            raise ToolError(f"{folder / name}: its SHA-256 is not that of {RECORD}")
     written = read_manifest(folder / MANIFEST)
+    places = {Path(tensor.path).name: tensor.path for tensor in written.tensors.values()}
+    for name, line in known.items():
+        place = places.get(name, inside(folder, name))
+        if sha256_of(place) != line["sha256"]:
+            raise ToolError(f"{place}: its SHA-256 is not that of {RECORD}")
     for key, view in views.items():
         if (reason := differing_tensor(view, written[key])) is not None:
             raise ToolError(f"{written[key].path}: tensor '{key}': {reason}")

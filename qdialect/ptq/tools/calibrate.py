@@ -46,6 +46,7 @@ from qdialect.ptq.float_graph.flow_graph import LOWER_TENSORS, is_other_tensor
 from qdialect.ptq.schemes.profile import Fingerprint, Profile, merge_profiles
 from qdialect.ptq.schemes.ranges import OF_HISTOGRAMS, Reduction, ReductionKind
 from qdialect.ptq.tools import add_reduction
+from qdialect.ptq.tools.calibration_in_parts import record_in_parts
 from qdialect.ptq.tools.recording import (
     Task,
     arguments_of,
@@ -54,6 +55,7 @@ from qdialect.ptq.tools.recording import (
     record_all,
     run_parser,
 )
+from qdialect.support.extras import MissingLibraryError
 from qdialect.support.terminal import Progress
 
 TOOL: Final = "qdialect-calibrate"
@@ -160,14 +162,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         action="store_true",
         help="keep the records that are in the profile, and run only the missing ones",
     )
+    parser.add_argument(
+        "--cluster",
+        metavar="ADDRESS",
+        help="record parts of the records on a cluster of Dask, or local:N for N workers here",
+    )
     interruption = _Interruption()
-    status = parser.run(partial(_calibrate, interruption), argv)
+    given = list(sys.argv[1:] if argv is None else argv)
+    status = parser.run(partial(_calibrate, interruption, given), argv)
     return status if interruption.number is None or status else 128 + interruption.number
 
 
-def _calibrate(interruption: _Interruption, options: Namespace) -> bool:
+def _calibrate(interruption: _Interruption, given: Sequence[str], options: Namespace) -> bool:
     if options.resume and options.output in STANDARD_OUTPUT:
         raise ToolError("--resume needs the file of a profile: -o FILE")
+    if options.cluster and (options.resume or options.model == "-"):
+        raise ToolError("--cluster needs the file of a module, and starts without a profile")
     for what, path in (("model", options.model), ("records", options.data)):
         if os.path.exists(path) and overwrite_each_other(options.output, path):
             raise ToolError(f"the profile would be written over the {what} in '{path}'")
@@ -212,6 +222,11 @@ def _calibrate(interruption: _Interruption, options: Namespace) -> bool:
     fingerprint = fingerprint_of(module, ResourceBlobs.of(compilation.context), keys)
     known = {*recorded.recorded.keys}
     aliases = {name: key for name, key in keys.aliases.items() if key in known}
+    if options.cluster and count:
+        chosen: range = range(count)[options.records]
+        write_file(options.output, _of_cluster(given, chosen, options).to_json())
+        sys.stderr.write(f"{TOOL}: {len(chosen)} records are recorded by {options.cluster}\n")
+        return True
     keeper = _Keeper(options, fingerprint, aliases, recorded, count)
     try:
         _record(keeper, recorded, compilation, arguments, options, interruption)
@@ -229,6 +244,16 @@ def _calibrate(interruption: _Interruption, options: Namespace) -> bool:
         interruption.number = None
     sys.stderr.write(f"{TOOL}: {state}\n")
     return True
+
+
+def _of_cluster(given: Sequence[str], records: range, options: Namespace) -> Profile:
+    """The profile of records that a cluster has recorded. Raises ToolError."""
+    try:
+        return record_in_parts(given, records, options.cluster, options.max_memory)
+    except MissingLibraryError as error:
+        raise ToolError(str(error)) from None
+    except (OSError, ValueError) as error:
+        raise ToolError(f"--cluster={options.cluster}: {reason_of(error)}") from None
 
 
 def _record(

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from installed import needs
 from numpy.typing import NDArray
 from typing_extensions import override
 from xdsl.dialects.func import FuncOp
@@ -436,6 +437,30 @@ def test_any_partition_of_the_records_gives_the_same(
     assert "both have record" in capsys.readouterr().err
     assert merge(["merge", str(tmp_path / "none.json")]) == 1
     assert "error: cannot open" in capsys.readouterr().err
+
+
+@needs("distributed")
+def test_workers_of_a_cluster_record_what_one_process_records(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    x = np.random.default_rng(0).normal(size=(7, 4, 6)).astype("f4")
+    model, data = tmp_path / "model.mlir", tmp_path / "data.npz"
+    model.write_text(LAYERS.replace("WEIGHT", str(np.ones((6, 5), "f4").tolist())))
+    np.savez(data, x=x)
+    arguments = [str(model), "--data", str(data), "--engine=reference", "--histogram"]
+    whole, joined = tmp_path / "whole.json", tmp_path / "joined.json"
+    assert main([*arguments, "--records=1:", "-o", str(whole)]) == 0
+    cluster = [*arguments, "--cluster=local:2", "-o", str(joined)]
+    assert main([*cluster, "--records=1:"]) == 0
+    assert joined.read_bytes() == whole.read_bytes()
+    assert "6 records are recorded by local:2" in capsys.readouterr().err
+    assert main([*cluster, "--max-steps=1"]) == 1
+    assert "2 of 2 parts of the records failed: " in capsys.readouterr().err
+    assert joined.read_bytes() == whole.read_bytes()
+    assert main([*arguments, "--cluster=here"]) == 1
+    assert "--cluster=here: " in capsys.readouterr().err
+    assert main([*cluster, "--resume"]) == 1
+    assert "--cluster needs the file of a module" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
