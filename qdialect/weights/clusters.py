@@ -24,6 +24,9 @@ _WORKER_BYTES: Final = 512 << 20
 _KEPT_BYTES: Final = 1 << 30
 """What a worker keeps of freed memory: Dask lets glibc return it after each task."""
 
+_MAPPED_BYTES: Final = 1 << 25
+"""Arrays from this size on are mapped anew each time: the largest number that glibc takes."""
+
 
 @contextmanager
 def executor(jobs: int, cluster: str | None, max_memory: int) -> Generator[Executor | None]:
@@ -52,6 +55,7 @@ def executor(jobs: int, cluster: str | None, max_memory: int) -> Generator[Execu
         raise ValueError(f"'{cluster}' is neither the address of a scheduler nor local:N")
     settings: dict[str, Any] = {
         "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": _KEPT_BYTES,
+        "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": _MAPPED_BYTES,
         # It samples the stack a hundred times a second.
         "distributed.worker.profile.enabled": False,
         "distributed.admin.system-monitor.interval": "5s",

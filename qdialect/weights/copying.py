@@ -268,3 +268,15 @@ class _Reading:
         return np.lib.stride_tricks.as_strided(
             elements, [n for n, _ in dimensions], strides, writeable=False
         )
+
+
+def array_of(view: StridedView, files: Descriptors) -> NDArray[Any]:
+    """All elements of a view, as unsigned integers. Raises OSError and WeightsError."""
+    size = _itemsize(view)
+    if 0 in view.shape:
+        return np.empty(view.shape, f"u{size}")
+    reading = _Reading([dimension for axis in view.axes for dimension in axis], size)
+    elements = reading.elements(
+        view.tensor, view.offset, files, memoryview(bytearray(reading.nbytes))
+    )
+    return elements.reshape(view.shape)

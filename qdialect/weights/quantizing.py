@@ -229,10 +229,10 @@ class _Reader:
         size = DTYPES[dtype].itemsize
         data = BUFFERS.view(0, math.prod(shape) * size)
         self._files.read(self._tensor, first, data)
-        return first, _floats(np.frombuffer(data, f"u{size}").reshape(shape), dtype)
+        return first, floats_of_bits(np.frombuffer(data, f"u{size}").reshape(shape), dtype)
 
 
-def _floats(bits: NDArray[Any], dtype: str) -> NDArray[Any]:
+def floats_of_bits(bits: NDArray[Any], dtype: str) -> NDArray[Any]:
     if dtype in _NATIVE:
         return bits.view(f"f{bits.itemsize}")
     if dtype == "BF16":

@@ -88,7 +88,7 @@ BUDGETS = {
     "passes": (1476, 2),
     "opt": (3452, 5),
     "check": (7367, 7),
-    "weights": (2747, 7),
+    "weights": (2763, 7),
     "ptq": (20578, 8),
     "integers": (2522, 5),
     "frontends": (993, 4),

@@ -223,7 +223,7 @@ def _calibrate(interruption: _Interruption, given: Sequence[str], options: Names
     known = {*recorded.recorded.keys}
     aliases = {name: key for name, key in keys.aliases.items() if key in known}
     if options.cluster and count:
-        chosen: range = range(count)[options.records]
+        chosen = _chosen(count, options.records)
         write_file(options.output, _of_cluster(given, chosen, options).to_json())
         sys.stderr.write(f"{TOOL}: {len(chosen)} records are recorded by {options.cluster}\n")
         return True
