@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Final, NamedTuple, cast
 
 from xdsl.context import Context
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     AnyFloat,
     Builtin,
@@ -21,6 +22,7 @@ from xdsl.dialects.builtin import (
     FixedBitwidthType,
     ModuleOp,
     TensorType,
+    f32,
 )
 from xdsl.ir import Attribute, Operation
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -42,6 +44,7 @@ from qdialect.ir.value_types import element_type_or_self, tensor_parts
 from qdialect.ir.xdsl_private import declare_resource
 from qdialect.ops.interface import elements_attribute_of, held_elements
 from qdialect.support.files import FileError, JsonError, JsonValue, read_text
+from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.text.attribute_parser import AttributeParser
 from qdialect.weights.parameters import constants_of_arguments, constants_of_globals
@@ -241,12 +244,16 @@ def _dequantize(
         codes = TensorType(stored, type.get_shape())
         elements = DenseResourceAttr.from_params(weight.codes, codes)
         constant = ConstantOp(elements, cast(QuantizedTensor, quantized))
-        cast_op = DequantizeCastOp(constant, cast(Attribute, type))
-        for new in (constant, cast_op):
+        expressed = cast(QuantizedTensor, quantized).element_type.expressed_type
+        floats = TensorType[Attribute](expressed, type.get_shape())
+        ops: list[Operation] = [constant, DequantizeCastOp(constant, floats)]
+        if floats != type:
+            ops.append(arith.TruncFOp(ops[-1].results[0], cast(Attribute, type)))
+        for new in ops:
             new.location = op.location
             new.results[0].name_hint = op.results[0].name_hint
             Rewriter.insert_op(new, InsertPoint.before(op))
-        replaced.add(op.results[0], cast_op.results[0])
+        replaced.add(op.results[0], ops[-1].results[0])
         gone.append(op)
     replaced.apply()
     for op in gone:
@@ -257,7 +264,11 @@ def _dequantize(
 def _quantized_type(
     weight: QuantizedWeight, type: TensorType[Attribute], manifest: Manifest
 ) -> Attribute | str:
-    """The type of a constant of codes in the place of floats of `type`, or why there is none."""
+    """
+    The type of a constant of codes in the place of floats of `type`, or why there is none.
+
+    Where these floats do not hold the scales, the codes are of f32, and rounded afterwards.
+    """
     context = Context()
     context.load_dialect(Builtin)
     context.load_dialect(Quant)
@@ -273,6 +284,8 @@ def _quantized_type(
     if weight.zero_point is not None:
         whole = ("I8", "U8", "I16", "U16")
         zeros = _numbers_of(manifest[weight.zero_point], whole).astype(np.int64)
+    if not np.array_equal(FLOAT_FORMATS[expressed.name].round(scales.astype("f8")), scales):
+        expressed = f32
     try:
         element = UniformQuantizedType.of_blocks(like.storage, expressed, scales, zeros, shape)
     except (ValueError, VerifyException) as error:

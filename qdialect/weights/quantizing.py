@@ -129,11 +129,11 @@ class Quantized:
         """Codes, scales, and zero points if they are not 0."""
         storage, shape = self.scheme.storage, self.tensor.entry.shape
         slots = self.rule.blocks(shape).slots(shape)
-        codes = NewTensor(f"{key}.{CODES}", _dtype(storage), shape)
+        codes = NewTensor(f"{key}.{CODES}", dtype_of_codes(storage), shape)
         scales = NewTensor(f"{key}.{SCALE}", "F32", slots)
         if not self.has_zero_points:
             return codes, scales
-        return codes, scales, NewTensor(f"{key}.{ZERO_POINT}", _whole_bytes(storage), slots)
+        return codes, scales, NewTensor(f"{key}.{ZERO_POINT}", whole_bytes(storage), slots)
 
     def member(self, key: str) -> Mapping[str, str]:
         """What a manifest says of the tensor: the type but for scales, and where its parts are."""
@@ -298,14 +298,14 @@ class _Strip:
         return self._scheme.choose(lows, highs).select(slice(low.size), low.shape)
 
 
-def _dtype(storage: StorageFormat) -> str:
+def dtype_of_codes(storage: StorageFormat) -> str:
     """The dtype of codes in a file."""
     if storage.name in _FILE_FORMATS:
         return _FILE_FORMATS[storage.name]
-    return PACKED if storage.width == DTYPES[PACKED].bits else _whole_bytes(storage)
+    return PACKED if storage.width == DTYPES[PACKED].bits else whole_bytes(storage)
 
 
-def _whole_bytes(storage: StorageFormat) -> str:
+def whole_bytes(storage: StorageFormat) -> str:
     """The dtype of integers of a storage that take whole bytes."""
     width = next(width for width in (8, 16, 32) if width >= storage.width)
     return f"{'I' if storage.signed else 'U'}{width}"

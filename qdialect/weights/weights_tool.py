@@ -9,6 +9,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
+from qdialect.checkpoints.commands import contents_of, converted_contents, table_of
+from qdialect.checkpoints.converting import write_configuration
+from qdialect.checkpoints.layouts import layouts
 from qdialect.folding.plan_json import plans_of_json
 from qdialect.opt.module_tool import ModuleArgumentParser
 from qdialect.opt.outputs import standard_output
@@ -67,7 +70,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     for action in (fold, quantize):
         _add_options_of_runs(action)
     _add_options_of_schemes(quantize)
-    info.add_argument("files", nargs="+", metavar="FILE", help="safetensors, or a manifest")
+    info.add_argument(
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help="safetensors, a manifest, or a quantized checkpoint",
+    )
+    bring = actions.add_parser("import", help="write the weights of a quantized checkpoint")
+    convert = actions.add_parser("convert", help="write a quantized checkpoint in another layout")
+    for action in (info, bring, convert):
+        action.add_argument(
+            "--layout", metavar="NAME", help="that of its weights, where several would fit"
+        )
+    for action in (bring, convert):
+        action.add_argument("checkpoint", metavar="CHECKPOINT", help="a folder, or a file of GGUF")
+        action.add_argument(
+            "--refused", default="fail", choices=("fail", "keep"), help="what does not fit (fail)"
+        )
+        action.add_argument(
+            "--only", default="*", metavar="NAMES", help="the weights: '*.weight,head' are patterns"
+        )
+        _add_options_of_runs(action)
+    convert.add_argument("--to", required=True, choices=tuple(layouts()), help="the new layout")
+    bring.add_argument(
+        "--join", action="append", default=[], metavar="A,B=C", help="rows of A and B become C"
+    )
     return run_tool(TOOL, lambda arguments: _run(parser.parse_args(arguments)), argv)
 
 
@@ -133,8 +160,12 @@ def _run(options: Namespace) -> bool:
                 return _quantize(options)
             case "verify":
                 return _verify(options)
+            case "import":
+                return _import(options)
+            case "convert":
+                return _convert(options)
             case _:
-                return _info(options.files)
+                return _info(options)
     except MissingLibraryError as error:
         raise ToolError(str(error)) from None
     except OSError as error:
@@ -183,6 +214,22 @@ def _quantize(options: Namespace) -> bool:
     return _write("quantized", contents, manifest, options, quantized=members)
 
 
+def _import(options: Namespace) -> bool:
+    contents, manifest = contents_of(options)
+    members = {key: content.member(key) for key, content in contents.items()}
+    return _write("imported", contents, manifest, options, quantized=members)
+
+
+def _convert(options: Namespace) -> bool:
+    contents, target, columns = converted_contents(options)
+    _write("model", contents, Manifest({}), options)
+    folder = Path(options.record or options.output)
+    written = read_manifest(folder / MANIFEST).tensors
+    names = {name: Path(tensor.path).name for name, tensor in written.items()}
+    write_configuration(folder, options.checkpoint, target, columns, names)
+    return True
+
+
 def _write(
     kind: str,
     contents: Mapping[str, Content],
@@ -229,9 +276,12 @@ def _verify(options: Namespace) -> bool:
     return True
 
 
-def _info(paths: Sequence[str]) -> bool:
-    rows = list[tuple[str, ...]]()
-    for path in paths:
+def _info(options: Namespace) -> bool:
+    rows, tables = list[tuple[str, ...]](), list[Table]()
+    for path in options.files:
+        if path.endswith(".gguf") or options.layout or Path(path).is_dir():
+            tables.append(table_of(path, options.layout))
+            continue
         if Path(path).suffix == ".json":
             tensors = [
                 (stored.path, key, stored.entry)
@@ -243,6 +293,8 @@ def _info(paths: Sequence[str]) -> bool:
             shape = "x".join(map(str, entry.shape)) or "scalar"
             rows.append((key, DTYPES[entry.dtype][0], shape, f"{entry.nbytes}", Path(file).name))
     names = ("tensor", "type", "shape", "bytes", "file")
+    if rows:
+        tables.append(Table(f"{len(rows)} tensors", names, tuple(rows), 3))
     with standard_output() as stream:
-        write_tables(stream, [Table(f"{len(rows)} tensors", names, tuple(rows), 3)])
+        write_tables(stream, tables)
     return True

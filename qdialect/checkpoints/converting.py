@@ -1,0 +1,249 @@
+"""
+Matrices of checkpoints written in another layout: no code and no scale is computed anew.
+
+What a layout cannot hold is refused before anything is written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from qdialect.checkpoints.bit_fields import packed, with_whole_periods
+from qdialect.checkpoints.detection import CONFIG, QuantizedModule
+from qdialect.checkpoints.importing import reader_of
+from qdialect.checkpoints.layouts import Layout, Meaning, Numbers, Plane, Planes, Turn
+from qdialect.checkpoints.matrices import Matrix, RefusedError
+from qdialect.support.float_format import FLOAT_FORMATS
+from qdialect.support.lazy_numpy import NDArray, np
+from qdialect.weights.copying import Descriptors
+from qdialect.weights.tensor_files import (
+    DTYPES,
+    FileWriter,
+    NewTensor,
+    TensorInFile,
+    WeightsError,
+)
+
+INDEX: Final = "model.safetensors.index.json"
+
+_FAMILIES: Final[Mapping[str, Mapping[str, object]]] = {
+    "gptq": {"quant_method": "gptq", "checkpoint_format": "gptq", "desc_act": False},
+    "gptq_v2": {"quant_method": "gptq", "checkpoint_format": "gptq_v2", "desc_act": False},
+    "awq": {"quant_method": "awq", "version": "gemm", "zero_point": True},
+    "pack-quantized": {"quant_method": "compressed-tensors", "format": "pack-quantized"},
+    "pack-quantized-symmetric": {"quant_method": "compressed-tensors", "format": "pack-quantized"},
+}
+"""By the name of a layout: what its configuration says beside bits and the columns of a block."""
+
+
+@dataclass(frozen=True)
+class Converted:
+    """The content of new tensors: a matrix in another layout."""
+
+    module: QuantizedModule
+    target: Layout
+
+    @property
+    def columns(self) -> int:
+        """The columns of a block."""
+        return self.target.block[1] or self.module.block[1]
+
+    def sources(self) -> Iterator[TensorInFile]:
+        """The tensors of the matrix."""
+        yield from self.module.tensors.values()
+
+    def tensors(self, key: str) -> Sequence[NewTensor]:
+        """The tensors of the layout."""
+        rows, columns = self.module.matrix
+        groups = -(-columns // self.columns)
+        (plane,), (scale,) = self.target.codes, self.target.scale
+        assert isinstance(scale, Numbers)
+        turned = (groups, rows) if scale.is_turned else (rows, groups)
+        new = [
+            NewTensor(key + plane.name, plane.dtype, _stored(plane, rows, columns)),
+            NewTensor(key + scale.name, self._dtype_of_scales(scale), turned),
+        ]
+        if isinstance(self.target.zero, Planes):
+            (zero,) = self.target.zero.planes
+            new.append(NewTensor(key + zero.name, zero.dtype, _stored(zero, rows, groups)))
+        if self.target.always_has_groups:
+            new.append(NewTensor(key + self.target.groups, "I32", (columns,)))
+        if self.target.shape:
+            new.append(NewTensor(key + self.target.shape, "I64", (2,)))
+        return new
+
+    def _dtype_of_scales(self, scale: Numbers) -> str:
+        """That of the source, if the layout may have it."""
+        layout, dtype = self.module.layout, scale.dtypes[-1]
+        own, *others = layout.scale
+        if isinstance(own, Numbers) and not others and not layout.record:
+            stored = self.module.tensors[own.name].entry.dtype
+            dtype = stored if stored in scale.dtypes else dtype
+        return dtype
+
+    def check(self, files: Descriptors, max_memory: int) -> None:
+        """Read the matrix, and raise RefusedError if the layout cannot hold it."""
+        target, (rows, _) = self.target, self.module.matrix
+        if target.offset or target.record or target.is_flat or len(target.scale) > 1:
+            raise RefusedError("unknown-layout", f"'{target.name}' is not written")
+        plane = target.codes[0]
+        if plane.fan > 1 or any(isinstance(p, Numbers) and p.padding > 1 for p in target.scale):
+            raise RefusedError("unknown-layout", f"'{target.name}' is not written")
+        if plane.turn is Turn.AFTER and rows * plane.bits % DTYPES[plane.dtype].bits:
+            raise RefusedError("tail", f"{rows} rows are no whole words")
+        reader = reader_of(self.module, files)
+        for band in reader.bands(max_memory):
+            self._encoded(reader.read(band))
+
+    def write(self, key: str, writer: FileWriter, files: Descriptors, max_memory: int) -> None:
+        """Write the tensors. Raises OSError, and WeightsError for a matrix that is refused."""
+        reader, target = reader_of(self.module, files), self.target
+        (rows, columns), (plane,) = self.module.matrix, target.codes
+        (scale,) = target.scale
+        assert isinstance(scale, Numbers)
+        try:
+            for band in reader.bands(max_memory):
+                matrix = self._encoded(reader.read(band))
+                _put(writer, key, plane, matrix.codes, band.start, rows)
+                bits = _bits_of(matrix.scales, self._dtype_of_scales(scale), scale)
+                turn = Turn.BEFORE if scale.is_turned else Turn.NONE
+                _put_words(writer, key + scale.name, bits, turn, band.start, rows)
+                if isinstance(target.zero, Planes):
+                    zeros = (matrix.zeros - np.int16(target.zero.bias)).astype(np.uint8)
+                    _put(writer, key, target.zero.planes[0], zeros, band.start, rows)
+        except RefusedError as error:
+            raise WeightsError(f"{self.module.name}: {target.name}: {error}") from None
+        for new in self.tensors(key):
+            numbers: NDArray[Any] | None = None
+            if new.name == key + target.groups:
+                numbers = (np.arange(columns) // self.columns).astype(np.int32)
+            elif new.name == key + target.shape:
+                numbers = np.array([rows, columns], np.int64)
+            if numbers is not None:
+                writer.write(new.name, numbers.view(np.uint8).data, 0)
+
+    def _encoded(self, matrix: Matrix) -> Matrix:
+        """The same with the blocks of the layout. Raises RefusedError."""
+        target, storage = self.target, matrix.storage
+        if (storage.width, storage.signed) != (target.bits, target.is_signed):
+            raise RefusedError("storage", f"codes are {storage.name}, of {storage.width} bits")
+        if (storage.codebook is None) != (not target.storage) or (
+            target.storage and storage.name != target.storage
+        ):
+            raise RefusedError("table", f"codes are numbers of {storage.name}")
+        high, wide = matrix.block
+        if target.block[0] != 1 or wide % self.columns:
+            raise RefusedError("block", f"blocks of {wide} columns are not cut into {self.columns}")
+        if not np.isfinite(matrix.scales).all():
+            raise RefusedError("scale", "there are scales that are not finite")
+        count = -(-matrix.codes.shape[1] // self.columns)
+
+        def cut(array: NDArray[Any]) -> NDArray[Any]:
+            rows = array.repeat(high, 0)[: len(matrix.codes)]
+            return rows.repeat(wide // self.columns, 1)[:, :count]
+
+        scales, zeros = cut(matrix.scales), cut(matrix.zeros)
+        least, most = (int(end) for end in (zeros.min(initial=0), zeros.max(initial=0)))
+        if isinstance(target.zero, Planes):
+            low = target.zero.bias
+            if int(zeros.min()) < low or most - low >= 1 << target.bits:
+                raise RefusedError("zero", f"zero points {least} to {most} are not {low} or more")
+        elif not isinstance(target.zero, Numbers) and (zeros != (target.zero or 0)).any():
+            raise RefusedError("zero", f"zero points are not {target.zero or 0}")
+        elif isinstance(target.zero, Numbers) and zeros.any():
+            raise RefusedError("zero", "zero points are not written")
+        (scale,) = target.scale
+        assert isinstance(scale, Numbers)
+        _bits_of(scales, self._dtype_of_scales(scale), scale)
+        return replace(matrix, scales=scales, zeros=zeros, block=(1, self.columns))
+
+
+def _stored(plane: Plane, rows: int, columns: int) -> tuple[int, int]:
+    """The shape of a tensor with fields for rows and columns."""
+    along = rows if plane.turn in (Turn.AFTER, Turn.BOTH) else columns
+    words = -(-along * plane.bits // DTYPES[plane.dtype].bits)
+    other = columns if plane.turn in (Turn.AFTER, Turn.BOTH) else rows
+    return (words, other) if plane.turn in (Turn.BEFORE, Turn.BOTH) else (other, words)
+
+
+def _put(
+    writer: FileWriter, key: str, plane: Plane, elements: NDArray[Any], first: int, rows: int
+) -> None:
+    """Write the fields of a band of rows, of which `first` is the number of the first one."""
+    fields = elements.T if plane.turn in (Turn.AFTER, Turn.BOTH) else elements
+    size = DTYPES[plane.dtype].itemsize
+    if plane.order is not None:
+        stream = with_whole_periods(np.zeros_like(fields), plane.order)
+        view = plane.order.view(stream)
+        view[...] = with_whole_periods(fields, plane.order).reshape(view.shape)
+        fields = stream
+    words = packed(np.ascontiguousarray(fields), plane.bits, size).view(f"u{size}")
+    per = DTYPES[plane.dtype].bits
+    if plane.turn in (Turn.AFTER, Turn.BOTH):
+        first, rows = first * plane.bits // per, -(-rows * plane.bits // per)
+        words = words.T
+    turn = Turn.BEFORE if plane.turn in (Turn.BEFORE, Turn.AFTER) else Turn.NONE
+    _put_words(writer, key + plane.name, words, turn, first, rows)
+
+
+def _put_words(
+    writer: FileWriter, name: str, words: NDArray[Any], turn: Turn, first: int, rows: int
+) -> None:
+    """Write rows of words to a tensor, or if they are turned, to its columns."""
+    if turn is Turn.NONE:
+        data = np.ascontiguousarray(words).reshape(-1).view(np.uint8).data
+        writer.write(name, data, first * words.shape[1])
+        return
+    columns = np.ascontiguousarray(words.T)
+    if columns.shape[1] == rows:
+        writer.write(name, columns.reshape(-1).view(np.uint8).data, 0)
+        return
+    for number, column in enumerate(columns):
+        writer.write(name, column.view(np.uint8).data, number * rows + first)
+
+
+def _bits_of(scales: NDArray[np.float32], dtype: str, part: Numbers) -> NDArray[Any]:
+    """Scales as they are stored. Raises RefusedError if the dtype does not hold them."""
+    if part.meaning is Meaning.EXPONENT:
+        fractions, exponents = np.frexp(scales)
+        stored = exponents - 1 + part.bias
+        if (fractions != 0.5).any() or ((stored < 0) | (stored > 254)).any():
+            raise RefusedError("scale", "scales are no powers of two")
+        return stored.astype(np.uint8)
+    format = FLOAT_FORMATS[DTYPES[dtype].type]
+    numbers = scales.astype(np.float64)
+    if not np.array_equal(format.round(numbers), numbers):
+        raise RefusedError("scale", f"{DTYPES[dtype].type} does not hold all scales")
+    return format.encode(numbers).astype(f"u{DTYPES[dtype].itemsize}")
+
+
+def write_configuration(
+    folder: Path, checkpoint: str, target: Layout, columns: int, names: Mapping[str, str]
+) -> None:
+    """
+    Write the index of a folder, for each tensor its file, and the configuration of a model.
+
+    A layout that no library has a word for has no section there. Raises OSError.
+    """
+    index = {"metadata": {}, "weight_map": dict(sorted(names.items()))}
+    (folder / INDEX).write_text(json.dumps(index, indent=1) + "\n", encoding="utf-8")
+    source = Path(checkpoint) / CONFIG
+    if not source.exists():
+        return
+    config: dict[str, Any] = json.loads(source.read_text(encoding="utf-8"))
+    config.pop("quantization_config", None)
+    section: dict[str, object] = {**_FAMILIES.get(target.name, {})}
+    symmetric = not isinstance(target.zero, Planes)
+    if "format" in section:
+        own = {"num_bits": target.bits, "type": "int", "symmetric": symmetric}
+        own |= {"strategy": "group", "group_size": columns}
+        section["config_groups"] = {"group_0": {"targets": ["Linear"], "weights": own}}
+    elif section:
+        section |= {"bits": target.bits, "group_size": columns, "sym": symmetric}
+    if section:
+        config["quantization_config"] = section
+    (folder / CONFIG).write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")

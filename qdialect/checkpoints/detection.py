@@ -1,0 +1,383 @@
+"""
+Which layouts the matrices of a checkpoint have.
+
+What `config.json` says is confirmed by the names, dtypes and shapes of tensors. Two layouts that
+fit are an error.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from qdialect.checkpoints.gguf_files import read_gguf
+from qdialect.checkpoints.layouts import Layout, Numbers, Plane, Planes, Turn, layouts
+from qdialect.checkpoints.matrices import RefusedError
+from qdialect.support.files import FileError, JsonError, JsonValue, read_text
+from qdialect.support.lazy_numpy import NDArray, np
+from qdialect.weights.copying import Descriptors, array_of
+from qdialect.weights.manifest import read_manifest
+from qdialect.weights.strided_views import StridedView
+from qdialect.weights.tensor_files import DTYPES, TensorInFile, WeightsError
+
+CONFIG: Final = "config.json"
+
+_STATE: Final = ".weight.quant_state.bitsandbytes__"
+"""What bitsandbytes has its JSON in: the shape of a flat matrix, and the elements of a block."""
+
+_FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
+    "gptq": ("gptq", "gptq_v2"),
+    "awq": ("awq", "awq_gemv", "awq_gemv_fast"),
+    "compressed-tensors": (
+        *("pack-quantized", "pack-quantized-symmetric", "int-quantized", "float-quantized"),
+        *("nvfp4-pack-quantized", "mxfp4-pack-quantized"),
+    ),
+    "fp8": ("fp8-blocks", "float-quantized"),
+    "mxfp4": ("gpt-oss",),
+    "bitsandbytes": ("bitsandbytes", "bitsandbytes-double"),
+    "mlx": ("mlx",),
+}
+"""By `quant_method`: the layouts that it may mean."""
+
+_VERSIONS: Final[Mapping[str, str]] = {
+    "gemm": "awq",
+    "gemv": "awq_gemv",
+    "gemv_fast": "awq_gemv_fast",
+    "gptq": "gptq",
+    "gptq_v2": "gptq_v2",
+}
+"""The words of `version` of AWQ, and of `checkpoint_format` of GPTQ."""
+
+
+@dataclass(frozen=True)
+class QuantizedModule:
+    """A matrix of a checkpoint, and the tensors that it is made of."""
+
+    name: str
+    """The name of the weight that it is."""
+    layout: Layout
+    tensors: Mapping[str, TensorInFile]
+    """By the ends of their names."""
+    shape: tuple[int, ...]
+    """The shape of the weight: all axes but the last are rows."""
+    block: tuple[int, int]
+    """The rows and columns of a block."""
+    state: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Numbers that are saved beside tensors."""
+
+    @property
+    def matrix(self) -> tuple[int, int]:
+        """The numbers of rows and columns."""
+        return math.prod(self.shape[:-1]), self.shape[-1]
+
+
+class Checkpoint(NamedTuple):
+    """The tensors of a checkpoint."""
+
+    modules: Mapping[str, QuantizedModule]
+    others: Mapping[str, TensorInFile]
+    """Tensors that belong to no quantized matrix."""
+    refused: Mapping[str, str]
+    """For a matrix that is not understood: the reason."""
+
+
+class Hints(NamedTuple):
+    """What is known of layouts beside names and shapes."""
+
+    allowed: tuple[str, ...] | None = None
+    """The names of layouts; None for all."""
+    bits: int | None = None
+    columns: int | None = None
+    """The columns of a block; -1 for all."""
+    block: tuple[int, int] | None = None
+
+
+def read_checkpoint(path: str, layout: str | None = None) -> Checkpoint:
+    """
+    The matrices of a folder with safetensors and perhaps `config.json`, or of a file.
+
+    `layout` overrides what the configuration says. Raises OSError, FileError and WeightsError for
+    files that are not as their formats say, and ValueError for an unknown layout.
+    """
+    if layout is not None and layout not in layouts():
+        raise ValueError(f"there is no layout '{layout}'; the layouts are {', '.join(layouts())}")
+    if path.endswith(".gguf"):
+        return _of_gguf(path)
+    folder, hints = Path(path), Hints()
+    if folder.is_dir():
+        files = sorted(folder.glob("*.safetensors"))
+        if not files:
+            raise WeightsError(f"{path}: there is no file of safetensors")
+        if (folder / CONFIG).exists():
+            hints = _hints_of(folder / CONFIG)
+    else:
+        files = [folder]
+    if layout is not None:
+        hints = hints._replace(allowed=(layout,))
+    tensors = dict[str, TensorInFile]()
+    for file in files:
+        for name, tensor in read_manifest(file).tensors.items():
+            if name in tensors:
+                raise WeightsError(f"{tensors[name].path} and {file} both have a tensor '{name}'")
+            tensors[name] = tensor
+    return _of_tensors(tensors, hints)
+
+
+def _of_gguf(path: str) -> Checkpoint:
+    read, refused = read_gguf(path)
+    modules, others = dict[str, QuantizedModule](), dict[str, TensorInFile]()
+    for name, (tensor, shape, layout) in read.items():
+        if layout is None:
+            others[name] = tensor
+            continue
+        row = layouts()[layout]
+        modules[name] = QuantizedModule(name, row, {"": tensor}, shape, row.block)
+    return Checkpoint(modules, others, refused)
+
+
+def _hints_of(path: Path) -> Hints:
+    """What a configuration says. Raises OSError and FileError."""
+    remedy = "it must be the configuration of a model"
+    text = read_text(path, remedy)
+    try:
+        members = JsonValue.parse(text).members()
+        section = members.get("quantization_config") or members.get("compression_config")
+        if section is None:
+            own = members.get("quantization")
+            return Hints() if own is None else _of_section(own, ("mlx",))
+        method = section.members().get("quant_method")
+        return _of_section(section, None if method is None else _FAMILIES.get(method.of(str)))
+    except JsonError as error:
+        raise FileError(str(path), text, error.offset_in(text), str(error), remedy) from None
+
+
+def _of_section(section: JsonValue, allowed: tuple[str, ...] | None) -> Hints:
+    members = dict(section.members())
+    for word in ("version", "checkpoint_format"):
+        value: Any = members[word].value if word in members else None
+        version = _VERSIONS.get(value.lower()) if isinstance(value, str) else None
+        if version is not None and (allowed is None or version in allowed):
+            allowed = (version,)
+    groups = members.get("config_groups")
+    if groups is not None and len(groups.members()) == 1:
+        (group,) = groups.members().values()
+        weights = group.members().get("weights")
+        members |= {} if weights is None else weights.members()
+
+    def number(*names: str) -> int | None:
+        values: list[Any] = [members[name].value for name in names if name in members]
+        return values[0] if values and isinstance(values[0], int) else None
+
+    own = members.get("weight_block_size")
+    sizes = [item.of(int) for item in own.items()] if own is not None and own.value else []
+    block = (max(1, sizes[0]), max(1, sizes[1])) if len(sizes) == 2 else None
+    return Hints(
+        allowed, number("bits", "num_bits", "w_bit"), number("group_size", "q_group_size"), block
+    )
+
+
+def _of_tensors(tensors: Mapping[str, TensorInFile], hints: Hints) -> Checkpoint:
+    modules, refused, taken = dict[str, QuantizedModule](), dict[str, str](), set[str]()
+    rows = [row for row in layouts(hints.bits or 4).values() if not row.record]
+    ends = {row.codes[0].name for row in rows}
+    files = Descriptors()
+    try:
+        for whole, end in product(tensors, ends):
+            if whole.endswith(end):
+                prefix = whole.removesuffix(end)
+                fitting = list(_fitting(prefix, rows, tensors, hints))
+                if not fitting:
+                    continue
+                weight = prefix if end.startswith("_") else f"{prefix}.weight"
+                try:
+                    module = _module(weight, prefix, fitting, tensors, hints, files)
+                except RefusedError as error:
+                    refused[weight] = str(error)
+                else:
+                    modules[weight] = module
+                taken |= {
+                    other
+                    for other in (prefix + own for row in fitting for own in _all_names(row))
+                    if other in tensors
+                }
+                taken |= {other for other in tensors if other.startswith(prefix + _STATE)}
+    finally:
+        files.close()
+    others = {name: tensor for name, tensor in tensors.items() if name not in taken}
+    return Checkpoint(modules, others, refused)
+
+
+def _all_names(row: Layout) -> Iterable[str]:
+    """The ends of the names of all tensors of a layout, also of those that may be missing."""
+    zero = (row.zero.name,) if isinstance(row.zero, Numbers) else ()
+    return filter(None, (*row.names, *zero, row.groups, row.shape))
+
+
+def _fitting(
+    prefix: str, rows: Sequence[Layout], tensors: Mapping[str, TensorInFile], hints: Hints
+) -> Iterable[Layout]:
+    """The layouts whose tensors are there, with their dtypes and shapes."""
+    for row in rows:
+        if hints.allowed is not None and row.name not in hints.allowed:
+            continue
+        own = {name: tensors.get(prefix + name) for name in row.names}
+        if any(tensor is None for tensor in own.values()):
+            continue
+        dtypes = {name: tensor.entry.dtype for name, tensor in own.items() if tensor is not None}
+        zeros = row.zero.planes if isinstance(row.zero, Planes) else ()
+        if any(dtypes[plane.name] != plane.dtype for plane in (*row.codes, *zeros)):
+            continue
+        numbers = [part for part in row.scale if isinstance(part, Numbers) and part.name in dtypes]
+        if any(dtypes[part.name] not in part.dtypes for part in numbers):
+            continue
+        plane = row.codes[0]
+        stored = tensors[prefix + plane.name].entry.shape
+        if (zeros and numbers[0].padding > 1) or plane.turn is not Turn.NONE:
+            scales = tensors[prefix + numbers[0].name].entry.shape
+            rows_of_scales = scales[-1] if numbers[0].is_turned else scales[0]
+            if len(stored) != 2 or len(scales) != 2 or _sizes(plane, stored)[0] != rows_of_scales:
+                continue
+        # Of two rows that differ in zero points, that one has them which finds them.
+        if (
+            not zeros
+            and row.name.endswith("-symmetric")
+            and f"{prefix}.weight_zero_point" in tensors
+        ):
+            continue
+        yield row
+
+
+def _sizes(plane: Plane, stored: Sequence[int]) -> tuple[int, int]:
+    """The rows and columns of codes, of which a last word may have more."""
+    per = DTYPES[plane.dtype].bits
+    if plane.turn is Turn.AFTER:
+        return stored[-1] * per // plane.bits, stored[0]
+    if plane.turn is Turn.BEFORE:
+        return stored[-1], stored[0] * per // plane.bits
+    return math.prod(_leading(stored)), math.prod(stored) // math.prod(
+        _leading(stored)
+    ) * per // plane.bits
+
+
+def _leading(stored: Sequence[int]) -> Sequence[int]:
+    """The axes of rows, where columns may be the last two axes."""
+    return stored[:-1] if len(stored) < 3 else stored[:-2]
+
+
+def _module(
+    weight: str,
+    prefix: str,
+    fitting: Sequence[Layout],
+    tensors: Mapping[str, TensorInFile],
+    hints: Hints,
+    files: Descriptors,
+) -> QuantizedModule:
+    """The matrix of some tensors. Raises RefusedError."""
+    if len(fitting) > 1:
+        names = " or ".join(row.name for row in fitting)
+        raise RefusedError("ambiguous", f"it is {names}: choose one with --layout")
+    (row,) = fitting
+    own = {name: tensors[prefix + name] for name in _all_names(row) if prefix + name in tensors}
+    plane = row.codes[0]
+    stored = own[plane.name].entry.shape
+    if 0 in stored or not stored:
+        raise RefusedError("block", "it has no elements")
+    rows, columns = _sizes(plane, stored)
+    leading: tuple[int, ...] = tuple(_leading(stored)) if plane.turn is Turn.NONE else (rows,)
+    if plane.fan > 1:
+        leading = (rows * plane.fan,)
+    elements: int | None = None
+    state: dict[str, float] = {}
+    if row.is_flat:
+        place = next((name for name in tensors if name.startswith(prefix + _STATE)), None)
+        if place is None:
+            raise RefusedError("missing", f"there is no tensor '{prefix}{_STATE}...'")
+        shape, elements = _of_state(tensors[place], files, math.prod(stored) * 2, state)
+        *leading_axes, columns = shape
+        leading = tuple(leading_axes)
+    elif row.shape in own:
+        numbers = _integers(own[row.shape], files).reshape(-1).tolist()
+        if len(numbers) != 2 or numbers[0] != rows or not 0 < numbers[1] <= columns:
+            raise RefusedError(
+                "tail", f"'{row.shape}' is {numbers}, but codes are {[rows, columns]}"
+            )
+        columns = numbers[1]
+    if row.groups in own:
+        groups = _integers(own[row.groups], files)
+        columns = min(columns, groups.size)
+    module = QuantizedModule(weight, row, own, (*leading, columns), (0, 0))
+    block = _block(module, hints, elements)
+    if row.groups in own:
+        index = _integers(own[row.groups], files).reshape(-1)
+        if not np.array_equal(index, np.arange(columns) // block[1]):
+            raise RefusedError("act-order", f"'{row.groups}' has the columns in another order")
+    return replace(module, block=block, state=state)
+
+
+def _integers(tensor: TensorInFile, files: Descriptors) -> NDArray[Any]:
+    dtype = tensor.entry.dtype
+    if dtype[0] not in "IU":
+        raise RefusedError("storage", f"'{tensor.entry.name}' has no integers")
+    bits = array_of(StridedView.of(tensor, tensor.entry.shape), files)
+    return bits.view(f"{dtype[0].lower()}{bits.itemsize}")
+
+
+def _of_state(
+    tensor: TensorInFile, files: Descriptors, count: int, state: dict[str, float]
+) -> tuple[list[int], int]:
+    """
+    The shape of a flat matrix of `count` codes, and the elements of a block.
+
+    Other numbers are added to `state`. Raises RefusedError.
+    """
+    text = array_of(StridedView.of(tensor, tensor.entry.shape), files).tobytes()
+    try:
+        members = JsonValue.parse(text.decode()).members()
+        shape = [item.of(int) for item in members["shape"].items()]
+        size = members["blocksize"].of(int)
+        if (offset := members.get("nested_offset")) is not None:
+            state["nested_offset"] = offset.of(float)
+    except (JsonError, UnicodeDecodeError, KeyError):
+        raise RefusedError("missing", f"'{tensor.entry.name}' has no shape and block") from None
+    if len(shape) < 2 or math.prod(shape) not in (count, count - 1) or size < 1:
+        reason = f"'{tensor.entry.name}' has shape {shape}, but there are {count} codes"
+        raise RefusedError("tail", reason)
+    if shape[-1] % size:
+        raise RefusedError("block", f"blocks of {size} elements cross rows of {shape[-1]}")
+    return shape, size
+
+
+def _block(module: QuantizedModule, hints: Hints, elements: int | None) -> tuple[int, int]:
+    """The rows and columns of a block. Raises RefusedError if there are others than scales."""
+    (rows, columns), row = module.matrix, module.layout
+    if elements is not None:
+        return 1, elements
+    part = row.scale[0]
+    assert isinstance(part, Numbers)
+    shape = module.tensors[part.name].entry.shape
+    if part.is_turned:
+        shape = shape[::-1]
+    count = math.prod(shape)
+    stored = (count // shape[-1], shape[-1]) if len(shape) > 1 and count else (count, 1)
+    if len(shape) < 2 and count > rows and not count % rows:
+        stored = rows, count // rows
+    high, wide = hints.block or row.block
+    if row.block[0] == 1:
+        high = rows if stored[0] == 1 else -(-rows // stored[0])
+    if not wide:
+        asked = hints.columns or 0
+        wide = columns if asked < 0 or stored[1] == 1 else asked or -(-columns // stored[1])
+    counts = -(-rows // high), -(-columns // wide)
+    is_padded = (
+        part.padding > 1 and stored[1] >= counts[1] and (part.is_turned or stored[0] == counts[0])
+    )
+    if stored != counts and not is_padded:
+        raise RefusedError(
+            "block",
+            f"there are {stored[0]} x {stored[1]} scales for {counts[0]} x {counts[1]} blocks",
+        )
+    return high, wide

@@ -1,0 +1,147 @@
+"""
+Tensors of a file of GGUF, which are read as rows of bytes.
+
+https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import struct
+from collections.abc import Mapping
+from io import FileIO
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from qdialect.checkpoints.layouts import layouts
+from qdialect.weights.places import open_place
+from qdialect.weights.tensor_files import TensorEntry, TensorInFile, WeightsError
+
+_MOST: Final = 1 << 20
+"""The most tensors or values of a file, and bytes of a name."""
+
+_SIZES: Final = (1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8)
+"""The bytes of a value of each type, but for texts (8) and arrays (9)."""
+_TEXT, _ARRAY = 8, 9
+
+_DTYPES: Final[Mapping[int, str]] = MappingProxyType(
+    {0: "F32", 1: "F16", 24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64", 30: "BF16"}
+)
+_LAYOUTS: Final[Mapping[int, str]] = MappingProxyType(
+    {2: "q4_0", 3: "q4_1", 6: "q5_0", 7: "q5_1", 8: "q8_0", 10: "q2_k", 11: "q3_k", 12: "q4_k"}
+    | {13: "q5_k", 14: "q6_k", 39: "mxfp4"}
+)
+"""By the numbers of `ggml_type`."""
+
+_SUPER: Final = 256
+"""The elements of the record of a layout whose name ends in `k`, and of the others 32."""
+
+
+class GgufTensor(NamedTuple):
+    """A tensor of a file: of numbers, or of rows of records."""
+
+    tensor: TensorInFile
+    shape: tuple[int, ...]
+    layout: str | None
+    """The layout of records; None for numbers."""
+
+
+class _Reader:
+    """Reads values, and raises WeightsError where the file ends."""
+
+    def __init__(self, path: str, file: FileIO) -> None:
+        self.path, self.file = path, file
+
+    def take(self, size: int) -> bytes:
+        place = self.file.tell()
+        data = self.file.read(size) if size else b""
+        if data is None or len(data) != size:
+            raise WeightsError(f"{self.path}: it is cut off: {size} bytes are missing at {place}")
+        return data
+
+    def number(self, form: str) -> int:
+        return struct.unpack(f"<{form}", self.take(struct.calcsize(f"<{form}")))[0]
+
+    def count(self, what: str) -> int:
+        place, number = self.file.tell(), self.number("Q")
+        if number > _MOST:
+            raise WeightsError(f"{self.path}: {number} {what} at byte {place} are too many")
+        return number
+
+    def text(self) -> str:
+        return self.take(self.count("bytes of a text")).decode(errors="replace")
+
+    def skip(self, kind: int, depth: int = 0) -> None:
+        """Skip a value of metadata."""
+        if kind == _TEXT:
+            # Texts of chat templates are long.
+            self.file.seek(self.number("Q"), os.SEEK_CUR)
+        elif kind == _ARRAY and not depth:
+            inner, count = self.number("I"), self.number("Q")
+            if inner < len(_SIZES) and _SIZES[inner]:
+                self.file.seek(_SIZES[inner] * count, os.SEEK_CUR)
+                return
+            for _ in range(min(count, _MOST)):
+                self.skip(inner, 1)
+        elif kind < len(_SIZES) and _SIZES[kind]:
+            self.file.seek(_SIZES[kind], os.SEEK_CUR)
+        else:
+            raise WeightsError(f"{self.path}: there is no type {kind} of values")
+
+
+def read_gguf(path: str) -> tuple[dict[str, GgufTensor], dict[str, str]]:
+    """
+    The tensors of a file by name, and for those that are not supported the reason.
+
+    Raises OSError, and WeightsError for a file that is not as the format says.
+    """
+    with open_place(path) as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(0)
+        reader = _Reader(path, file)
+        if reader.take(4) != b"GGUF" or reader.number("I") not in (2, 3):
+            raise WeightsError(f"{path}: it is no file of GGUF, version 2 or 3")
+        tensors, values = reader.count("tensors"), reader.count("values")
+        alignment = 32
+        for _ in range(values):
+            key, kind = reader.text(), reader.number("I")
+            if key == "general.alignment" and kind == 4:
+                alignment = max(1, reader.number("I"))
+            else:
+                reader.skip(kind)
+        rows = list[tuple[str, tuple[int, ...], int, int]]()
+        for _ in range(tensors):
+            name, rank = reader.text(), reader.number("I")
+            if rank > 8:
+                raise WeightsError(f"{path}: tensor '{name}' has {rank} axes")
+            shape = tuple([reader.number("Q") for _ in range(rank)][::-1])
+            rows.append((name, shape, reader.number("I"), reader.number("Q")))
+        start = -(-file.tell() // alignment) * alignment
+    read, others = dict[str, GgufTensor](), dict[str, str]()
+    for name, shape, kind, offset in rows:
+        if name in read or name in others:
+            raise WeightsError(f"{path}: it has two tensors '{name}'")
+        layout = _LAYOUTS.get(kind)
+        if layout is None and kind not in _DTYPES:
+            others[name] = f"unknown-layout: there is no type {kind} of ggml here"
+            continue
+        entry = TensorEntry(name, _DTYPES.get(kind, "U8"), shape, start + offset)
+        if layout is not None:
+            entry = entry._replace(shape=_bytes_of(path, name, shape, layout))
+        if entry.start + entry.nbytes > size:
+            raise WeightsError(
+                f"{path}: it is cut off: tensor '{name}' ends at byte "
+                f"{entry.start + entry.nbytes}, the file at {size}"
+            )
+        read[name] = GgufTensor(TensorInFile(path, entry), shape, layout)
+    return read, others
+
+
+def _bytes_of(path: str, name: str, shape: tuple[int, ...], layout: str) -> tuple[int, int]:
+    """The rows of records, and their bytes."""
+    record = sum(nbytes for _, nbytes in layouts()[layout].record)
+    elements = _SUPER if layout.endswith("k") else 32
+    if not shape or shape[-1] % elements:
+        raise WeightsError(f"{path}: tensor '{name}' of {list(shape)} has no whole {layout} blocks")
+    return math.prod(shape[:-1]), shape[-1] // elements * record

@@ -1,0 +1,356 @@
+"""
+The table of layouts: where each one has its codes, scales and zero points.
+
+    value[n, k] = (code - zero) * scale, or table[code] * scale    of N rows (results), K columns
+
+Sources: the code of AutoGPTQ and gptqmodel, AutoAWQ, compressed-tensors, bitsandbytes, gpt-oss,
+MLX, llama.cpp's `ggml-common.h`, and ONNX Runtime's `MatMulNBits`. docs/checkpoints.md has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import cache
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from qdialect.checkpoints.bit_fields import Order
+from qdialect.support.memory import registered_cache
+
+
+class Turn(Enum):
+    """Which axis of a stored tensor belongs to rows."""
+
+    NONE = "none"
+    """The first one; fields follow each other along the last one."""
+    BEFORE = "before"
+    """The last one; fields follow each other along the first one."""
+    AFTER = "after"
+    """The last one, and fields follow each other along it."""
+    BOTH = "both"
+    """The first one, and fields follow each other along it."""
+
+
+class Plane(NamedTuple):
+    """Bits of codes, in fields of a tensor."""
+
+    name: str
+    """The end of the name of the tensor, or the field of a record."""
+    bits: int
+    dtype: str = "U8"
+    """The dtype of the tensor, of whose words there is a whole number."""
+    order: Order | None = None
+    """The order of the fields of a period that the codes have."""
+    place: Order | None = None
+    """The order of the codes of a period that these fields are of; None for all."""
+    shift: int = 0
+    """The lowest bit of the code that they are."""
+    turn: Turn = Turn.NONE
+    fan: int = 1
+    """The rows whose fields are in one row of the tensor."""
+    words: int = 1
+    """The number of words in a multiple of which a row ends."""
+
+
+class Meaning(Enum):
+    """What the numbers of a tensor do to a scale."""
+
+    FACTOR = "factor"
+    EXPONENT = "exponent"
+    """A power of two, with a bias."""
+    DIVISOR = "divisor"
+    INDEX = "index"
+    """They are positions in another tensor, of factors."""
+    SUMMAND = "summand"
+    """It is one number, in the state that is saved beside a flat matrix."""
+
+
+class Numbers(NamedTuple):
+    """A tensor of numbers: scales, what is multiplied to be one, or zero points."""
+
+    name: str
+    dtypes: tuple[str, ...] = ("F16", "BF16", "F32")
+    meaning: Meaning = Meaning.FACTOR
+    is_turned: bool = False
+    bias: int = 127
+    table: str = ""
+    padding: int = 1
+    """The number of columns in a multiple of which a row ends."""
+
+
+class Planes(NamedTuple):
+    """Whole numbers whose bits are in planes, with a bias."""
+
+    planes: tuple[Plane, ...]
+    bias: int = 0
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a family of checkpoints has a matrix."""
+
+    name: str
+    bits: int
+    codes: tuple[Plane, ...]
+    scale: tuple[Numbers | Planes, ...]
+    zero: Planes | Numbers | int | None = None
+    """None for codes with a sign, and for numbers of a table."""
+    storage: str = ""
+    """The float type whose bits the codes are, if they are not integers."""
+    table: str = ""
+    """The tensor with the numbers of the codes."""
+    block: tuple[int, int] = (1, 0)
+    """The rows and columns of a block; 0 columns are found from the scales."""
+    record: tuple[tuple[str, int], ...] = ()
+    """The fields of a block that lie together, and their bytes."""
+    is_flat: bool = False
+    """Whether blocks are of the flat tensor."""
+    groups: str = ""
+    """The tensor with the block of each column."""
+    always_has_groups: bool = False
+    shape: str = ""
+    """The tensor with the numbers of rows and columns."""
+    is_signed: bool = False
+    offset: str = ""
+    """The tensor of what is added to values: no type of quant has that."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The ends of the names of the tensors that must be there."""
+        if self.record:
+            return ("",)
+        found = [plane.name for plane in self.codes]
+        for part in self.scale:
+            if isinstance(part, Numbers) and part.meaning is not Meaning.SUMMAND:
+                found += [part.name, part.table]
+        found += [self.table, self.offset]
+        if isinstance(self.zero, Planes):
+            found += [plane.name for plane in self.zero.planes]
+        return tuple(dict.fromkeys(filter(None, found)))
+
+
+_EIGHT = Order((2, 4), (1, 0))
+"""Fields 0, 2, 4, 6, 1, 3, 5, 7."""
+_HALVES = Order((16, 2), (1, 0))
+"""The low halves of 16 bytes, and then the high ones."""
+_HIGH_FIRST = Order((2,), (0,), slice(None, None, -1))
+_FAST = Order((4, 2, 4, 2, 4), (0, 1, 4, 2, 3))
+"""Four rows of 64 columns, of which each 32 have an order of their own."""
+_QUARTERS = Order((2, 32, 4), (0, 2, 1))
+_WHOLE = Order((256,), (0,))
+_D = ("d", 2)
+_E8: Final = Meaning.EXPONENT
+
+
+def _words(name: str, bits: int, turn: Turn = Turn.NONE, order: Order | None = None) -> Plane:
+    return Plane(name, bits, "I32", order, turn=turn)
+
+
+def _f4(name: str, codes: str, *scale: Numbers, block: int = 32) -> Layout:
+    return Layout(name, 4, (Plane(codes, 4),), scale, storage="f4E2M1FN", block=(1, block))
+
+
+def _ggml(
+    name: str,
+    bits: int,
+    codes: tuple[Plane, ...],
+    zero: int | None,
+    *record: tuple[str, int],
+    scale: tuple[Numbers | Planes, ...] = (Numbers("d", ("F16",)),),
+    block: int = 32,
+    offset: str = "",
+    storage: str = "",
+) -> Layout:
+    return Layout(
+        name,
+        bits,
+        codes,
+        scale,
+        zero,
+        storage,
+        block=(1, block),
+        record=record,
+        is_signed=zero is None and not storage,
+        offset=offset,
+    )
+
+
+def _gptq(bits: int) -> Layout:
+    return Layout(
+        "gptq_v2",
+        bits,
+        (_words(".qweight", bits, Turn.BEFORE),),
+        (Numbers(".scales", is_turned=True),),
+        Planes((_words(".qzeros", bits, Turn.AFTER),)),
+        groups=".g_idx",
+        always_has_groups=True,
+    )
+
+
+def _awq(bits: int) -> Layout:
+    zeros = Planes((_words(".qzeros", bits, Turn.AFTER, _EIGHT),))
+    scale = (Numbers(".scales", is_turned=True),)
+    return Layout("awq", bits, (_words(".qweight", bits, Turn.AFTER, _EIGHT),), scale, zeros)
+
+
+def _compressed(bits: int) -> Layout:
+    return Layout(
+        "pack-quantized",
+        bits,
+        (_words(".weight_packed", bits),),
+        (Numbers(".weight_scale"),),
+        Planes((_words(".weight_zero_point", bits, Turn.BOTH),)),
+        groups=".weight_g_idx",
+        shape=".weight_shape",
+    )
+
+
+def _bitsandbytes() -> Layout:
+    return Layout(
+        "bitsandbytes",
+        4,
+        (Plane(".weight", 4, order=_HIGH_FIRST),),
+        (Numbers(".weight.absmax", ("F32",)),),
+        table=".weight.quant_map",
+        is_flat=True,
+    )
+
+
+@registered_cache
+@cache
+def layouts(bits: int = 4) -> Mapping[str, Layout]:
+    """All layouts by name, where those of any width have codes of `bits` bits."""
+    gptq, compressed, double = _gptq(bits), _compressed(bits), _bitsandbytes()
+    assert isinstance(gptq.zero, Planes)
+    q5 = (
+        Plane("qs", 4, "U8", _HALVES, Order((32,), (0,))),
+        Plane("qh", 1, "U8", None, Order((32,), (0,)), 4),
+    )
+    q3 = (
+        Plane("lo", 4, "U8", Order((8, 2), (1, 0)), Order((16,), (0,))),
+        Plane("hi", 2, "U8", Order((4, 4), (1, 0)), Order((16,), (0,)), 4),
+    )
+    rows = [
+        replace(gptq, name="gptq", zero=gptq.zero._replace(bias=1)),
+        gptq,
+        _awq(bits),
+        Layout(
+            "awq_gemv",
+            bits,
+            (_words(".qweight", bits),),
+            (Numbers(".scales", padding=8),),
+            Planes((_words(".qzeros", bits),)),
+        ),
+        Layout(
+            "awq_gemv_fast",
+            4,
+            (Plane(".qweight", 4, "I16", _FAST, fan=4),),
+            (Numbers(".scales", is_turned=True, padding=8),),
+            0,
+            offset=".qzeros",
+        ),
+        compressed,
+        replace(compressed, name="pack-quantized-symmetric", zero=1 << (bits - 1)),
+        Layout(
+            "int-quantized",
+            8,
+            (Plane(".weight", 8, "I8"),),
+            (Numbers(".weight_scale"),),
+            Numbers(".weight_zero_point", ("I8",)),
+            is_signed=True,
+        ),
+        Layout(
+            "float-quantized",
+            8,
+            (Plane(".weight", 8, "F8_E4M3"),),
+            (Numbers(".weight_scale"),),
+            storage="f8E4M3FN",
+        ),
+        _f4(
+            "nvfp4-pack-quantized",
+            ".weight_packed",
+            Numbers(".weight_scale", ("F8_E4M3",)),
+            Numbers(".weight_global_scale", ("F32",), Meaning.DIVISOR),
+            block=16,
+        ),
+        _f4("mxfp4-pack-quantized", ".weight_packed", Numbers(".weight_scale", ("U8",), _E8)),
+        _f4("gpt-oss", "_blocks", Numbers("_scales", ("U8",), _E8)),
+        Layout(
+            "fp8-blocks",
+            8,
+            (Plane(".weight", 8, "F8_E4M3"),),
+            (Numbers(".weight_scale_inv", ("F32",)),),
+            storage="f8E4M3FN",
+            block=(128, 128),
+        ),
+        double,
+        replace(
+            double,
+            name="bitsandbytes-double",
+            scale=(
+                Numbers(".weight.absmax", ("U8",), Meaning.INDEX, table=".weight.nested_quant_map"),
+                Numbers(".weight.nested_absmax", ("F32",)),
+                Numbers("nested_offset", ("F32",), Meaning.SUMMAND),
+            ),
+        ),
+        Layout("mlx", bits, (_words(".weight", bits),), (Numbers(".scales"),), 0, offset=".biases"),
+        Layout(
+            "matmulnbits",
+            bits,
+            (Plane(".B", bits),),
+            (Numbers(".scales"),),
+            Planes((Plane(".zero_points", bits),)),
+        ),
+        _ggml("q4_0", 4, (Plane("qs", 4, order=_HALVES),), 8, _D, ("qs", 16)),
+        _ggml("q4_1", 4, (Plane("qs", 4, order=_HALVES),), 0, _D, ("m", 2), ("qs", 16), offset="m"),
+        _ggml("q5_0", 5, q5, 16, _D, ("qh", 4), ("qs", 16)),
+        _ggml("q5_1", 5, q5, 0, _D, ("m", 2), ("qh", 4), ("qs", 16), offset="m"),
+        _ggml("q8_0", 8, (Plane("qs", 8),), None, _D, ("qs", 32)),
+        _ggml("q2_k", 2, (), 0, ("sc", 16), ("qs", 64), _D, ("dmin", 2), block=16, offset="dmin"),
+        _ggml(
+            "q3_k",
+            3,
+            (
+                Plane("qs", 2, "U8", _QUARTERS, _WHOLE),
+                Plane("hm", 1, "U8", Order((32, 8), (1, 0)), _WHOLE, 2),
+            ),
+            4,
+            ("hm", 32),
+            ("qs", 64),
+            ("lo", 8),
+            ("hi", 4),
+            _D,
+            scale=(Numbers("d", ("F16",)), Planes(q3, -32)),
+            block=16,
+        ),
+        _ggml("q4_k", 4, (), 0, _D, ("dmin", 2), ("s", 12), ("qs", 128), offset="dmin"),
+        _ggml("q5_k", 5, (), 0, _D, ("dmin", 2), ("s", 12), ("qh", 32), ("qs", 128), offset="dmin"),
+        _ggml(
+            "q6_k",
+            6,
+            (
+                Plane("ql", 4, "U8", Order((2, 2, 32, 2), (0, 3, 1, 2)), _WHOLE),
+                Plane("qh", 2, "U8", _QUARTERS, _WHOLE, 4),
+            ),
+            32,
+            ("ql", 128),
+            ("qh", 64),
+            ("sc", 16),
+            _D,
+            scale=(Numbers("d", ("F16",)), Numbers("sc", ("I8",))),
+            block=16,
+        ),
+        _ggml(
+            "mxfp4",
+            4,
+            (Plane("qs", 4, order=_HALVES),),
+            None,
+            ("e", 1),
+            ("qs", 16),
+            scale=(Numbers("e", ("U8",), _E8),),
+            storage="f4E2M1FN",
+        ),
+    ]
+    return MappingProxyType({row.name: row for row in rows})

@@ -1,0 +1,312 @@
+"""
+Quantized matrices apart from any layout, read from tensors of files in bands of rows.
+
+Codes are moved and never computed anew, but for the complement of blocks whose scale is negative.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final
+
+from qdialect.algebra.parameters import StorageFormat
+from qdialect.checkpoints.bit_fields import unpacked, with_whole_periods
+from qdialect.checkpoints.layouts import Layout, Meaning, Numbers, Plane, Planes, Turn
+from qdialect.support.lazy_numpy import NDArray, np
+from qdialect.weights.copying import Descriptors, array_of
+from qdialect.weights.quantizing import floats_of_bits
+from qdialect.weights.strided_views import StridedView
+from qdialect.weights.tensor_files import DTYPES, TensorInFile
+
+_ROWS: Final = 128
+"""Bands have a multiple of so many rows: those of a block, and of a whole number of words."""
+
+
+class RefusedError(ValueError):
+    """A matrix cannot be held exactly; the word says why, and the reason more of it."""
+
+    def __init__(self, word: str, reason: str) -> None:
+        super().__init__(f"{word}: {reason}")
+        self.word = word
+
+
+@dataclass(frozen=True, eq=False)
+class Matrix:
+    """Rows of a quantized matrix."""
+
+    storage: StorageFormat
+    codes: NDArray[np.uint8]
+    """Bits of codes."""
+    scales: NDArray[np.float32]
+    """One for each block."""
+    zeros: NDArray[np.int16]
+    block: tuple[int, int]
+    """The rows and columns of a block."""
+
+    def spread(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        """Numbers of blocks at each code."""
+        rows, columns = self.block
+        spread = numbers.repeat(columns, 1)[:, : self.codes.shape[1]]
+        return spread.repeat(rows, 0)[: len(self.codes)] if rows > 1 else spread
+
+    def positive(self) -> Matrix:
+        """
+        The same values with positive scales, but for the sign of zeros.
+
+        In blocks with a negative scale, codes and zero points are complemented; those of a scale of
+        zero get the code of zero and scale 1. Raises RefusedError if codes are no integers.
+        """
+        if not np.isfinite(self.scales).all():
+            raise RefusedError("scale", "there are scales that are not finite")
+        turned, none = self.scales < 0, self.scales == 0
+        if not (turned | none).any():
+            return self
+        if self.storage.codebook is not None and turned.any():
+            raise RefusedError("scale", "there are negative scales, and codes are of a table")
+        top = np.int16(-1 if self.storage.signed else (1 << self.storage.width) - 1)
+        zeros = np.where(turned, top - self.zeros, self.zeros).astype(np.int16)
+        codes = np.where(self.spread(turned), top.astype(np.uint8) - self.codes, self.codes)
+        codes = np.where(self.spread(none), self.spread(zeros).astype(np.uint8), codes)
+        scales = np.where(none, np.float32(1), abs(self.scales))
+        return replace(self, codes=codes, scales=scales, zeros=zeros)
+
+    def divided(self, shape: tuple[int, int]) -> Matrix:
+        """The same with blocks that divide the axes of the whole matrix, of `shape`."""
+        block = whole_blocks(self.block, shape)
+        if block == self.block:
+            return self
+        rows, columns = (own // new for own, new in zip(self.block, block, strict=True))
+        counts = -(-len(self.codes) // block[0]), shape[1] // block[1]
+
+        def cut(array: NDArray[Any]) -> NDArray[Any]:
+            return array.repeat(rows, 0).repeat(columns, 1)[: counts[0], : counts[1]]
+
+        return replace(self, scales=cut(self.scales), zeros=cut(self.zeros), block=block)
+
+
+def whole_blocks(block: tuple[int, int], shape: tuple[int, int]) -> tuple[int, int]:
+    """The largest blocks that divide both a block and the axes of a matrix."""
+    return math.gcd(block[0], shape[0]), math.gcd(block[1], shape[1])
+
+
+class MatrixReader:
+    """A matrix of a checkpoint, read in bands of rows."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        tensors: Mapping[str, TensorInFile],
+        files: Descriptors,
+        shape: tuple[int, int],
+        block: tuple[int, int],
+        state: Mapping[str, float],
+    ) -> None:
+        """`tensors` are by the ends of their names; `block` is the rows and columns of one."""
+        self._state = state
+        self._layout, self._tensors, self._files = layout, tensors, files
+        self.shape, self.block = shape, block
+
+    @cached_property
+    def storage(self) -> StorageFormat:
+        """What the codes are."""
+        layout = self._layout
+        if layout.storage:
+            return StorageFormat.of_floats(layout.storage)
+        if layout.table:
+            return StorageFormat.of_table(layout.bits, self._numbers(layout.table).reshape(-1))
+        return StorageFormat(layout.bits, layout.is_signed)
+
+    def bands(self, most: int) -> list[range]:
+        """The rows of bands that take about `most` bytes while they are read."""
+        unit = _ROWS if self.block[0] == self.shape[0] else math.lcm(_ROWS, self.block[0])
+        count = max(1, most // (16 * unit * max(1, self.shape[1]))) * unit
+        rows = range(self.shape[0])
+        return [rows[start : start + count] for start in range(0, len(rows), count)]
+
+    def read(self, rows: range) -> Matrix:
+        """The rows of a band. Raises RefusedError, OSError and WeightsError."""
+        if self._layout.offset:
+            raise RefusedError("offset", "values have an offset, which is no zero point")
+        fields = self._fields(rows)
+        codes = self._codes(rows, fields)
+        if self._layout.record:
+            scales = self._scales(rows, fields)
+            zeros = self._zeros(scales.shape)
+        else:
+            start, stop = rows.start // self.block[0], -(-rows.stop // self.block[0])
+            scales, zeros = self._parameters
+            scales, zeros = scales[start:stop], zeros[start:stop]
+        return Matrix(self.storage, codes, scales, zeros, self.block)
+
+    @cached_property
+    def _parameters(self) -> tuple[NDArray[np.float32], NDArray[np.int16]]:
+        scales = self._scales(range(self.shape[0]), {})
+        return scales, self._zeros(scales.shape)
+
+    def _fields(self, rows: range) -> Mapping[str, NDArray[np.uint8]]:
+        """The fields of the records of some rows: bytes, a row for each row."""
+        if not self._layout.record:
+            return {}
+        data = self._part("", (slice(rows.start, rows.stop), slice(None)))
+        size = sum(nbytes for _, nbytes in self._layout.record)
+        records = data.reshape(len(rows), -1, size)
+        fields: dict[str, NDArray[np.uint8]] = {}
+        start = 0
+        for name, nbytes in self._layout.record:
+            part = records[:, :, start : start + nbytes]
+            fields[name] = np.ascontiguousarray(part).reshape(len(rows), -1)
+            start += nbytes
+        return fields
+
+    def _part(self, name: str, slices: tuple[slice, ...] | None = None) -> NDArray[Any]:
+        """The bits of a tensor, or of a part of it."""
+        tensor = self._tensors[name]
+        view = StridedView.of(tensor, tensor.entry.shape)
+        if slices is not None:
+            view = view[(*slices, *(slice(None) for _ in view.shape[len(slices) :]))]
+        assert isinstance(view, StridedView)
+        return array_of(view, self._files)
+
+    def _numbers(self, name: str) -> NDArray[Any]:
+        dtype, bits = self._tensors[name].entry.dtype, self._part(name)
+        if dtype[0] in "IU":
+            return bits.view(f"{dtype[0].lower()}{bits.itemsize}")
+        return floats_of_bits(np.ascontiguousarray(bits), dtype).astype(np.float32)
+
+    def _codes(self, rows: range, fields: Mapping[str, NDArray[np.uint8]]) -> NDArray[np.uint8]:
+        planes, columns = self._layout.codes, self.shape[1]
+        if self._layout.is_flat:
+            (plane,) = planes
+            return _ordered(self._rows(plane, rows, columns * plane.bits // 8), plane)
+        if self._layout.record:
+            return _integers(planes, fields)[:, :columns]
+        (plane,) = planes
+        inside = slice(rows.start, rows.stop)
+        if plane.turn is Turn.NONE:
+            size = math.prod(self._tensors[plane.name].entry.shape) // self.shape[0]
+            codes = _ordered(self._rows(plane, rows, size), plane)
+        elif plane.turn is Turn.BEFORE:
+            codes = _ordered(self._part(plane.name, (slice(None), inside)).T, plane)
+        else:
+            # Bands are of whole words.
+            per = DTYPES[plane.dtype].bits
+            words = slice(rows.start * plane.bits // per, -(-rows.stop * plane.bits // per))
+            codes = _ordered(self._part(plane.name, (slice(None), words)), plane)
+            codes = codes[:, : len(rows)].T
+        return codes[: len(rows), :columns]
+
+    def _rows(self, plane: Plane, rows: range, size: int) -> NDArray[Any]:
+        """Some rows of a tensor, as which it has `size` words in each."""
+        view = StridedView.of(self._tensors[plane.name], (self.shape[0], size))
+        part = view[(slice(rows.start, rows.stop), slice(None))]
+        assert isinstance(part, StridedView)
+        return array_of(part, self._files)
+
+    def _scales(self, rows: range, fields: Mapping[str, NDArray[np.uint8]]) -> NDArray[np.float32]:
+        """The products of what is stored, one for each block."""
+        count, groups = -(-len(rows) // self.block[0]), -(-self.shape[1] // self.block[1])
+        if self._layout.is_flat:
+            count, groups = 1, count * groups
+        total: NDArray[np.float32] | None = None
+        for part in self._layout.scale:
+            if isinstance(part, Numbers) and part.meaning is Meaning.SUMMAND:
+                if total is None or part.name not in self._state:
+                    raise RefusedError("missing", f"there is no number '{part.name}'")
+                total = total + np.float32(self._state[part.name])
+                continue
+            array = self._factor(part, fields, count)
+            if total is not None:
+                size = max(total.shape[1], array.shape[1])
+                total, array = (
+                    own.repeat(-(-size // own.shape[1]), 1)[:, :size] for own in (total, array)
+                )
+            meaning = part.meaning if isinstance(part, Numbers) else Meaning.FACTOR
+            if total is None:
+                total = array
+            elif meaning is Meaning.DIVISOR:
+                total = total / array
+            else:
+                total = total * array
+        assert total is not None
+        if total.shape[1] < groups:
+            raise RefusedError("block", f"{total.shape[1]} scales are too few for {groups} blocks")
+        scales = np.broadcast_to(total, (count, total.shape[1]))[:, :groups]
+        return scales.reshape(len(rows), -1) if self._layout.is_flat else scales
+
+    def _factor(
+        self, part: Numbers | Planes, fields: Mapping[str, NDArray[np.uint8]], count: int
+    ) -> NDArray[np.float32]:
+        if isinstance(part, Planes):
+            return _integers(part.planes, fields).astype(np.float32) + np.float32(part.bias)
+        if self._layout.record:
+            (dtype,) = part.dtypes
+            bits = fields[part.name].view(f"u{DTYPES[dtype].itemsize}")
+            array = bits.view(np.int8) if dtype == "I8" else bits
+            array = floats_of_bits(bits, dtype) if dtype.startswith("F") else array
+        else:
+            array = self._numbers(part.name)
+            if part.is_turned:
+                array = array.T
+            else:
+                array = array.reshape(1 if array.size % count else count, -1)
+        if part.meaning is Meaning.EXPONENT:
+            return np.ldexp(np.float32(1), array.astype(np.int32) - part.bias)
+        if part.meaning is Meaning.INDEX:
+            return self._numbers(part.table).reshape(-1)[array]
+        return array.astype(np.float32)
+
+    def _zeros(self, shape: Sequence[int]) -> NDArray[np.int16]:
+        """The zero points, of the shape of the scales."""
+        zero, bits = self._layout.zero, self._layout.bits
+        if isinstance(zero, Numbers):
+            stored = (
+                self._numbers(zero.name)
+                if zero.name in self._tensors
+                else np.zeros((1, 1), np.int8)
+            )
+            stored = stored.reshape(1 if stored.size == 1 else shape[0], -1)
+        elif isinstance(zero, Planes):
+            (plane,) = zero.planes
+            data = self._part(plane.name)
+            if plane.turn is Turn.BOTH:
+                data = data.T
+            fields = _ordered(data.reshape(data.shape[0], -1), plane)
+            stored = fields if plane.turn is Turn.NONE else fields.T
+            stored = stored[: shape[0], : shape[1]].astype(np.int16) + np.int16(zero.bias)
+            if (stored >> bits).any():
+                raise RefusedError(
+                    "zero",
+                    f"a stored {(1 << bits) - 1} is {1 << bits} to some readers, and 0 to others",
+                )
+        else:
+            stored = np.full((1, 1), zero or 0)
+        return np.broadcast_to(stored, tuple(shape)).astype(np.int16)
+
+
+def _integers(
+    planes: Sequence[Plane], fields: Mapping[str, NDArray[np.uint8]]
+) -> NDArray[np.uint8]:
+    """Whole numbers whose bits are in planes of records."""
+    total: NDArray[np.uint8] | None = None
+    for plane in planes:
+        stream = _ordered(fields[plane.name], plane)
+        if plane.place is None:
+            return stream
+        if total is None:
+            total = np.zeros(stream.shape, np.uint8)
+        target = plane.place.view(total)
+        target |= stream.reshape(target.shape) << np.uint8(plane.shift)
+    assert total is not None
+    return total
+
+
+def _ordered(data: NDArray[Any], plane: Plane) -> NDArray[np.uint8]:
+    """The fields of rows of words, in the order of elements."""
+    fields = unpacked(np.ascontiguousarray(data).view(np.uint8), plane.bits)
+    if plane.order is None:
+        return fields
+    ordered = plane.order.view(with_whole_periods(fields, plane.order))
+    return ordered.reshape(fields.shape[0], -1)

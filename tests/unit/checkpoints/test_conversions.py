@@ -1,0 +1,115 @@
+"""Checkpoints in other layouts: the same codes and scales, read by numpy or by the library."""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from installed import needs
+from numpy.typing import NDArray
+from quantized_checkpoints import imported, save, stream
+
+from qdialect.weights.tensor_files import read_header
+from qdialect.weights.weights_tool import main as weights
+
+Array = NDArray[Any]
+
+pytestmark = needs("torch", "safetensors")
+
+LAYOUTS = ("gptq", "gptq_v2", "awq", "pack-quantized", "matmulnbits")
+
+
+def gptq(folder: Path, *, low: int = 1, high: int = 16, form: str = "gptq") -> Path:
+    """A checkpoint with two matrices of 160 x 64, and another tensor."""
+    torch: Any = import_module("torch")
+    rng = np.random.default_rng(5)
+    tensors = dict[str, Any]()
+    for name in ("a", "b"):
+        codes = rng.integers(0, 16, (160, 64))
+        zeros = rng.integers(low, high, (2, 160)) - (form == "gptq")
+        arrays = {
+            "qweight": np.stack([stream(row, 4) for row in codes], axis=1),
+            "qzeros": np.stack([stream(row, 4) for row in zeros]),
+            "scales": rng.uniform(0.01, 1, (2, 160)).astype(np.float16),
+            "g_idx": (np.arange(64) // 32).astype(np.int32),
+        }
+        tensors |= {f"l.{name}.{key}": torch.from_numpy(array) for key, array in arrays.items()}
+    tensors["norm.weight"] = torch.arange(7.0)
+    config = {"quant_method": "gptq", "bits": 4, "group_size": 32, "checkpoint_format": form}
+    return save(folder, tensors, config)
+
+
+def convert(checkpoint: Path, to: str, output: Path, *flags: str) -> int:
+    return weights(["convert", str(checkpoint), f"--to={to}", "-o", str(output), *flags])
+
+
+@pytest.mark.parametrize(("first", "second"), product(LAYOUTS, LAYOUTS))
+def test_there_and_back(first: str, second: str, tmp_path: Path):
+    """By way of two layouts to the first one again: the same bytes, also in bands."""
+    source = gptq(tmp_path / "source")
+    assert convert(source, first, tmp_path / "one") == 0
+    layout = [f"--layout={first}"] if first == "matmulnbits" else []
+    assert convert(tmp_path / "one", second, tmp_path / "two", *layout, "--max-memory=1") == 0
+    layout = [f"--layout={second}"] if second == "matmulnbits" else []
+    assert convert(tmp_path / "two", "gptq", tmp_path / "back", *layout) == 0
+    tensors = list[dict[str, bytes]]()
+    for folder in (source, tmp_path / "back"):
+        (path,) = folder.glob("*.safetensors")
+        data = path.read_bytes()
+        entries = read_header(path).items()
+        tensors.append({name: data[e.start : e.start + e.nbytes] for name, e in entries})
+    assert tensors[0] == tensors[1]
+    config = json.loads((tmp_path / "back" / "config.json").read_text())
+    assert config["quantization_config"]["checkpoint_format"] == "gptq"
+    index = json.loads((tmp_path / "back" / "model.safetensors.index.json").read_text())
+    assert index["weight_map"].keys() == tensors[0].keys()
+
+
+@needs("compressed_tensors")
+def test_the_library_reads_what_is_written(tmp_path: Path):
+    scheme_of: Any = import_module("compressed_tensors.quantization")
+    base: Any = import_module("compressed_tensors.compressors.pack_quantized.base")
+    source = gptq(tmp_path / "source")
+    assert convert(source, "pack-quantized", tmp_path / "packed") == 0
+    (path,) = (tmp_path / "packed").glob("*.safetensors")
+    tensors: Any = import_module("safetensors.torch").load_file(str(path))
+    arguments = scheme_of.QuantizationArgs(
+        num_bits=4, type="int", symmetric=False, strategy="group", group_size=32
+    )
+    scheme = scheme_of.QuantizationScheme(targets=["Linear"], weights=arguments)
+    own = {name.removeprefix("l.a."): tensors[name] for name in tensors if name.startswith("l.a.")}
+    read: Any = base.PackedQuantizationCompressor.decompress(own, scheme)
+    values = imported(source, tmp_path / "o")["l.a.weight"]
+    # The library's numbers are those of f16.
+    assert np.array_equal(read["weight"].numpy(), values.astype(np.float16))
+
+
+def test_what_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    source = gptq(tmp_path / "source", low=0, form="gptq_v2")
+    for to, reason in (
+        ("gptq", "l.a.weight: gptq_v2: zero: zero points 0 to 15 are not 1 or more"),
+        ("pack-quantized-symmetric", "l.a.weight: gptq_v2: zero: zero points are not 8"),
+        ("int-quantized", "l.a.weight: gptq_v2: storage: codes are u4, of 4 bits"),
+        ("mxfp4-pack-quantized", "l.a.weight: gptq_v2: storage: "),
+        ("mlx", "l.a.weight: gptq_v2: unknown-layout: 'mlx' is not written"),
+        ("q4_0", "l.a.weight: gptq_v2: unknown-layout: 'q4_0' is not written"),
+    ):
+        if to == "mxfp4-pack-quantized":
+            reason = "l.a.weight: gptq_v2: table: codes are numbers of u4"
+        assert convert(source, to, tmp_path / "o") == 1
+        message = capsys.readouterr().err
+        assert "2 weights are refused" in message
+        assert reason in message
+        assert not (tmp_path / "o").exists()
+    # What is refused is copied on request, if anything is not.
+    mixed = ["--refused=keep", "--only=l.a.weight"]
+    assert convert(source, "gptq", tmp_path / "o", *mixed) == 1
+    assert convert(source, "awq", tmp_path / "o", "--only=l.b.*") == 0
+    (path,) = (tmp_path / "o").glob("*.safetensors")
+    assert {"l.a.g_idx", "l.b.qweight", "norm.weight"} <= read_header(path).keys()
+    assert "l.b.g_idx" not in read_header(path)

@@ -1,0 +1,203 @@
+"""Quantized checkpoints that libraries wrote: imported, they have the library's own values."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from installed import needs
+from numpy.typing import NDArray
+from quantized_checkpoints import E2M1, imported, save, stream
+
+Array = NDArray[Any]
+
+
+@needs("gguf")
+@pytest.mark.parametrize("name", ["Q4_0", "Q5_0", "Q8_0", "Q3_K", "Q6_K", "MXFP4"])
+def test_types_of_gguf(name: str, tmp_path: Path):
+    gguf: Any = import_module("gguf")
+    kind = gguf.GGMLQuantizationType[name]
+    block, nbytes = gguf.GGML_QUANT_SIZES[kind]
+    rng = np.random.default_rng(3)
+    count = 2 * 256 // block
+    if name in ("Q4_0", "Q5_0", "Q8_0"):
+        data = gguf.quants.quantize(rng.normal(size=(301, 512)).astype("f4"), kind)
+    else:
+        records = rng.integers(0, 256, (301, count, nbytes)).astype(np.uint8)
+        if name == "MXFP4":
+            records[:, :, 0] = rng.integers(90, 150, (301, count))
+        else:
+            scales = rng.normal(size=(301, count, 1)).astype(np.float16)
+            records[:, :, -2:] = scales.view(np.uint8)
+        data = records.reshape(301, -1)
+    writer = gguf.GGUFWriter(str(tmp_path / "m.gguf"), "llama")
+    writer.add_string("general.name", "a name")
+    writer.add_array("tokenizer.ggml.tokens", ["a", "bc"])
+    writer.add_array("numbers", [1, 2, 3])
+    writer.add_tensor("blk.0.attn_q.weight", data, raw_dtype=kind)
+    writer.add_tensor("norm.weight", np.ones(7, np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    # Bands of 128 rows.
+    values = imported(tmp_path / "m.gguf", tmp_path / "o", "--max-memory=1")
+    wanted = gguf.quants.dequantize(data, kind)
+    assert np.array_equal(values["blk.0.attn_q.weight"], wanted)
+
+
+@pytest.mark.parametrize("bits", [2, 3, 4, 8])
+@pytest.mark.parametrize("form", ["gptq", "gptq_v2"])
+@needs("torch", "safetensors")
+def test_gptq(bits: int, form: str, tmp_path: Path):
+    """Codes go down columns, zero points along rows, and the first version stores one less."""
+    torch: Any = import_module("torch")
+    rng = np.random.default_rng(bits)
+    rows, columns, group = 160, 64, 32
+    codes = rng.integers(0, 1 << bits, (rows, columns))
+    zeros = rng.integers(1, 1 << bits, (columns // group, rows))
+    scales = rng.uniform(0.01, 1, (columns // group, rows)).astype(np.float16)
+    stored = zeros - (form == "gptq")
+    tensors = {
+        "qweight": np.stack([stream(row, bits) for row in codes], axis=1),
+        "qzeros": np.stack([stream(row, bits) for row in stored]),
+        "scales": scales,
+        "g_idx": (np.arange(columns) // group).astype(np.int32),
+    }
+    config = {"quant_method": "gptq", "bits": bits, "group_size": group, "checkpoint_format": form}
+    named = {f"l.q_proj.{name}": torch.from_numpy(array) for name, array in tensors.items()}
+    folder = save(tmp_path / "c", named, config)
+    values = imported(folder, tmp_path / "o", "--max-memory=1")["l.q_proj.weight"]
+    spread = [array.T.repeat(group, 1).astype(np.float32) for array in (zeros, scales)]
+    assert np.array_equal(values, (codes - spread[0]) * spread[1])
+
+
+@needs("torch", "safetensors")
+def test_awq(tmp_path: Path):
+    """Codes go along rows of a transposed matrix, eight in an order of their own."""
+    torch: Any = import_module("torch")
+    rng = np.random.default_rng(4)
+    rows, columns, group = 160, 64, 32
+    order = [0, 2, 4, 6, 1, 3, 5, 7]
+
+    def packed(array: Array) -> Array:
+        eights = array.reshape(len(array), -1, 8)[:, :, order].reshape(len(array), -1)
+        return np.stack([stream(row, 4) for row in eights])
+
+    codes, zeros = rng.integers(0, 16, (columns, rows)), rng.integers(0, 16, (2, rows))
+    scales = rng.uniform(0.01, 1, (2, rows)).astype(np.float16)
+    arrays = {"qweight": packed(codes), "qzeros": packed(zeros), "scales": scales}
+    config = {"quant_method": "awq", "bits": 4, "group_size": group, "version": "GEMM"}
+    named = {
+        f"l.{part}.{name}": torch.from_numpy(array.copy())
+        for part in "qk"
+        for name, array in arrays.items()
+    }
+    folder = save(tmp_path / "c", named, config)
+    spread = [array.T.repeat(group, 1).astype(np.float32) for array in (zeros, scales)]
+    wanted = (codes.T - spread[0]) * spread[1]
+    values = imported(folder, tmp_path / "o", "--max-memory=1")
+    assert np.array_equal(values["l.q.weight"], wanted)
+    joined = imported(folder, tmp_path / "j", "--join=q,k=qk")
+    assert list(joined) == ["l.qk.weight"]
+    assert np.array_equal(joined["l.qk.weight"], np.concatenate([wanted, wanted]))
+
+
+@needs("compressed_tensors", "torch", "safetensors")
+@pytest.mark.parametrize("bits", [3, 4, 8])
+@pytest.mark.parametrize("symmetric", [True, False])
+@pytest.mark.parametrize(("columns", "group"), [(64, 32), (37, None)])
+def test_compressed_tensors(
+    bits: int, symmetric: bool, columns: int, group: int | None, tmp_path: Path
+):
+    torch: Any = import_module("torch")
+    scheme_of: Any = import_module("compressed_tensors.quantization")
+    base: Any = import_module("compressed_tensors.compressors.pack_quantized.base")
+    compressor: Any = base.PackedQuantizationCompressor
+    torch.manual_seed(bits)
+    strategy = "channel" if group is None else "group"
+    arguments = scheme_of.QuantizationArgs(
+        num_bits=bits, type="int", symmetric=symmetric, strategy=strategy, group_size=group
+    )
+    scheme = scheme_of.QuantizationScheme(targets=["Linear"], weights=arguments)
+    count = 1 if group is None else columns // group
+    state = {
+        "weight": torch.randn(45, columns),
+        "weight_scale": torch.rand(45, count) * 0.2 + 0.05,
+    }
+    if not symmetric:
+        low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+        state["weight_zero_point"] = torch.randint(low, high, (45, count), dtype=torch.int8)
+    packed: Any = compressor.compress(state, scheme)
+    wanted: Any = compressor.decompress(packed, scheme)["weight"].numpy()
+    weights_of = {
+        "num_bits": bits,
+        "group_size": group,
+        "strategy": strategy,
+        "symmetric": symmetric,
+    }
+    config = {
+        "quant_method": "compressed-tensors",
+        "format": "pack-quantized",
+        "config_groups": {"group_0": {"weights": weights_of}},
+    }
+    folder = save(tmp_path / "c", {f"l.{name}": tensor for name, tensor in packed.items()}, config)
+    assert np.array_equal(imported(folder, tmp_path / "o")["l.weight"], wanted)
+
+
+@needs("torch", "safetensors", "ml_dtypes")
+def test_floats_in_blocks(tmp_path: Path):
+    """NVFP4 with two levels, MXFP4 of experts, and f8 in blocks that do not divide rows."""
+    torch: Any = import_module("torch")
+    rng, floats = np.random.default_rng(7), import_module("ml_dtypes").float8_e4m3fn
+    codes = rng.integers(0, 16, (40, 64)).astype(np.uint8)
+    pairs = codes[:, ::2] | codes[:, 1::2] << 4
+    scales = rng.uniform(1, 400, (40, 4)).astype(floats)
+    shared = np.array([37.5], np.float32)
+    experts = rng.integers(0, 16, (3, 5, 2, 32)).astype(np.uint8)
+    exponents = rng.integers(110, 140, (3, 5, 2)).astype(np.uint8)
+    blocks = rng.normal(size=(576, 200)).astype(floats)
+    inverse = rng.uniform(0.01, 1, (5, 2)).astype(np.float32)
+    eights = {"l.f4.weight_scale": scales, "l.f8.weight": blocks}
+    named = {
+        "l.f4.weight_packed": torch.from_numpy(pairs),
+        "l.f4.weight_global_scale": torch.from_numpy(shared),
+        "l.up_blocks": torch.from_numpy(experts[..., ::2] | experts[..., 1::2] << 4),
+        "l.up_scales": torch.from_numpy(exponents),
+        "l.f8.weight_scale_inv": torch.from_numpy(inverse),
+        **{
+            name: torch.from_numpy(array.view(np.uint8)).view(torch.float8_e4m3fn)
+            for name, array in eights.items()
+        },
+    }
+    values = imported(save(tmp_path / "c", named), tmp_path / "o", "--max-memory=1")
+    levels = (scales.astype(np.float32) / shared).repeat(16, 1)
+    assert np.array_equal(values["l.f4.weight"], E2M1[codes] * levels)
+    powers = np.ldexp(np.float32(1), exponents.astype(np.int32) - 127)
+    wanted = (E2M1[experts] * powers[..., None]).reshape(15, 64)
+    assert np.array_equal(values["l.up"], wanted)
+    spread = inverse.repeat(128, 0)[:576].repeat(128, 1)[:, :200]
+    assert np.array_equal(values["l.f8.weight"], blocks.astype(np.float32) * spread)
+
+
+@needs("bitsandbytes", "torch", "safetensors")
+@pytest.mark.parametrize("double", [False, True])
+@pytest.mark.parametrize("table", ["nf4", "fp4"])
+def test_bitsandbytes(double: bool, table: str, tmp_path: Path):
+    torch: Any = import_module("torch")
+    functional: Any = import_module("bitsandbytes.functional")
+    torch.manual_seed(1)
+    packed, state = functional.quantize_4bit(
+        torch.randn(96, 128), blocksize=64, compress_statistics=double, quant_type=table
+    )
+    wanted = functional.dequantize_4bit(packed, state).numpy()
+    named = {
+        "l.weight": packed,
+        **{f"l.weight.{k}": v for k, v in state.as_dict(packed=True).items()},
+    }
+    folder = save(tmp_path / "c", named, {"quant_method": "bitsandbytes", "load_in_4bit": True})
+    values = imported(folder, tmp_path / "o", "--max-memory=1")["l.weight"]
+    assert np.array_equal(values, wanted)
