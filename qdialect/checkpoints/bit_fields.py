@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple, TypeAlias
 
+from qdialect.algebra.blocked_copy import contiguous
 from qdialect.support.lazy_numpy import NDArray, np
 
 _Bytes: TypeAlias = "NDArray[np.uint8]"
@@ -41,19 +42,23 @@ class Order(NamedTuple):
         return moved[(*(slice(None) for _ in range(outer)), self.pick)]
 
 
+def in_rows(array: NDArray[Any]) -> NDArray[Any]:
+    """An array in row-major order, which is copied if it is in another one."""
+    return array if array.flags.c_contiguous else contiguous(array)
+
+
 def unpacked(data: _Bytes, bits: int) -> _Bytes:
     """All fields of `bits` bits, 1 to 8, along the last axis."""
     if bits == 8:
         return data
     mask = np.uint8((1 << bits) - 1)
     if not 8 % bits:
-        fields = np.empty((*data.shape, 8 // bits), np.uint8)
-        for number in range(8 // bits):
-            np.right_shift(data, np.uint8(number * bits), out=fields[..., number])
-        fields &= mask
-        return fields.reshape(*data.shape[:-1], -1)
+        # All fields of a byte are looked up at once.
+        shifts = np.arange(0, 8, bits, dtype=np.uint8)
+        table = np.arange(256, dtype=np.uint8)[:, None] >> shifts & mask
+        return table.view(f"u{len(shifts)}")[:, 0][data].view(np.uint8)
     # Eight fields are in as many bytes as a field has bits.
-    padded = _with_whole(data, bits)
+    padded = whole(data, bits)
     wide = np.zeros((*padded.shape[:-1], padded.shape[-1] // bits, 8), np.uint8)
     wide[..., :bits] = padded.reshape(*wide.shape[:-1], bits)
     shifts = np.arange(0, 8 * bits, bits, dtype=np.uint64)
@@ -65,11 +70,15 @@ def packed(fields: _Bytes, bits: int, word: int) -> _Bytes:
     """The bytes that `unpacked` reads, padded with zeros to words of `word` bytes."""
     nbytes = -(-fields.shape[-1] * bits // (8 * word)) * word
     if bits == 8:
-        return _with_whole(fields, word)
+        return whole(fields, word)
     per = 8 // bits if not 8 % bits else 8
-    padded = _with_whole(fields, per)
+    padded = whole(fields, per)
     groups = padded.reshape(*padded.shape[:-1], padded.shape[-1] // per, per)
-    if per < 8 or bits == 1:
+    if bits == 4:
+        # Both halves of a word of 16 bits move together.
+        words = padded.view("<u2")
+        data = (words >> np.uint16(4) | words).astype(np.uint8)
+    elif not 8 % bits:
         data = groups[..., 0].copy()
         for number in range(1, per):
             data |= groups[..., number] << np.uint8(number * bits)
@@ -77,10 +86,10 @@ def packed(fields: _Bytes, bits: int, word: int) -> _Bytes:
         shifts = np.arange(0, 8 * bits, bits, dtype=np.uint64)
         wide = np.bitwise_or.reduce(groups.astype("<u8") << shifts, axis=-1)
         data = wide[..., None].view(np.uint8)[..., :bits].reshape(*fields.shape[:-1], -1)
-    return _with_whole(data, word)[..., :nbytes]
+    return whole(data, word)[..., :nbytes]
 
 
-def _with_whole(array: NDArray[Any], count: int) -> NDArray[Any]:
+def whole(array: NDArray[Any], count: int) -> NDArray[Any]:
     """An array whose last axis is padded with zeros to a multiple of `count`."""
     if not (missing := -array.shape[-1] % count):
         return array
@@ -89,4 +98,4 @@ def _with_whole(array: NDArray[Any], count: int) -> NDArray[Any]:
 
 def with_whole_periods(array: NDArray[Any], order: Order | None) -> NDArray[Any]:
     """An array whose last axis has whole periods of an order."""
-    return array if order is None or -1 in order.shape else _with_whole(array, order.period)
+    return array if order is None or -1 in order.shape else whole(array, order.period)

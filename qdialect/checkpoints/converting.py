@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from qdialect.checkpoints.bit_fields import packed, with_whole_periods
+from qdialect.checkpoints.bit_fields import in_rows, packed, whole, with_whole_periods
 from qdialect.checkpoints.detection import CONFIG, QuantizedModule
 from qdialect.checkpoints.importing import reader_of
 from qdialect.checkpoints.layouts import Layout, Meaning, Numbers, Plane, Planes, Turn
@@ -97,7 +97,7 @@ class Converted:
             raise RefusedError("tail", f"{rows} rows are no whole words")
         reader = reader_of(self.module, files)
         for band in reader.bands(max_memory):
-            self._encoded(reader.read(band))
+            self._encoded(reader.read(band, with_codes=False))
 
     def write(self, key: str, writer: FileWriter, files: Descriptors, max_memory: int) -> None:
         """Write the tensors. Raises OSError, and WeightsError for a matrix that is refused."""
@@ -107,8 +107,15 @@ class Converted:
         assert isinstance(scale, Numbers)
         try:
             for band in reader.bands(max_memory):
-                matrix = self._encoded(reader.read(band))
-                _put(writer, key, plane, matrix.codes, band.start, rows)
+                is_plain = plane.order is None and plane.turn in (Turn.NONE, Turn.BEFORE)
+                stream = reader.stream(band) if is_plain else None
+                matrix = self._encoded(reader.read(band, with_codes=stream is None))
+                if stream is None:
+                    _put(writer, key, plane, matrix.codes, band.start, rows)
+                else:
+                    words = whole(stream, DTYPES[plane.dtype].itemsize)
+                    words = words.view(f"u{DTYPES[plane.dtype].itemsize}")
+                    _put_words(writer, key + plane.name, words, plane.turn, band.start, rows)
                 bits = _bits_of(matrix.scales, self._dtype_of_scales(scale), scale)
                 turn = Turn.BEFORE if scale.is_turned else Turn.NONE
                 _put_words(writer, key + scale.name, bits, turn, band.start, rows)
@@ -140,7 +147,7 @@ class Converted:
             raise RefusedError("block", f"blocks of {wide} columns are not cut into {self.columns}")
         if not np.isfinite(matrix.scales).all():
             raise RefusedError("scale", "there are scales that are not finite")
-        count = -(-matrix.codes.shape[1] // self.columns)
+        count = -(-self.module.shape[-1] // self.columns)
 
         def cut(array: NDArray[Any]) -> NDArray[Any]:
             rows = array.repeat(high, 0)[: len(matrix.codes)]
@@ -181,7 +188,7 @@ def _put(
         view = plane.order.view(stream)
         view[...] = with_whole_periods(fields, plane.order).reshape(view.shape)
         fields = stream
-    words = packed(np.ascontiguousarray(fields), plane.bits, size).view(f"u{size}")
+    words = packed(in_rows(fields), plane.bits, size).view(f"u{size}")
     per = DTYPES[plane.dtype].bits
     if plane.turn in (Turn.AFTER, Turn.BOTH):
         first, rows = first * plane.bits // per, -(-rows * plane.bits // per)
@@ -195,10 +202,10 @@ def _put_words(
 ) -> None:
     """Write rows of words to a tensor, or if they are turned, to its columns."""
     if turn is Turn.NONE:
-        data = np.ascontiguousarray(words).reshape(-1).view(np.uint8).data
+        data = in_rows(words).reshape(-1).view(np.uint8).data
         writer.write(name, data, first * words.shape[1])
         return
-    columns = np.ascontiguousarray(words.T)
+    columns = in_rows(words.T)
     if columns.shape[1] == rows:
         writer.write(name, columns.reshape(-1).view(np.uint8).data, 0)
         return

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from qdialect.algebra.parameters import StorageFormat
-from qdialect.checkpoints.bit_fields import unpacked, with_whole_periods
+from qdialect.checkpoints.bit_fields import in_rows, unpacked, with_whole_periods
 from qdialect.checkpoints.layouts import Layout, Meaning, Numbers, Plane, Planes, Turn
 from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.weights.copying import Descriptors, array_of
@@ -122,16 +122,16 @@ class MatrixReader:
     def bands(self, most: int) -> list[range]:
         """The rows of bands that take about `most` bytes while they are read."""
         unit = _ROWS if self.block[0] == self.shape[0] else math.lcm(_ROWS, self.block[0])
-        count = max(1, most // (16 * unit * max(1, self.shape[1]))) * unit
+        count = max(1, most // (8 * unit * max(1, self.shape[1]))) * unit
         rows = range(self.shape[0])
         return [rows[start : start + count] for start in range(0, len(rows), count)]
 
-    def read(self, rows: range) -> Matrix:
+    def read(self, rows: range, *, with_codes: bool = True) -> Matrix:
         """The rows of a band. Raises RefusedError, OSError and WeightsError."""
         if self._layout.offset:
             raise RefusedError("offset", "values have an offset, which is no zero point")
         fields = self._fields(rows)
-        codes = self._codes(rows, fields)
+        codes = self._codes(rows, fields) if with_codes else np.empty((len(rows), 0), np.uint8)
         if self._layout.record:
             scales = self._scales(rows, fields)
             zeros = self._zeros(scales.shape)
@@ -157,7 +157,7 @@ class MatrixReader:
         start = 0
         for name, nbytes in self._layout.record:
             part = records[:, :, start : start + nbytes]
-            fields[name] = np.ascontiguousarray(part).reshape(len(rows), -1)
+            fields[name] = in_rows(part).reshape(len(rows), -1)
             start += nbytes
         return fields
 
@@ -174,29 +174,43 @@ class MatrixReader:
         dtype, bits = self._tensors[name].entry.dtype, self._part(name)
         if dtype[0] in "IU":
             return bits.view(f"{dtype[0].lower()}{bits.itemsize}")
-        return floats_of_bits(np.ascontiguousarray(bits), dtype).astype(np.float32)
+        return floats_of_bits(in_rows(bits), dtype).astype(np.float32)
+
+    def stream(self, rows: range) -> NDArray[np.uint8] | None:
+        """
+        The bytes of the codes of some rows, as they are stored one after another, low bits first.
+
+        None if codes have another order, or if the last byte of a row has bits of none.
+        """
+        (plane, *others), bits = self._layout.codes, self.shape[1] * self._layout.bits
+        is_plain = plane.order is None and plane.turn in (Turn.NONE, Turn.BEFORE)
+        if others or not is_plain or self._layout.record or bits % 8:
+            return None
+        return self._bytes(plane, rows)[:, : bits // 8]
+
+    def _bytes(self, plane: Plane, rows: range) -> NDArray[np.uint8]:
+        """The bytes that have the fields of some rows, a row for each."""
+        if plane.turn is Turn.BEFORE:
+            words = self._part(plane.name, (slice(None), slice(rows.start, rows.stop))).T
+        elif self._layout.is_flat:
+            words = self._rows(plane, rows, self.shape[1] * plane.bits // 8)
+        else:
+            size = math.prod(self._tensors[plane.name].entry.shape) // self.shape[0]
+            words = self._rows(plane, rows, size)
+        return in_rows(words).view(np.uint8)
 
     def _codes(self, rows: range, fields: Mapping[str, NDArray[np.uint8]]) -> NDArray[np.uint8]:
         planes, columns = self._layout.codes, self.shape[1]
-        if self._layout.is_flat:
-            (plane,) = planes
-            return _ordered(self._rows(plane, rows, columns * plane.bits // 8), plane)
         if self._layout.record:
             return _integers(planes, fields)[:, :columns]
         (plane,) = planes
-        inside = slice(rows.start, rows.stop)
-        if plane.turn is Turn.NONE:
-            size = math.prod(self._tensors[plane.name].entry.shape) // self.shape[0]
-            codes = _ordered(self._rows(plane, rows, size), plane)
-        elif plane.turn is Turn.BEFORE:
-            codes = _ordered(self._part(plane.name, (slice(None), inside)).T, plane)
-        else:
-            # Bands are of whole words.
-            per = DTYPES[plane.dtype].bits
-            words = slice(rows.start * plane.bits // per, -(-rows.stop * plane.bits // per))
-            codes = _ordered(self._part(plane.name, (slice(None), words)), plane)
-            codes = codes[:, : len(rows)].T
-        return codes[: len(rows), :columns]
+        if plane.turn is not Turn.AFTER:
+            return _ordered(self._bytes(plane, rows), plane)[:, :columns]
+        # Bands are of whole words.
+        per = DTYPES[plane.dtype].bits
+        words = slice(rows.start * plane.bits // per, -(-rows.stop * plane.bits // per))
+        codes = _ordered(self._part(plane.name, (slice(None), words)), plane)
+        return in_rows(codes[:, : len(rows)].T)
 
     def _rows(self, plane: Plane, rows: range, size: int) -> NDArray[Any]:
         """Some rows of a tensor, as which it has `size` words in each."""
@@ -305,7 +319,7 @@ def _integers(
 
 def _ordered(data: NDArray[Any], plane: Plane) -> NDArray[np.uint8]:
     """The fields of rows of words, in the order of elements."""
-    fields = unpacked(np.ascontiguousarray(data).view(np.uint8), plane.bits)
+    fields = unpacked(in_rows(data).view(np.uint8), plane.bits)
     if plane.order is None:
         return fields
     ordered = plane.order.view(with_whole_periods(fields, plane.order))
