@@ -146,16 +146,6 @@ def _read(path: str, content: JsonValue) -> Manifest:
     for scope in scopes.values():
         for name, tensor in scope.items():
             _add(tensors, name, tensor)
-    arguments = dict[str, str]()
-    for key, value in (members["values"].members() if "values" in members else {}).items():
-        place = value.members(("scope", "key"))
-        scope, name = place["scope"].of(str), place["key"].of(str)
-        if name not in scopes.get(scope, {}):
-            raise value.error(f"scope '{scope}' has no tensor '{name}'")
-        if key.startswith("@"):
-            arguments[key] = name
-        else:
-            tensors[key] = scopes[scope][name]
     quantized = dict[str, QuantizedWeight]()
     for key, value in (members["quantized"].members() if "quantized" in members else {}).items():
         own = value.members(("type", CODES, SCALE, ZERO_POINT), (ZERO_POINT,))
@@ -166,6 +156,17 @@ def _read(path: str, content: JsonValue) -> Manifest:
         quantized[key] = QuantizedWeight(
             texts["type"], texts[CODES], texts[SCALE], texts.get(ZERO_POINT)
         )
+    arguments = dict[str, str]()
+    for key, value in (members["values"].members() if "values" in members else {}).items():
+        place = value.members(("scope", "key"))
+        scope, name = place["scope"].of(str), place["key"].of(str)
+        is_argument = key.startswith("@")
+        if name not in scopes.get(scope, {}) and not (is_argument and name in quantized):
+            raise value.error(f"scope '{scope}' has no tensor '{name}'")
+        if is_argument:
+            arguments[key] = name
+        else:
+            tensors[key] = scopes[scope][name]
     return Manifest(tensors, arguments, quantized)
 
 

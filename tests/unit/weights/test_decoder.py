@@ -6,13 +6,11 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from shutil import which
-from typing import Any
 
 import numpy as np
 import pytest
+from in_iree import ran
 from installed import needs
-from numpy.typing import NDArray
 
 import qdialect
 from qdialect.opt.opt import main as opt
@@ -23,23 +21,6 @@ SIZES = ("--layers=1", "--width=256", "--words=64", "--heads=4", "--files=3")
 
 FOLDS = ("--fold-constant-shapes", "--fold-quant-shapes")
 LOWERED = ("--lower-quant-shapes", "--lower-dequantization=to=linalg-ext", "--canonicalize")
-
-
-def ran(folder: Path, name: str, files: list[Path], inputs: NDArray[Any]) -> NDArray[Any]:
-    """What IREE computes, with the weights of files."""
-    compiler, runner = which("iree-compile"), which("iree-run-module")
-    assert compiler is not None
-    assert runner is not None
-    code, given, output = folder / f"{name}.vmfb", folder / "x.npy", folder / f"{name}.npy"
-    target = "--iree-hal-target-device=local", "--iree-hal-local-target-device-backends=llvm-cpu"
-    command = [compiler, str(folder / f"{name}.mlir"), *target, "-o", str(code)]
-    subprocess.run(command, check=True, capture_output=True)
-    np.save(given, inputs)
-    parameters = [f"--parameters=model={file}" for file in files]
-    run = [runner, f"--module={code}", "--device=local-sync", "--function=main", *parameters]
-    read = [f"--input=@{given}", f"--output=@{output}"]
-    subprocess.run([*run, *read], check=True, capture_output=True)
-    return np.load(output)
 
 
 @needs("jax", "torch", "torch_mlir", "iree.compiler", "iree.runtime", "distributed")

@@ -1,0 +1,159 @@
+"""Checkpoints that lie: a clear error each, and nothing is written."""
+
+from __future__ import annotations
+
+import json
+import struct
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from example_counts import examples
+from hypothesis import given
+from hypothesis import strategies as st
+from installed import needs
+from quantized_checkpoints import save, stream
+
+from qdialect.weights.weights_tool import main as weights
+
+CONFIG: dict[str, Any] = {
+    "quant_method": "gptq",
+    "bits": 4,
+    "group_size": 32,
+    "checkpoint_format": "gptq_v2",
+}
+
+
+def arrays() -> dict[str, Any]:
+    """The tensors of a matrix of 32 x 64."""
+    rng = np.random.default_rng(2)
+    codes, zeros = rng.integers(0, 16, (32, 64)), rng.integers(0, 16, (2, 32))
+    return {
+        "qweight": np.stack([stream(row, 4) for row in codes], axis=1),
+        "qzeros": np.stack([stream(row, 4) for row in zeros]),
+        "scales": rng.uniform(0.01, 1, (2, 32)).astype(np.float16),
+        "g_idx": (np.arange(64) // 32).astype(np.int32),
+    }
+
+
+def written(folder: Path, changed: dict[str, Any], config: dict[str, Any] | None) -> Path:
+    torch: Any = import_module("torch")
+    tensors = {f"l.q.{name}": torch.from_numpy(array) for name, array in changed.items()}
+    return save(folder, tensors, config)
+
+
+def changes() -> dict[str, tuple[dict[str, Any], dict[str, Any], str]]:
+    own = arrays()
+    order = own["g_idx"][::-1].copy()
+    uneven, outside = own["g_idx"].copy(), own["g_idx"].copy()
+    uneven[40], outside[3] = 0, 77
+    nan, huge = own["scales"].copy(), own["scales"].copy()
+    nan[1, 4], huge[0, 0] = np.nan, np.inf
+    full = np.full((2, 4), -1, np.int32)
+    return {
+        "act-order": ({"g_idx": order}, {}, "act-order: '.g_idx' has the columns in another order"),
+        "uneven": ({"g_idx": uneven}, {}, "act-order: "),
+        "outside": ({"g_idx": outside}, {}, "act-order: "),
+        "nan": ({"scales": nan}, {}, "scale: there are scales that are not finite"),
+        "infinite": ({"scales": huge}, {}, "scale: there are scales that are not finite"),
+        "group": ({}, {"group_size": 16}, "block: there are 32 x 2 scales for 32 x 4 blocks"),
+        "version": ({}, {"checkpoint_format": "?"}, "ambiguous: it is gptq or gptq_v2: choose one"),
+        "zero": (
+            {"qzeros": full},
+            {"checkpoint_format": "gptq"},
+            "zero: a stored 15 is 16 to some readers",
+        ),
+    }
+
+
+@needs("torch", "safetensors")
+@pytest.mark.parametrize("name", sorted(changes()))
+def test_what_is_refused(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    changed, config, reason = changes()[name]
+    folder = written(tmp_path / "c", {**arrays(), **changed}, {**CONFIG, **config})
+    for command in (["import"], ["convert", "--to=pack-quantized"]):
+        output = tmp_path / command[0]
+        assert weights([*command, str(folder), "-o", str(output)]) == 1
+        message = capsys.readouterr().err
+        assert reason in message
+        assert "l.q.weight" in message
+        assert not list(output.glob("*.safetensors*"))
+
+
+@needs("torch", "safetensors")
+def test_other_methods_and_configurations(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """What the configuration does not allow is no quantized weight."""
+    folder = written(tmp_path / "c", arrays(), {**CONFIG, "quant_method": "awq"})
+    assert weights(["import", str(folder), "-o", str(tmp_path / "o")]) == 1
+    assert "no quantized weight that matches is imported" in capsys.readouterr().err
+    for text, reason in (
+        ("{", "Expecting"),
+        ("[1]", "must be"),
+        ('{"quantization_config": 1}', ""),
+    ):
+        (folder / "config.json").write_text(text)
+        assert weights(["import", str(folder), "-o", str(tmp_path / "o")]) == 1
+        message = capsys.readouterr().err
+        assert f"{folder / 'config.json'}:1:" in message
+        assert reason in message
+    assert weights(["info", str(folder), "--layout=unknown"]) == 1
+    assert "there is no layout 'unknown'; the layouts are gptq, " in capsys.readouterr().err
+    (folder / "config.json").unlink()
+    assert weights(["info", str(folder), "--layout=gptq_v2"]) == 0
+    assert "l.q.weight  gptq_v2  32x64  1x32   u4" in capsys.readouterr().out
+    joined = ["import", str(folder), "--layout=gptq_v2", "-o", str(tmp_path / "o")]
+    for join, reason in (
+        ("q", "--join must be as"),
+        ("q,k=qk", "there is 'l.q.weight', but not all of the others"),
+        ("x,k=qk", "there is no 'x'"),
+    ):
+        assert weights([*joined, f"--join={join}"]) == 1
+        assert reason in capsys.readouterr().err
+    assert weights(["info", str(tmp_path / "nothing.gguf")]) == 1
+    assert "nothing.gguf: No such file" in capsys.readouterr().err
+
+
+def gguf() -> bytes:
+    """A file with one value and one tensor of two rows of Q8_0."""
+
+    def text(word: str) -> bytes:
+        return struct.pack("<Q", len(word)) + word.encode()
+
+    head = b"GGUF" + struct.pack("<IQQ", 3, 1, 1) + text("general.name") + struct.pack("<I", 8)
+    head += text("model") + text("blk.0.weight")
+    head += struct.pack("<I2QIQ", 2, 64, 2, 8, 0)
+    head += bytes(-len(head) % 32)
+    records = np.zeros((2, 2, 34), np.uint8)
+    records[:, :, :2] = np.array([0.5], np.float16).view(np.uint8)
+    return head + records.tobytes()
+
+
+@examples(300)
+@given(data=st.data())
+def test_changed_files_of_gguf_are_read_or_told(data: st.DataObject, tmp_path_factory: Any):
+    content = bytearray(gguf())
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = data.draw(st.integers(0, len(content) - 1))
+        content[place] = data.draw(st.integers(0, 255))
+    cut = data.draw(st.integers(0, len(content)))
+    folder: Path = tmp_path_factory.mktemp("gguf")
+    path = folder / "m.gguf"
+    path.write_bytes(bytes(content[: cut if data.draw(st.booleans()) else None]))
+    assert weights(["info", str(path)]) in (0, 1)
+    assert weights(["import", str(path), "-o", str(folder / "o")]) in (0, 1)
+
+
+def test_a_file_of_gguf_that_is_cut_off(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path, content = tmp_path / "m.gguf", gguf()
+    path.write_bytes(content)
+    assert weights(["import", str(path), "-o", str(tmp_path / "o")]) == 0
+    manifest = json.loads((tmp_path / "o" / "weights.json").read_text())
+    assert manifest["quantized"]["blk.0.weight"]["type"].startswith("!quant.uniform<i8:f32")
+    capsys.readouterr()
+    for size in (0, 3, 20, 60, len(content) - 1):
+        path.write_bytes(content[:size])
+        assert weights(["info", str(path)]) == 1
+        message = capsys.readouterr().err
+        assert f"{path}: it is " in message
