@@ -144,7 +144,7 @@ def _joined(
     match = re.fullmatch(r"([\w.,]+)=([\w.]+)", join)
     if match is None or len(parts := match[1].split(",")) < 2:
         raise ToolError(f"--join must be as q_proj,k_proj=qk_proj, but is '{join}'")
-    joined, found = dict(groups), False
+    joined, is_there = dict(groups), False
     for name in groups:
         pieces = name.split(".")
         if parts[0] not in pieces:
@@ -153,10 +153,10 @@ def _joined(
         names = [".".join([*pieces[:at], part, *pieces[at + 1 :]]) for part in parts]
         if not all(other in groups for other in names):
             raise ToolError(f"--join={join}: there is '{name}', but not all of the others")
-        found = True
+        is_there = True
         joined[".".join([*pieces[:at], match[2], *pieces[at + 1 :]])] = [
             module for other in names for module in joined.pop(other)
         ]
-    if not found:
+    if not is_there:
         raise ToolError(f"--join={join}: there is no '{parts[0]}'")
     return joined

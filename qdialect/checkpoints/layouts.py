@@ -50,8 +50,6 @@ class Plane(NamedTuple):
     turn: Turn = Turn.NONE
     fan: int = 1
     """The rows whose fields are in one row of the tensor."""
-    words: int = 1
-    """The number of words in a multiple of which a row ends."""
 
 
 class Meaning(Enum):
@@ -121,14 +119,14 @@ class Layout:
         """The ends of the names of the tensors that must be there."""
         if self.record:
             return ("",)
-        found = [plane.name for plane in self.codes]
+        ends = [plane.name for plane in self.codes]
         for part in self.scale:
             if isinstance(part, Numbers) and part.meaning is not Meaning.SUMMAND:
-                found += [part.name, part.table]
-        found += [self.table, self.offset]
+                ends += [part.name, part.table]
+        ends += [self.table, self.offset]
         if isinstance(self.zero, Planes):
-            found += [plane.name for plane in self.zero.planes]
-        return tuple(dict.fromkeys(filter(None, found)))
+            ends += [plane.name for plane in self.zero.planes]
+        return tuple(dict.fromkeys(filter(None, ends)))
 
 
 _EIGHT = Order((2, 4), (1, 0))
@@ -136,14 +134,12 @@ _EIGHT = Order((2, 4), (1, 0))
 _HALVES = Order((16, 2), (1, 0))
 """The low halves of 16 bytes, and then the high ones."""
 _HIGH_FIRST = Order((2,), (0,), slice(None, None, -1))
-_FAST = Order((4, 2, 4, 2, 4), (0, 1, 4, 2, 3))
-"""Four rows of 64 columns, of which each 32 have an order of their own."""
 _QUARTERS = Order((2, 32, 4), (0, 2, 1))
-_WHOLE = Order((256,), (0,))
-_D = ("d", 2)
+_SIXTEEN, _THIRTY_TWO, _WHOLE = (Order((count,), (0,)) for count in (16, 32, 256))
 _E8: Final = Meaning.EXPONENT
 
 
+# fmt: off
 def _words(name: str, bits: int, turn: Turn = Turn.NONE, order: Order | None = None) -> Plane:
     return Plane(name, bits, "I32", order, turn=turn)
 
@@ -152,69 +148,22 @@ def _f4(name: str, codes: str, *scale: Numbers, block: int = 32) -> Layout:
     return Layout(name, 4, (Plane(codes, 4),), scale, storage="f4E2M1FN", block=(1, block))
 
 
+def _f8(name: str, scale: Numbers, block: tuple[int, int] = (1, 0)) -> Layout:
+    codes = Plane(".weight", 8, "F8_E4M3")
+    return Layout(name, 8, (codes,), (scale,), storage="f8E4M3FN", block=block)
+
+
 def _ggml(
-    name: str,
-    bits: int,
-    codes: tuple[Plane, ...],
-    zero: int | None,
-    *record: tuple[str, int],
-    scale: tuple[Numbers | Planes, ...] = (Numbers("d", ("F16",)),),
-    block: int = 32,
-    offset: str = "",
-    storage: str = "",
+    name: str, bits: int, zero: int | None, record: str, *codes: Plane,
+    scale: tuple[Numbers | Planes, ...] = (Numbers("d", ("F16",)),), block: int = 32,
+    offset: str = "", storage: str = "",
 ) -> Layout:
+    """`record` is the fields of a block, and their bytes."""
+    words = record.split()
     return Layout(
-        name,
-        bits,
-        codes,
-        scale,
-        zero,
-        storage,
-        block=(1, block),
-        record=record,
+        name, bits, codes, scale, zero, storage, block=(1, block), offset=offset,
+        record=tuple(zip(words[::2], map(int, words[1::2]), strict=True)),
         is_signed=zero is None and not storage,
-        offset=offset,
-    )
-
-
-def _gptq(bits: int) -> Layout:
-    return Layout(
-        "gptq_v2",
-        bits,
-        (_words(".qweight", bits, Turn.BEFORE),),
-        (Numbers(".scales", is_turned=True),),
-        Planes((_words(".qzeros", bits, Turn.AFTER),)),
-        groups=".g_idx",
-        always_has_groups=True,
-    )
-
-
-def _awq(bits: int) -> Layout:
-    zeros = Planes((_words(".qzeros", bits, Turn.AFTER, _EIGHT),))
-    scale = (Numbers(".scales", is_turned=True),)
-    return Layout("awq", bits, (_words(".qweight", bits, Turn.AFTER, _EIGHT),), scale, zeros)
-
-
-def _compressed(bits: int) -> Layout:
-    return Layout(
-        "pack-quantized",
-        bits,
-        (_words(".weight_packed", bits),),
-        (Numbers(".weight_scale"),),
-        Planes((_words(".weight_zero_point", bits, Turn.BOTH),)),
-        groups=".weight_g_idx",
-        shape=".weight_shape",
-    )
-
-
-def _bitsandbytes() -> Layout:
-    return Layout(
-        "bitsandbytes",
-        4,
-        (Plane(".weight", 4, order=_HIGH_FIRST),),
-        (Numbers(".weight.absmax", ("F32",)),),
-        table=".weight.quant_map",
-        is_flat=True,
     )
 
 
@@ -222,135 +171,72 @@ def _bitsandbytes() -> Layout:
 @cache
 def layouts(bits: int = 4) -> Mapping[str, Layout]:
     """All layouts by name, where those of any width have codes of `bits` bits."""
-    gptq, compressed, double = _gptq(bits), _compressed(bits), _bitsandbytes()
-    assert isinstance(gptq.zero, Planes)
-    q5 = (
-        Plane("qs", 4, "U8", _HALVES, Order((32,), (0,))),
-        Plane("qh", 1, "U8", None, Order((32,), (0,)), 4),
+    turned = (Numbers(".scales", is_turned=True),)
+    gptq_zeros = Planes((_words(".qzeros", bits, Turn.AFTER),))
+    gptq = Layout(
+        "gptq_v2", bits, (_words(".qweight", bits, Turn.BEFORE),), turned, gptq_zeros,
+        groups=".g_idx", always_has_groups=True,
     )
-    q3 = (
-        Plane("lo", 4, "U8", Order((8, 2), (1, 0)), Order((16,), (0,))),
-        Plane("hi", 2, "U8", Order((4, 4), (1, 0)), Order((16,), (0,)), 4),
+    compressed = Layout(
+        "pack-quantized", bits, (_words(".weight_packed", bits),), (Numbers(".weight_scale"),),
+        Planes((_words(".weight_zero_point", bits, Turn.BOTH),)),
+        groups=".weight_g_idx", shape=".weight_shape",
+    )
+    nf4 = Layout(
+        "bitsandbytes", 4, (Plane(".weight", 4, order=_HIGH_FIRST),),
+        (Numbers(".weight.absmax", ("F32",)),), table=".weight.quant_map", is_flat=True,
+    )
+    halves, d = Plane("qs", 4, order=_HALVES), Numbers("d", ("F16",))
+    fives = halves._replace(place=_THIRTY_TWO), Plane("qh", 1, place=_THIRTY_TWO, shift=4)
+    threes = (
+        Plane("lo", 4, "U8", Order((8, 2), (1, 0)), _SIXTEEN),
+        Plane("hi", 2, "U8", Order((4, 4), (1, 0)), _SIXTEEN, 4),
     )
     rows = [
-        replace(gptq, name="gptq", zero=gptq.zero._replace(bias=1)),
+        replace(gptq, name="gptq", zero=gptq_zeros._replace(bias=1)),
         gptq,
-        _awq(bits),
-        Layout(
-            "awq_gemv",
-            bits,
-            (_words(".qweight", bits),),
-            (Numbers(".scales", padding=8),),
-            Planes((_words(".qzeros", bits),)),
-        ),
-        Layout(
-            "awq_gemv_fast",
-            4,
-            (Plane(".qweight", 4, "I16", _FAST, fan=4),),
-            (Numbers(".scales", is_turned=True, padding=8),),
-            0,
-            offset=".qzeros",
-        ),
+        Layout("awq", bits, (_words(".qweight", bits, Turn.AFTER, _EIGHT),), turned,
+               Planes((_words(".qzeros", bits, Turn.AFTER, _EIGHT),))),
+        Layout("awq_gemv", bits, (_words(".qweight", bits),), (Numbers(".scales", padding=8),),
+               Planes((_words(".qzeros", bits),))),
+        Layout("awq_gemv_fast", 4, (Plane(".qweight", 4, "I16", fan=4),),
+               (Numbers(".scales", is_turned=True, padding=8),), 0, offset=".qzeros"),
         compressed,
         replace(compressed, name="pack-quantized-symmetric", zero=1 << (bits - 1)),
-        Layout(
-            "int-quantized",
-            8,
-            (Plane(".weight", 8, "I8"),),
-            (Numbers(".weight_scale"),),
-            Numbers(".weight_zero_point", ("I8",)),
-            is_signed=True,
-        ),
-        Layout(
-            "float-quantized",
-            8,
-            (Plane(".weight", 8, "F8_E4M3"),),
-            (Numbers(".weight_scale"),),
-            storage="f8E4M3FN",
-        ),
-        _f4(
-            "nvfp4-pack-quantized",
-            ".weight_packed",
-            Numbers(".weight_scale", ("F8_E4M3",)),
-            Numbers(".weight_global_scale", ("F32",), Meaning.DIVISOR),
-            block=16,
-        ),
+        Layout("int-quantized", 8, (Plane(".weight", 8, "I8"),), (Numbers(".weight_scale"),),
+               Numbers(".weight_zero_point", ("I8",)), is_signed=True),
+        _f8("float-quantized", Numbers(".weight_scale")),
+        _f4("nvfp4-pack-quantized", ".weight_packed", Numbers(".weight_scale", ("F8_E4M3",)),
+            Numbers(".weight_global_scale", ("F32",), Meaning.DIVISOR), block=16),
         _f4("mxfp4-pack-quantized", ".weight_packed", Numbers(".weight_scale", ("U8",), _E8)),
         _f4("gpt-oss", "_blocks", Numbers("_scales", ("U8",), _E8)),
-        Layout(
-            "fp8-blocks",
-            8,
-            (Plane(".weight", 8, "F8_E4M3"),),
-            (Numbers(".weight_scale_inv", ("F32",)),),
-            storage="f8E4M3FN",
-            block=(128, 128),
-        ),
-        double,
-        replace(
-            double,
-            name="bitsandbytes-double",
-            scale=(
-                Numbers(".weight.absmax", ("U8",), Meaning.INDEX, table=".weight.nested_quant_map"),
-                Numbers(".weight.nested_absmax", ("F32",)),
-                Numbers("nested_offset", ("F32",), Meaning.SUMMAND),
-            ),
-        ),
-        Layout("mlx", bits, (_words(".weight", bits),), (Numbers(".scales"),), 0, offset=".biases"),
-        Layout(
-            "matmulnbits",
-            bits,
-            (Plane(".B", bits),),
-            (Numbers(".scales"),),
-            Planes((Plane(".zero_points", bits),)),
-        ),
-        _ggml("q4_0", 4, (Plane("qs", 4, order=_HALVES),), 8, _D, ("qs", 16)),
-        _ggml("q4_1", 4, (Plane("qs", 4, order=_HALVES),), 0, _D, ("m", 2), ("qs", 16), offset="m"),
-        _ggml("q5_0", 5, q5, 16, _D, ("qh", 4), ("qs", 16)),
-        _ggml("q5_1", 5, q5, 0, _D, ("m", 2), ("qh", 4), ("qs", 16), offset="m"),
-        _ggml("q8_0", 8, (Plane("qs", 8),), None, _D, ("qs", 32)),
-        _ggml("q2_k", 2, (), 0, ("sc", 16), ("qs", 64), _D, ("dmin", 2), block=16, offset="dmin"),
-        _ggml(
-            "q3_k",
-            3,
-            (
-                Plane("qs", 2, "U8", _QUARTERS, _WHOLE),
-                Plane("hm", 1, "U8", Order((32, 8), (1, 0)), _WHOLE, 2),
-            ),
-            4,
-            ("hm", 32),
-            ("qs", 64),
-            ("lo", 8),
-            ("hi", 4),
-            _D,
-            scale=(Numbers("d", ("F16",)), Planes(q3, -32)),
-            block=16,
-        ),
-        _ggml("q4_k", 4, (), 0, _D, ("dmin", 2), ("s", 12), ("qs", 128), offset="dmin"),
-        _ggml("q5_k", 5, (), 0, _D, ("dmin", 2), ("s", 12), ("qh", 32), ("qs", 128), offset="dmin"),
-        _ggml(
-            "q6_k",
-            6,
-            (
-                Plane("ql", 4, "U8", Order((2, 2, 32, 2), (0, 3, 1, 2)), _WHOLE),
-                Plane("qh", 2, "U8", _QUARTERS, _WHOLE, 4),
-            ),
-            32,
-            ("ql", 128),
-            ("qh", 64),
-            ("sc", 16),
-            _D,
-            scale=(Numbers("d", ("F16",)), Numbers("sc", ("I8",))),
-            block=16,
-        ),
-        _ggml(
-            "mxfp4",
-            4,
-            (Plane("qs", 4, order=_HALVES),),
-            None,
-            ("e", 1),
-            ("qs", 16),
-            scale=(Numbers("e", ("U8",), _E8),),
-            storage="f4E2M1FN",
-        ),
+        _f8("fp8-blocks", Numbers(".weight_scale_inv", ("F32",)), (128, 128)),
+        nf4,
+        replace(nf4, name="bitsandbytes-double", scale=(
+            Numbers(".weight.absmax", ("U8",), Meaning.INDEX, table=".weight.nested_quant_map"),
+            Numbers(".weight.nested_absmax", ("F32",)),
+            Numbers("nested_offset", ("F32",), Meaning.SUMMAND))),
+        Layout("mlx", bits, (_words(".weight", bits),), (Numbers(".scales"),), 0,
+               offset=".biases"),
+        Layout("matmulnbits", bits, (Plane(".B", bits),), (Numbers(".scales"),),
+               Planes((Plane(".zero_points", bits),))),
+        _ggml("q4_0", 4, 8, "d 2 qs 16", halves),
+        _ggml("q4_1", 4, 0, "d 2 m 2 qs 16", halves, offset="m"),
+        _ggml("q5_0", 5, 16, "d 2 qh 4 qs 16", *fives),
+        _ggml("q5_1", 5, 0, "d 2 m 2 qh 4 qs 16", *fives, offset="m"),
+        _ggml("q8_0", 8, None, "d 2 qs 32", Plane("qs", 8)),
+        _ggml("q2_k", 2, 0, "sc 16 qs 64 d 2 dmin 2", block=16, offset="dmin"),
+        _ggml("q3_k", 3, 4, "hm 32 qs 64 lo 8 hi 4 d 2",
+              Plane("qs", 2, "U8", _QUARTERS, _WHOLE),
+              Plane("hm", 1, "U8", Order((32, 8), (1, 0)), _WHOLE, 2),
+              scale=(d, Planes(threes, -32)), block=16),
+        _ggml("q4_k", 4, 0, "d 2 dmin 2 s 12 qs 128", offset="dmin"),
+        _ggml("q5_k", 5, 0, "d 2 dmin 2 s 12 qh 32 qs 128", offset="dmin"),
+        _ggml("q6_k", 6, 32, "ql 128 qh 64 sc 16 d 2",
+              Plane("ql", 4, "U8", Order((2, 2, 32, 2), (0, 3, 1, 2)), _WHOLE),
+              Plane("qh", 2, "U8", _QUARTERS, _WHOLE, 4),
+              scale=(d, Numbers("sc", ("I8",))), block=16),
+        _ggml("mxfp4", 4, None, "e 1 qs 16", halves, scale=(Numbers("e", ("U8",), _E8),),
+              storage="f4E2M1FN"),
     ]
     return MappingProxyType({row.name: row for row in rows})

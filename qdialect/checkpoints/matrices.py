@@ -17,9 +17,8 @@ from qdialect.checkpoints.bit_fields import in_rows, unpacked, with_whole_period
 from qdialect.checkpoints.layouts import Layout, Meaning, Numbers, Plane, Planes, Turn
 from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.weights.copying import Descriptors, array_of
-from qdialect.weights.quantizing import floats_of_bits
 from qdialect.weights.strided_views import StridedView
-from qdialect.weights.tensor_files import DTYPES, TensorInFile
+from qdialect.weights.tensor_files import DTYPES, TensorInFile, floats_of_bits
 
 _ROWS: Final = 128
 """Bands have a multiple of so many rows: those of a block, and of a whole number of words."""

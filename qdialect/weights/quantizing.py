@@ -23,25 +23,23 @@ from qdialect.ptq.assignment.settings import policy_of_weights
 from qdialect.ptq.codes import WeightAxes, blocks_of_weight
 from qdialect.ptq.schemes.arrays import AllNaNError, array_range, quantize_values, whole_range
 from qdialect.ptq.schemes.schemes import Blocks, Choice, Scheme, Symmetry, WeightPolicy
-from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.weights.copying import BUFFERS, Descriptors
 from qdialect.weights.manifest import CODES, SCALE, ZERO_POINT
 from qdialect.weights.strided_views import row_major
 from qdialect.weights.tensor_files import (
     DTYPES,
+    NATIVE_FLOATS,
     PACKED,
     FileWriter,
     NewTensor,
     TensorInFile,
     WeightsError,
+    floats_of_bits,
 )
 
 _FLOATS: Final = ("F16", "BF16", "F32", "F64", "F8_E4M3", "F8_E5M2")
 """The dtypes that are quantized."""
-
-_NATIVE: Final = ("F16", "F32", "F64")
-"""Those that numpy computes with."""
 
 _SLOT_BYTES: Final = 40
 """The bytes of the range and of the parameters of a slot."""
@@ -209,7 +207,7 @@ def _box(dimensions: Sequence[int], nbytes: int, most: int) -> list[int]:
 def _bytes_of_element(dtype: str, scheme: Scheme) -> int:
     """The bytes that an element takes as it is read, as a float of numpy, and as a code."""
     own = DTYPES[dtype].itemsize
-    return own + (0 if dtype in _NATIVE else 4) + scheme.code_dtype.itemsize
+    return own + (0 if dtype in NATIVE_FLOATS else 4) + scheme.code_dtype.itemsize
 
 
 class _Reader:
@@ -230,17 +228,6 @@ class _Reader:
         data = BUFFERS.view(0, math.prod(shape) * size)
         self._files.read(self._tensor, first, data)
         return first, floats_of_bits(np.frombuffer(data, f"u{size}").reshape(shape), dtype)
-
-
-def floats_of_bits(bits: NDArray[Any], dtype: str) -> NDArray[Any]:
-    if dtype in _NATIVE:
-        return bits.view(f"f{bits.itemsize}")
-    if dtype == "BF16":
-        wide = bits.astype(np.uint32)
-        wide <<= 16
-        return wide.view(np.float32)
-    format = FLOAT_FORMATS[DTYPES[dtype].type]
-    return format.decode(np.arange(256, dtype=np.uint8)).astype(np.float32)[bits]
 
 
 class _Strip:

@@ -17,11 +17,12 @@ from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 from qdialect.support.files import JsonError, JsonValue
-from qdialect.support.lazy_numpy import np
+from qdialect.support.float_format import FLOAT_FORMATS
+from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.weights.places import open_place
 
 MAX_HEADER: Final = 100_000_000
@@ -81,6 +82,10 @@ _PIECE: Final = 1 << 20
 """The elements of 4 bits that are packed at once; even."""
 
 
+NATIVE_FLOATS: Final = ("F16", "F32", "F64")
+"""The dtypes that numpy computes with."""
+
+
 class WeightsError(ValueError):
     """A file of weights, a manifest or a plan cannot be used: the file, the tensor, the reason."""
 
@@ -121,6 +126,18 @@ def alignment(dtype: str, shape: Sequence[int]) -> int:
     """The largest power of two that divides the bytes of a tensor, at most `ALIGNMENT`."""
     nbytes = DTYPES[dtype].nbytes(shape)
     return nbytes & -nbytes if nbytes % ALIGNMENT else ALIGNMENT
+
+
+def floats_of_bits(bits: NDArray[Any], dtype: str) -> NDArray[Any]:
+    """The numbers of floats: a view, or float32 for those that numpy does not have."""
+    if dtype in NATIVE_FLOATS:
+        return bits.view(f"f{bits.itemsize}")
+    if dtype == "BF16":
+        wide = bits.astype(np.uint32)
+        wide <<= 16
+        return wide.view(np.float32)
+    format = FLOAT_FORMATS[DTYPES[dtype].type]
+    return format.decode(np.arange(256, dtype=np.uint8)).astype(np.float32)[bits]
 
 
 def read_header(path: str | os.PathLike[str]) -> dict[str, TensorEntry]:

@@ -48,13 +48,17 @@ def fold_weights_main(arguments: Sequence[str]) -> int:
     return weights_main(["fold", *arguments])
 
 
+def import_weights_main(arguments: Sequence[str]) -> int:
+    return weights_main(["import", *arguments])
+
+
 def quantize_weights_main(arguments: Sequence[str]) -> int:
     return weights_main(["quantize", *arguments])
 
 
 TOOLS = (
     *(run_main, check_main, calibrate_main, evaluate_main, quantize_main, export_main),
-    *(fold_weights_main, quantize_weights_main),
+    *(fold_weights_main, quantize_weights_main, import_weights_main),
 )
 """The tools whose options pages may name."""
 
