@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 
 from qdialect.checkpoints.converting import Converted
 from qdialect.checkpoints.detection import Checkpoint, QuantizedModule, read_checkpoint
-from qdialect.checkpoints.importing import Imported, imported, like_of, reader_of
+from qdialect.checkpoints.importing import Part, imported, like_of, reader_of
 from qdialect.checkpoints.layouts import Layout, layouts
 from qdialect.checkpoints.matrices import RefusedError
 from qdialect.opt.tool_error import ToolError
@@ -20,7 +20,7 @@ from qdialect.weights.folding_files import Moved
 from qdialect.weights.manifest import Manifest
 from qdialect.weights.strided_views import StridedView
 from qdialect.weights.tasks import Content
-from qdialect.weights.tensor_files import DTYPES, TensorInFile
+from qdialect.weights.tensor_files import DTYPES
 
 
 def table_of(path: str, layout: str | None) -> Table:
@@ -54,26 +54,38 @@ def _type_of(module: QuantizedModule) -> str:
     return text.rpartition(":")[0] if storage.codebook is None else storage.name
 
 
-def contents_of(options: Namespace) -> tuple[dict[str, Imported], Manifest]:
+def contents_of(options: Namespace) -> tuple[dict[str, Content], Manifest]:
     """
     The matrices that are imported, and the manifest of all other tensors.
 
     Raises as `read_checkpoint` does, and ToolError for matrices that are refused.
     """
     checkpoint = read_checkpoint(options.checkpoint, options.layout)
-    groups = {name: [module] for name, module in _wanted(checkpoint, options).items()}
+    groups = {name: [Part.of(module)] for name, module in _wanted(checkpoint, options).items()}
+    for split in options.split:
+        groups = _split(groups, split)
     for join in options.join:
         groups = _joined(groups, join)
-    contents, refused = dict[str, Imported](), dict(checkpoint.refused)
-    for name, modules in groups.items():
+    groups = _shards(groups, options.shard)
+    contents, refused = dict[str, Content](), dict(checkpoint.refused)
+    for name, parts in groups.items():
         try:
-            contents[name] = imported(modules)
+            contents[name] = imported(parts)
         except RefusedError as error:
-            refused[name] = f"{modules[0].layout.name}: {error}"
+            refused[name] = f"{parts[0].module.layout.name}: {error}"
     _tell(refused, options)
     if not contents:
         raise ToolError(f"{options.checkpoint}: no quantized weight that matches is imported")
-    return contents, Manifest(_others(checkpoint))
+    # A file of GGUF is no source of a manifest: its other tensors are copied.
+    others = {
+        name: tensor
+        for name, tensor in checkpoint.others.items()
+        if not tensor.path.endswith(".gguf")
+    }
+    for name in checkpoint.others.keys() - others.keys():
+        tensor = checkpoint.others[name]
+        contents[name] = Moved(StridedView.of(tensor, tensor.entry.shape))
+    return contents, Manifest(others)
 
 
 def converted_contents(options: Namespace) -> tuple[dict[str, Content], Layout, int]:
@@ -128,35 +140,70 @@ def _tell(refused: Mapping[str, str], options: Namespace) -> None:
         sys.stderr.write(f"{line}\n")
 
 
-def _others(checkpoint: Checkpoint) -> Mapping[str, TensorInFile]:
-    # A file of GGUF is no source of a manifest.
-    return {
-        name: tensor
-        for name, tensor in checkpoint.others.items()
-        if not tensor.path.endswith(".gguf")
-    }
-
-
-def _joined(
-    groups: Mapping[str, list[QuantizedModule]], join: str
-) -> dict[str, list[QuantizedModule]]:
+def _joined(groups: Mapping[str, list[Part]], join: str) -> dict[str, list[Part]]:
     """Groups after `q_proj,k_proj=qkv_proj`, in each place of these. Raises ToolError."""
     match = re.fullmatch(r"([\w.,]+)=([\w.]+)", join)
-    if match is None or len(parts := match[1].split(",")) < 2:
+    if match is None or len(names := match[1].split(",")) < 2:
         raise ToolError(f"--join must be as q_proj,k_proj=qk_proj, but is '{join}'")
-    joined, is_there = dict(groups), False
-    for name in groups:
-        pieces = name.split(".")
-        if parts[0] not in pieces:
-            continue
-        at = len(pieces) - 1 - pieces[::-1].index(parts[0])
-        names = [".".join([*pieces[:at], part, *pieces[at + 1 :]]) for part in parts]
-        if not all(other in groups for other in names):
+    joined = dict(groups)
+    for name in _places(groups, names[0], f"--join={join}"):
+        own = [_renamed(name, names[0], other) for other in names]
+        if not all(other in groups for other in own):
             raise ToolError(f"--join={join}: there is '{name}', but not all of the others")
-        is_there = True
-        joined[".".join([*pieces[:at], match[2], *pieces[at + 1 :]])] = [
-            module for other in names for module in joined.pop(other)
-        ]
-    if not is_there:
-        raise ToolError(f"--join={join}: there is no '{parts[0]}'")
+        parts = [part for other in own for part in joined.pop(other)]
+        joined[_renamed(name, names[0], match[2])] = parts
     return joined
+
+
+def _split(groups: Mapping[str, list[Part]], split: str) -> dict[str, list[Part]]:
+    """Groups after `qkv_proj=q_proj:64,k_proj:64`, in each place of it. Raises ToolError."""
+    match = re.fullmatch(r"([\w.]+)=([\w.]+:\d+(?:,[\w.]+:\d+)*)", split)
+    if match is None:
+        raise ToolError(f"--split must be as qk_proj=q_proj:64,k_proj:64, but is '{split}'")
+    parts = dict(groups)
+    for name in _places(groups, match[1], f"--split={split}"):
+        (whole,), start = parts.pop(name), 0
+        for piece in match[2].split(","):
+            own, _, count = piece.partition(":")
+            rows = whole.rows[start : start + int(count)]
+            parts[_renamed(name, match[1], own)] = [whole._replace(rows=rows)]
+            start += int(count)
+        if start != len(whole.rows):
+            raise ToolError(f"--split={split}: '{name}' has {len(whole.rows)} rows, not {start}")
+    return parts
+
+
+def _shards(groups: Mapping[str, list[Part]], shard: str | None) -> dict[str, list[Part]]:
+    """Groups after `rows:4` or `columns:4`: each has its number at the end. Raises ToolError."""
+    if shard is None:
+        return dict(groups)
+    match = re.fullmatch(r"(rows|columns):([1-9]\d*)", shard)
+    if match is None:
+        raise ToolError(f"--shard must be as rows:4 or columns:4, but is '{shard}'")
+    count, shards = int(match[2]), dict[str, list[Part]]()
+    for name, parts in groups.items():
+        for part in parts:
+            length = len(part.rows if match[1] == "rows" else part.columns)
+            if length % count:
+                raise ToolError(f"--shard={shard}: '{part.module.name}' has {length} {match[1]}")
+            for number in range(count):
+                own = slice(length // count * number, length // count * (number + 1))
+                cut = (
+                    part._replace(rows=part.rows[own])
+                    if match[1] == "rows"
+                    else part._replace(columns=part.columns[own])
+                )
+                shards.setdefault(f"{name}.{number}", []).append(cut)
+    return shards
+
+
+def _places(groups: Mapping[str, object], word: str, option: str) -> list[str]:
+    """The names that have a word between dots. Raises ToolError if there is none."""
+    places = [name for name in groups if word in name.split(".")]
+    if not places:
+        raise ToolError(f"{option}: there is no '{word}'")
+    return places
+
+
+def _renamed(name: str, word: str, other: str) -> str:
+    return ".".join(other if piece == word else piece for piece in name.split("."))

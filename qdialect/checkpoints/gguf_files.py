@@ -52,6 +52,8 @@ class _Reader:
 
     def __init__(self, path: str, file: FileIO) -> None:
         self.path, self.file = path, file
+        self.size = file.seek(0, os.SEEK_END)
+        file.seek(0)
 
     def take(self, size: int) -> bytes:
         place = self.file.tell()
@@ -59,6 +61,13 @@ class _Reader:
         if data is None or len(data) != size:
             raise WeightsError(f"{self.path}: it is cut off: {size} bytes are missing at {place}")
         return data
+
+    def advance(self, size: int) -> None:
+        """Skip bytes."""
+        place = self.file.tell()
+        if size > self.size - place:
+            raise WeightsError(f"{self.path}: it is cut off: {size} bytes are missing at {place}")
+        self.file.seek(size, os.SEEK_CUR)
 
     def number(self, form: str) -> int:
         return struct.unpack(f"<{form}", self.take(struct.calcsize(f"<{form}")))[0]
@@ -76,16 +85,17 @@ class _Reader:
         """Skip a value of metadata."""
         if kind == _TEXT:
             # Texts of chat templates are long.
-            self.file.seek(self.number("Q"), os.SEEK_CUR)
+            self.advance(self.number("Q"))
         elif kind == _ARRAY and not depth:
             inner, count = self.number("I"), self.number("Q")
             if inner < len(_SIZES) and _SIZES[inner]:
-                self.file.seek(_SIZES[inner] * count, os.SEEK_CUR)
+                self.advance(_SIZES[inner] * count)
                 return
-            for _ in range(min(count, _MOST)):
+            # Each takes some bytes, so that the file ends them.
+            for _ in range(count):
                 self.skip(inner, 1)
         elif kind < len(_SIZES) and _SIZES[kind]:
-            self.file.seek(_SIZES[kind], os.SEEK_CUR)
+            self.advance(_SIZES[kind])
         else:
             raise WeightsError(f"{self.path}: there is no type {kind} of values")
 
@@ -97,8 +107,6 @@ def read_gguf(path: str) -> tuple[dict[str, GgufTensor], dict[str, str]]:
     Raises OSError, and WeightsError for a file that is not as the format says.
     """
     with open_place(path) as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(0)
         reader = _Reader(path, file)
         if reader.take(4) != b"GGUF" or reader.number("I") not in (2, 3):
             raise WeightsError(f"{path}: it is no file of GGUF, version 2 or 3")
@@ -129,10 +137,10 @@ def read_gguf(path: str) -> tuple[dict[str, GgufTensor], dict[str, str]]:
         entry = TensorEntry(name, _DTYPES.get(kind, "U8"), shape, start + offset)
         if layout is not None:
             entry = entry._replace(shape=_bytes_of(path, name, shape, layout))
-        if entry.start + entry.nbytes > size:
+        if entry.start + entry.nbytes > reader.size:
             raise WeightsError(
                 f"{path}: it is cut off: tensor '{name}' ends at byte "
-                f"{entry.start + entry.nbytes}, the file at {size}"
+                f"{entry.start + entry.nbytes}, the file at {reader.size}"
             )
         read[name] = GgufTensor(TensorInFile(path, entry), shape, layout)
     return read, others

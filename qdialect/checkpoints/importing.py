@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from xdsl.dialects.builtin import f32
 
@@ -30,18 +31,41 @@ def like_of(storage: StorageFormat) -> str:
     return str(UniformQuantizedType.per_tensor(Storage.of_format(storage), f32, 1.0))
 
 
+class Part(NamedTuple):
+    """Some rows and columns of a matrix."""
+
+    module: QuantizedModule
+    rows: range
+    columns: range
+
+    @classmethod
+    def of(cls, module: QuantizedModule) -> Part:
+        """All of them."""
+        rows, columns = module.matrix
+        return cls(module, range(rows), range(columns))
+
+    @property
+    def block(self) -> tuple[int, int]:
+        """The rows and columns of a block. Raises RefusedError if one is cut."""
+        high, wide = whole_blocks(self.module.block, self.module.matrix)
+        edges = self.rows.start, self.rows.stop, self.columns.start, self.columns.stop
+        if any(edge % high for edge in edges[:2]) or any(edge % wide for edge in edges[2:]):
+            raise RefusedError("block", f"rows {self.rows} or columns {self.columns} cut a block")
+        return high, wide
+
+
 @dataclass(frozen=True)
 class Imported:
     """The content of new tensors: codes in plain rows, scales and zero points."""
 
-    modules: tuple[QuantizedModule, ...]
-    """Matrices whose rows follow each other, mostly one."""
+    parts: tuple[Part, ...]
+    """Parts whose rows follow each other, mostly one that is whole."""
     storage: StorageFormat
 
     @property
     def block(self) -> tuple[int, int]:
         """The rows and columns of a block, which divide those of each matrix."""
-        (block, *others) = {whole_blocks(own.block, own.matrix) for own in self.modules}
+        (block, *others) = {part.block for part in self.parts}
         if others:
             raise RefusedError("block", "they have blocks of different sizes")
         return block
@@ -49,7 +73,7 @@ class Imported:
     @property
     def has_zero_points(self) -> bool:
         """Whether zero points are written: those of tables are 0, and those of others may be."""
-        module, *_ = self.modules
+        module = self.parts[0].module
         zero = module.layout.zero
         if isinstance(zero, Numbers):
             return zero.name in module.tensors
@@ -57,15 +81,15 @@ class Imported:
 
     def sources(self) -> Iterator[TensorInFile]:
         """All tensors of the matrices."""
-        for module in self.modules:
-            yield from module.tensors.values()
+        for part in self.parts:
+            yield from part.module.tensors.values()
 
     def tensors(self, key: str) -> Sequence[NewTensor]:
         """Codes, scales, and zero points, if they may differ from 0."""
-        first, (high, wide) = self.modules[0], self.block
-        rows = sum(module.matrix[0] for module in self.modules)
-        columns = first.shape[-1]
-        leading = first.shape[:-1] if len(self.modules) == 1 else (rows,)
+        first, (high, wide) = self.parts[0], self.block
+        rows, columns = sum(len(part.rows) for part in self.parts), len(first.columns)
+        is_whole = self.parts == (Part.of(first.module),)
+        leading = first.module.shape[:-1] if is_whole else (rows,)
         blocks = leading if high == 1 else (rows // high,)
         slots = (*blocks, columns // wide)
         codes = NewTensor(f"{key}.{CODES}", dtype_of_codes(self.storage), (*leading, columns))
@@ -81,16 +105,21 @@ class Imported:
 
     def write(self, key: str, writer: FileWriter, files: Descriptors, max_memory: int) -> None:
         """Write the tensors. Raises OSError, and WeightsError for a matrix that is refused."""
-        start = 0
-        for module in self.modules:
-            reader = reader_of(module, files)
+        first = 0
+        for part in self.parts:
+            module, reader = part.module, reader_of(part.module, files)
             try:
-                for rows in reader.bands(max_memory):
-                    matrix = reader.read(rows).positive().divided(module.matrix)
-                    self._write(key, writer, matrix, start + rows.start)
+                for band in reader.bands(max_memory):
+                    start, stop = max(band.start, part.rows.start), min(band.stop, part.rows.stop)
+                    if start >= stop:
+                        continue
+                    matrix = reader.read(band).positive().divided(module.matrix)
+                    rows = range(start - band.start, stop - band.start)
+                    matrix = matrix.part(rows, part.columns)
+                    self._write(key, writer, matrix, first + start - part.rows.start)
             except RefusedError as error:
                 raise WeightsError(f"{module.name}: {module.layout.name}: {error}") from None
-            start += module.matrix[0]
+            first += len(part.rows)
 
     def _write(self, key: str, writer: FileWriter, matrix: Matrix, row: int) -> None:
         columns, slots = matrix.codes.shape[1], matrix.scales.shape[1]
@@ -104,21 +133,21 @@ class Imported:
             writer.write(f"{key}.{ZERO_POINT}", zeros.data, first)
 
 
-def imported(modules: Sequence[QuantizedModule]) -> Imported:
-    """The content for matrices whose rows follow each other. Raises RefusedError and OSError."""
+def imported(parts: Sequence[Part]) -> Imported:
+    """The content for parts whose rows follow each other. Raises RefusedError and OSError."""
     files, storages = Descriptors(), list[StorageFormat]()
     try:
-        for module in modules:
-            if module.layout.offset:
+        for part in parts:
+            if part.module.layout.offset:
                 raise RefusedError("offset", "values have an offset, which is no zero point")
-            storages.append(reader_of(module, files).storage)
+            storages.append(reader_of(part.module, files).storage)
     finally:
         files.close()
     if len(set(storages)) > 1:
         raise RefusedError("storage", "they have codes of different storages")
-    if len({module.shape[-1] for module in modules}) > 1:
+    if len({len(part.columns) for part in parts}) > 1:
         raise RefusedError("block", "they have rows of different lengths")
-    content = Imported(tuple(modules), storages[0])
-    if content.block[0] > 1 and any(len(module.shape) > 2 for module in modules):
+    content = Imported(tuple(parts), storages[0])
+    if content.block[0] > 1 and any(len(part.module.shape) > 2 for part in parts):
         raise RefusedError("block", "blocks have several rows, of more than two axes")
     return content

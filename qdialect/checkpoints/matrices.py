@@ -72,6 +72,18 @@ class Matrix:
         scales = np.where(none, np.float32(1), abs(self.scales))
         return replace(self, codes=codes, scales=scales, zeros=zeros)
 
+    def part(self, rows: range, columns: range) -> Matrix:
+        """Some rows and columns, which cut no block."""
+        (high, wide), inside = self.block, slice(columns.start, columns.stop)
+        blocks = slice(columns.start // wide, columns.stop // wide)
+        slots = slice(rows.start // high, -(-rows.stop // high))
+        return replace(
+            self,
+            codes=self.codes[rows.start : rows.stop, inside],
+            scales=self.scales[slots, blocks],
+            zeros=self.zeros[slots, blocks],
+        )
+
     def divided(self, shape: tuple[int, int]) -> Matrix:
         """The same with blocks that divide the axes of the whole matrix, of `shape`."""
         block = whole_blocks(self.block, shape)

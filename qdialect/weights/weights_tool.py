@@ -11,6 +11,7 @@ from typing import Final
 
 from qdialect.checkpoints.commands import contents_of, converted_contents, table_of
 from qdialect.checkpoints.converting import write_configuration
+from qdialect.checkpoints.importing import Imported
 from qdialect.checkpoints.layouts import layouts
 from qdialect.folding.plan_json import plans_of_json
 from qdialect.opt.module_tool import ModuleArgumentParser
@@ -95,6 +96,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     bring.add_argument(
         "--join", action="append", default=[], metavar="A,B=C", help="rows of A and B become C"
     )
+    bring.add_argument(
+        "--split", action="append", default=[], metavar="C=A:N,B:M", help="N rows of C become A"
+    )
+    bring.add_argument("--shard", metavar="AXIS:N", help="cut rows or columns into N parts")
     return run_tool(TOOL, lambda arguments: _run(parser.parse_args(arguments)), argv)
 
 
@@ -216,7 +221,11 @@ def _quantize(options: Namespace) -> bool:
 
 def _import(options: Namespace) -> bool:
     contents, manifest = contents_of(options)
-    members = {key: content.member(key) for key, content in contents.items()}
+    members = {
+        key: content.member(key)
+        for key, content in contents.items()
+        if isinstance(content, Imported)
+    }
     return _write("imported", contents, manifest, options, quantized=members)
 
 

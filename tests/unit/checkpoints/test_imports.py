@@ -12,6 +12,9 @@ from installed import needs
 from numpy.typing import NDArray
 from quantized_checkpoints import E2M1, imported, save, stream
 
+from qdialect.opt.opt import main as opt
+from qdialect.weights.weights_tool import main as weights
+
 Array = NDArray[Any]
 
 
@@ -76,7 +79,7 @@ def test_gptq(bits: int, form: str, tmp_path: Path):
 
 
 @needs("torch", "safetensors")
-def test_awq(tmp_path: Path):
+def test_awq(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """Codes go along rows of a transposed matrix, eight in an order of their own."""
     torch: Any = import_module("torch")
     rng = np.random.default_rng(4)
@@ -104,6 +107,27 @@ def test_awq(tmp_path: Path):
     joined = imported(folder, tmp_path / "j", "--join=q,k=qk")
     assert list(joined) == ["l.qk.weight"]
     assert np.array_equal(joined["l.qk.weight"], np.concatenate([wanted, wanted]))
+    # Each shard has rows of both; columns are cut between blocks.
+    shards = imported(folder, tmp_path / "s", "--join=q,k=qk", "--shard=rows:5", "--max-memory=1")
+    assert sorted(shards) == [f"l.qk.weight.{number}" for number in range(5)]
+    for number in range(5):
+        rows = wanted[32 * number : 32 * number + 32]
+        assert np.array_equal(shards[f"l.qk.weight.{number}"], np.concatenate([rows, rows]))
+    cut = imported(folder, tmp_path / "t", "--shard=columns:2", "--only=l.q.*")
+    assert np.array_equal(cut["l.q.weight.1"], wanted[:, 32:])
+    split = imported(folder, tmp_path / "u", "--split=q=a:100,b:60")
+    assert np.array_equal(split["l.a.weight"], wanted[:100])
+    assert np.array_equal(split["l.b.weight"], wanted[100:])
+    refused = ["import", str(folder), "-o", str(tmp_path / "v")]
+    for flags, reason in (
+        (["--shard=columns:4"], "l.k.weight.0: awq: block: "),
+        (["--shard=rows:7"], "--shard=rows:7: 'l.k.weight' has 160 rows"),
+        (["--shard=7"], "--shard must be as rows:4 or columns:4"),
+        (["--split=q=a:1,b:2"], "--split=q=a:1,b:2: 'l.q.weight' has 160 rows, not 3"),
+        (["--split=q"], "--split must be as"),
+    ):
+        assert weights([*refused, *flags]) == 1
+        assert reason in capsys.readouterr().err
 
 
 @needs("compressed_tensors", "torch", "safetensors")
@@ -181,6 +205,19 @@ def test_floats_in_blocks(tmp_path: Path):
     assert np.array_equal(values["l.up"], wanted)
     spread = inverse.repeat(128, 0)[:576].repeat(128, 1)[:, :200]
     assert np.array_equal(values["l.f8.weight"], blocks.astype(np.float32) * spread)
+    # Its scales are no bf16: it is dequantized as f32, and then rounded.
+    (tmp_path / "m.mlir").write_text(
+        "%w = arith.constant dense_resource<l.f4.weight> : tensor<40x64xbf16>\n"
+        "%u = arith.constant dense_resource<l.up> : tensor<3x5x64xbf16>\n"
+    )
+    manifest = tmp_path / "o" / "weights.json"
+    arguments = [f"--weights={manifest}", str(tmp_path / "m.mlir"), "-o", str(tmp_path / "n.mlir")]
+    assert opt(arguments) == 0
+    text = (tmp_path / "n.mlir").read_text()
+    assert " : tensor<40x64xf32> to tensor<40x64xbf16>" in text
+    assert text.count("arith.truncf") == 1
+    assert "!quant.uniform<f4E2M1FN:f32:{0:1, 1:16}, " in text
+    assert "!quant.uniform<f4E2M1FN:bf16:{0:1, 1:1, 2:32}, " in text
 
 
 @needs("bitsandbytes", "torch", "safetensors")
