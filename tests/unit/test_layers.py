@@ -83,7 +83,7 @@ BUDGETS = {
     "ir": (1859, 2),
     "text": (5813, 5),
     "ops": (3124, 4),
-    "dialects": (16579, 10),
+    "dialects": (16639, 10),
     "lowering": (2306, 4),
     "folding": (6732, 5),
     "sinking": (949, 2),

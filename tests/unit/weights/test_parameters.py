@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Sequence
 from importlib import import_module
@@ -112,10 +113,15 @@ def test_iree_reads_folded_files(folder: Path):
         assert one.tobytes() == other.tobytes()
 
 
-def test_globals_become_constants_and_globals(folder: Path):
-    text = """
+GENERIC = """
 "util.global"() <{sym_name = "w", sym_visibility = "private", type = tensor<64x32xf32>, initial_value = #flow.parameter.named<"model"::"q.weight"> : tensor<64x32xf32>}> : () -> ()
 "util.global"() <{sym_name = "v", sym_visibility = "private", type = tensor<64x32xf32>, is_mutable, initial_value = #flow.parameter.named<"model"::"q.weight"> : tensor<64x32xf32>}> : () -> ()
+"""
+CUSTOM = """
+util.global private @w = #flow.parameter.named<"model"::"q.weight"> : tensor<64x32xf32>
+util.global private mutable @v = #flow.parameter.named<"model"::"q.weight"> : tensor<64x32xf32>
+"""
+FUNCTION = """
 ml_program.global private @k.weight(#ml_program.extern<tensor<32x32xf32>>) : tensor<32x32xf32>
 func.func @main() -> (tensor<32x64xf32>, tensor<1024xf32>, tensor<64x32xf32>) {
   %0 = "util.global.load"() <{global = @w}> : () -> tensor<64x32xf32>
@@ -126,6 +132,14 @@ func.func @main() -> (tensor<32x64xf32>, tensor<1024xf32>, tensor<64x32xf32>) {
   return %1, %3, %4 : tensor<32x64xf32>, tensor<1024xf32>, tensor<64x32xf32>
 }
 """
+
+
+@pytest.mark.parametrize("is_custom", [False, True])
+def test_globals_become_constants_and_globals(folder: Path, is_custom: bool):
+    text = (CUSTOM if is_custom else GENERIC) + FUNCTION
+    if is_custom:
+        load = re.compile(r'"util.global.load"\(\) <{global = @(\w)}> : \(\) ->')
+        text = load.sub(r"util.global.load @\1 :", text)
     (folder / "g.mlir").write_text(text)
     flags = ["--allow-unregistered-dialect", f"--weights={folder / 'w.safetensors'}"]
     folded = run_opt(folder, "g.mlir", [*flags, "--fold-constant-shapes"], "f.mlir")
@@ -137,6 +151,35 @@ func.func @main() -> (tensor<32x64xf32>, tensor<1024xf32>, tensor<64x32xf32>) {
     written = run_opt(folder, "g.mlir", flags, "p.mlir")
     assert "dense_resource" not in written
     assert written.count('#flow.parameter.named<"other"::') == 2
+
+
+@needs("iree.compiler")
+def test_globals_of_iree_in_their_custom_form(folder: Path):
+    """What is written of them is, to IREE, the same module."""
+    text = """
+util.global private @w = #flow.parameter.named<"model"::"w"> : tensor<4xf32>
+util.global private @v {noinline} = dense<1.0> : tensor<4xf32>
+util.global private mutable @x : tensor<4xf32>
+util.global private @y : tensor<4xf32>
+func.func public @main() -> (tensor<4xf32>, tensor<4xf32>) {
+  %0 = util.global.load immutable @w : tensor<4xf32>
+  %1 = util.global.load @x : tensor<4xf32>
+  return %0, %1 : tensor<4xf32>, tensor<4xf32>
+}
+"""
+    (folder / "u.mlir").write_text(text)
+    assert '"util.global.load"()' in run_opt(
+        folder, "u.mlir", ["--allow-unregistered-dialect"], "generic.mlir"
+    )
+    reader = which("iree-opt")
+    assert reader is not None
+    one, other = (
+        subprocess.run([reader, folder / name], check=True, capture_output=True).stdout
+        for name in ("u.mlir", "generic.mlir")
+    )
+    assert one == other
+    (folder / "u.mlir").write_text('util.global private @w = "text"')
+    assert opt(["--allow-unregistered-dialect", str(folder / "u.mlir")]) == 1
 
 
 def test_codes_of_floats_are_no_parameters(folder: Path, capsys: pytest.CaptureFixture[str]):
