@@ -48,6 +48,8 @@ def _type_of(module: QuantizedModule) -> str:
     files = Descriptors()
     try:
         storage = reader_of(module, files).storage
+    except RefusedError as error:
+        return str(error)
     finally:
         files.close()
     text = like_of(storage).partition("<")[2]

@@ -64,12 +64,12 @@ class Converted:
         assert isinstance(scale, Numbers)
         turned = (groups, rows) if scale.is_turned else (rows, groups)
         new = [
-            NewTensor(key + plane.name, plane.dtype, _stored(plane, rows, columns)),
+            NewTensor(key + plane.name, plane.dtype, plane.stored(rows, columns)),
             NewTensor(key + scale.name, self._dtype_of_scales(scale), turned),
         ]
         if isinstance(self.target.zero, Planes):
             (zero,) = self.target.zero.planes
-            new.append(NewTensor(key + zero.name, zero.dtype, _stored(zero, rows, groups)))
+            new.append(NewTensor(key + zero.name, zero.dtype, zero.stored(rows, groups)))
         if self.target.always_has_groups:
             new.append(NewTensor(key + self.target.groups, "I32", (columns,)))
         if self.target.shape:
@@ -167,14 +167,6 @@ class Converted:
         assert isinstance(scale, Numbers)
         _bits_of(scales, self._dtype_of_scales(scale), scale)
         return replace(matrix, scales=scales, zeros=zeros, block=(1, self.columns))
-
-
-def _stored(plane: Plane, rows: int, columns: int) -> tuple[int, int]:
-    """The shape of a tensor with fields for rows and columns."""
-    along = rows if plane.turn in (Turn.AFTER, Turn.BOTH) else columns
-    words = -(-along * plane.bits // DTYPES[plane.dtype].bits)
-    other = columns if plane.turn in (Turn.AFTER, Turn.BOTH) else rows
-    return (words, other) if plane.turn in (Turn.BEFORE, Turn.BOTH) else (other, words)
 
 
 def _put(

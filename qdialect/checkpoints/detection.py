@@ -172,7 +172,7 @@ def _of_section(section: JsonValue, allowed: tuple[str, ...] | None) -> Hints:
         values: list[Any] = [members[name].value for name in names if name in members]
         return values[0] if values and isinstance(values[0], int) else None
 
-    own = members.get("weight_block_size")
+    own = members.get("weight_block_size") or members.get("block_structure")
     sizes = [item.of(int) for item in own.items()] if own is not None and own.value else []
     block = (max(1, sizes[0]), max(1, sizes[1])) if len(sizes) == 2 else None
     return Hints(
@@ -225,7 +225,7 @@ def _fitting(
         if hints.allowed is not None and row.name not in hints.allowed:
             continue
         own = {name: tensors.get(prefix + name) for name in row.names}
-        if any(tensor is None for tensor in own.values()):
+        if any(tensor is None or 0 in tensor.entry.shape for tensor in own.values()):
             continue
         dtypes = {name: tensor.entry.dtype for name, tensor in own.items() if tensor is not None}
         zeros = row.zero.planes if isinstance(row.zero, Planes) else ()
@@ -238,15 +238,11 @@ def _fitting(
         stored = tensors[prefix + plane.name].entry.shape
         if (zeros and numbers[0].padding > 1) or plane.turn is not Turn.NONE:
             scales = tensors[prefix + numbers[0].name].entry.shape
-            rows_of_scales = scales[-1] if numbers[0].is_turned else scales[0]
-            if len(stored) != 2 or len(scales) != 2 or _sizes(plane, stored)[0] != rows_of_scales:
+            if len(stored) != 2 or len(scales) != 2:
                 continue
-        # Of two rows that differ in zero points, that one has them which finds them.
-        if (
-            not zeros
-            and row.name.endswith("-symmetric")
-            and f"{prefix}.weight_zero_point" in tensors
-        ):
+            if _sizes(plane, stored)[0] != scales[1 if numbers[0].is_turned else 0]:
+                continue
+        if row.absent and prefix + row.absent in tensors:
             continue
         yield row
 
@@ -284,8 +280,8 @@ def _module(
     own = {name: tensors[prefix + name] for name in _all_names(row) if prefix + name in tensors}
     plane = row.codes[0]
     stored = own[plane.name].entry.shape
-    if 0 in stored or not stored:
-        raise RefusedError("block", "it has no elements")
+    if not stored:
+        raise RefusedError("block", "it has no rows")
     rows, columns = _sizes(plane, stored)
     leading: tuple[int, ...] = tuple(_leading(stored)) if plane.turn is Turn.NONE else (rows,)
     if plane.fan > 1:
@@ -311,11 +307,30 @@ def _module(
         columns = min(columns, groups.size)
     module = QuantizedModule(weight, row, own, (*leading, columns), (0, 0))
     block = _block(module, hints, elements)
+    _check_words(module, block)
     if row.groups in own:
         index = _integers(own[row.groups], files).reshape(-1)
         if not np.array_equal(index, np.arange(columns) // block[1]):
             raise RefusedError("act-order", f"'{row.groups}' has the columns in another order")
     return replace(module, block=block, state=state)
+
+
+def _check_words(module: QuantizedModule, block: tuple[int, int]) -> None:
+    """Raise RefusedError if tensors have other fields than the rows and columns need."""
+    (rows, columns), row = module.matrix, module.layout
+    zeros = row.zero.planes if isinstance(row.zero, Planes) else ()
+    scale = row.scale[0]
+    is_padded = isinstance(scale, Numbers) and scale.padding > 1
+    for plane, count in (*((own, columns) for own in row.codes), *((own, -1) for own in zeros)):
+        if row.is_flat or plane.fan > 1 or (is_padded and count < 0):
+            continue
+        wanted = plane.stored(rows, count if count >= 0 else -(-columns // block[1]))
+        shape = module.tensors[plane.name].entry.shape
+        if math.prod(shape) != math.prod(wanted) or (len(shape) == 2 and shape != wanted):
+            raise RefusedError(
+                "tail",
+                f"'{plane.name}' is {list(shape)}, and {plane.bits} bits need {list(wanted)}",
+            )
 
 
 def _integers(tensor: TensorInFile, files: Descriptors) -> NDArray[Any]:
@@ -366,11 +381,15 @@ def _block(module: QuantizedModule, hints: Hints, elements: int | None) -> tuple
     if len(shape) < 2 and count > rows and not count % rows:
         stored = rows, count // rows
     high, wide = hints.block or row.block
-    if row.block[0] == 1:
-        high = rows if stored[0] == 1 else -(-rows // stored[0])
+    if hints.block is None and row.block[0] == 1:
+        if stored[0] not in (1, rows):
+            reason = f"there are {stored[0]} scales for {rows} rows, and no word of blocks"
+            raise RefusedError("block", reason)
+        high = rows // stored[0]
     if not wide:
         asked = hints.columns or 0
-        wide = columns if asked < 0 or stored[1] == 1 else asked or -(-columns // stored[1])
+        wide = columns if asked < 0 or stored[1] == 1 else asked or columns // stored[1]
+    high, wide = max(1, high), max(1, wide)
     counts = -(-rows // high), -(-columns // wide)
     is_padded = (
         part.padding > 1 and stored[1] >= counts[1] and (part.is_turned or stored[0] == counts[0])

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 
 from qdialect.checkpoints.bit_fields import Order
 from qdialect.support.memory import registered_cache
+from qdialect.weights.tensor_files import DTYPES
 
 
 class Turn(Enum):
@@ -50,6 +51,13 @@ class Plane(NamedTuple):
     turn: Turn = Turn.NONE
     fan: int = 1
     """The rows whose fields are in one row of the tensor."""
+
+    def stored(self, rows: int, columns: int) -> tuple[int, int]:
+        """The shape of a tensor with fields for rows and columns, in whole words."""
+        is_along_rows = self.turn in (Turn.AFTER, Turn.BOTH)
+        along, other = (rows, columns) if is_along_rows else (columns, rows)
+        words = -(-along * self.bits // DTYPES[self.dtype].bits)
+        return (words, other) if self.turn in (Turn.BEFORE, Turn.BOTH) else (other, words)
 
 
 class Meaning(Enum):
@@ -110,6 +118,8 @@ class Layout:
     always_has_groups: bool = False
     shape: str = ""
     """The tensor with the numbers of rows and columns."""
+    absent: str = ""
+    """The tensor that another layout has."""
     is_signed: bool = False
     offset: str = ""
     """The tensor of what is added to values: no type of quant has that."""
@@ -202,7 +212,8 @@ def layouts(bits: int = 4) -> Mapping[str, Layout]:
         Layout("awq_gemv_fast", 4, (Plane(".qweight", 4, "I16", fan=4),),
                (Numbers(".scales", is_turned=True, padding=8),), 0, offset=".qzeros"),
         compressed,
-        replace(compressed, name="pack-quantized-symmetric", zero=1 << (bits - 1)),
+        replace(compressed, name="pack-quantized-symmetric", zero=1 << (bits - 1),
+                absent=".weight_zero_point"),
         Layout("int-quantized", 8, (Plane(".weight", 8, "I8"),), (Numbers(".weight_scale"),),
                Numbers(".weight_zero_point", ("I8",)), is_signed=True),
         _f8("float-quantized", Numbers(".weight_scale")),

@@ -122,12 +122,15 @@ class MatrixReader:
 
     @cached_property
     def storage(self) -> StorageFormat:
-        """What the codes are."""
+        """What the codes are. Raises RefusedError."""
         layout = self._layout
         if layout.storage:
             return StorageFormat.of_floats(layout.storage)
         if layout.table:
-            return StorageFormat.of_table(layout.bits, self._numbers(layout.table).reshape(-1))
+            numbers = self._numbers(layout.table).reshape(-1)
+            if numbers.size != 1 << layout.bits or not np.isfinite(numbers).all():
+                raise RefusedError("table", f"'{layout.table}' has other numbers than codes")
+            return StorageFormat.of_table(layout.bits, numbers)
         return StorageFormat(layout.bits, layout.is_signed)
 
     def bands(self, most: int) -> list[range]:

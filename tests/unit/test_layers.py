@@ -91,7 +91,7 @@ BUDGETS = {
     "opt": (3452, 5),
     "check": (7367, 7),
     "weights": (2842, 7),
-    "checkpoints": (1841, 7),
+    "checkpoints": (1868, 7),
     "ptq": (20578, 8),
     "integers": (2522, 5),
     "frontends": (993, 4),

@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from installed import needs
 from quantized_checkpoints import save, stream
 
+from qdialect.checkpoints.layouts import Numbers, layouts
+from qdialect.weights.tensor_files import DTYPES, PACKED, writing
 from qdialect.weights.weights_tool import main as weights
 
 CONFIG: dict[str, Any] = {
@@ -59,6 +61,12 @@ def changes() -> dict[str, tuple[dict[str, Any], dict[str, Any], str]]:
         "nan": ({"scales": nan}, {}, "scale: there are scales that are not finite"),
         "infinite": ({"scales": huge}, {}, "scale: there are scales that are not finite"),
         "group": ({}, {"group_size": 16}, "block: there are 32 x 2 scales for 32 x 4 blocks"),
+        "bits": ({}, {"bits": 2}, "tail: '.qweight' is [8, 32], and 2 bits need [4, 32]"),
+        "zeros": (
+            {"qzeros": np.zeros((2, 5), np.int32)},
+            {},
+            "tail: '.qzeros' is [2, 5], and 4 bits need [2, 4]",
+        ),
         "version": ({}, {"checkpoint_format": "?"}, "ambiguous: it is gptq or gptq_v2: choose one"),
         "zero": (
             {"qzeros": full},
@@ -157,3 +165,41 @@ def test_a_file_of_gguf_that_is_cut_off(tmp_path: Path, capsys: pytest.CaptureFi
         assert weights(["info", str(path)]) == 1
         message = capsys.readouterr().err
         assert f"{path}: it is " in message
+
+
+@examples(100)
+@given(data=st.data())
+def test_tensors_of_any_shape_are_read_or_told(data: st.DataObject, tmp_path_factory: Any):
+    """Under the names of a layout, mostly with its dtypes, and with any configuration."""
+    folder: Path = tmp_path_factory.mktemp("any")
+    rows = [row for row in layouts().values() if not row.record]
+    row = data.draw(st.sampled_from(rows))
+    dtypes = {plane.name: plane.dtype for plane in row.codes}
+    dtypes |= {part.name: part.dtypes[0] for part in row.scale if isinstance(part, Numbers)}
+    names = [*row.names, *filter(None, (row.groups, row.shape))]
+    lengths = st.lists(st.sampled_from([0, 1, 2, 4, 8, 32, 64]), max_size=4).map(tuple)
+    tensors = list[tuple[str, str, tuple[int, ...]]]()
+    for name in dict.fromkeys(names):
+        others = [dtype for dtype in DTYPES if dtype != PACKED]
+        dtype = data.draw(st.sampled_from([dtypes.get(name, "I32")] * 8 + others))
+        shape = data.draw(lengths)
+        shape = (*shape, 2) if DTYPES[dtype].bits < 8 else shape
+        tensors.append((f"l.q{name}", dtype, shape))
+    rng = np.random.default_rng(data.draw(st.integers(0, 1 << 30)))
+    with writing(folder / "m.safetensors", tensors) as file:
+        for name, dtype, shape in tensors:
+            count = int(np.prod(shape)) * DTYPES[dtype].itemsize
+            file.write(name, memoryview(rng.bytes(count)), 0)
+        file.finish()
+    config = {
+        "bits": data.draw(st.sampled_from([-1, 0, 2, 3, 4, 8, 9, "4"])),
+        "group_size": data.draw(st.sampled_from([-1, 0, 8, 32, "a"])),
+        "quant_method": data.draw(st.sampled_from(["gptq", "awq", "compressed-tensors", "fp8"])),
+        "weight_block_size": data.draw(st.sampled_from([None, [8, 8], [0, 1], [1]])),
+    }
+    (folder / "config.json").write_text(json.dumps({"quantization_config": config}))
+    flags = [f"--layout={row.name}"] if data.draw(st.booleans()) else []
+    output = ["-o", str(folder / "o"), *flags]
+    assert weights(["info", str(folder), *flags]) in (0, 1)
+    assert weights(["import", str(folder), *output]) in (0, 1)
+    assert weights(["convert", str(folder), "--to=gptq", *output]) in (0, 1)
