@@ -138,6 +138,7 @@ def _tell(refused: Mapping[str, str], options: Namespace) -> None:
     lines = [f"{name}: {reason}" for name, reason in sorted(refused.items())]
     if lines and options.refused == "fail":
         raise ToolError(f"{len(lines)} weights are refused: " + "\n".join(lines))
+    options.has_refused = bool(lines)
     for line in lines:
         sys.stderr.write(f"{line}\n")
 

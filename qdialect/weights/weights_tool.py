@@ -44,12 +44,16 @@ TOOL: Final = "qdialect weights"
 
 _MIB: Final = 1 << 20
 
+_KEPT: Final = 3
+"""The exit status of `--refused=keep`, if something was refused."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """
     Run the tool with these arguments, or those of the process.
 
-    Returns the exit status: 0, or 1 if there was an error, which is on standard error.
+    Returns the exit status: 0; 1 if there was an error, which is on standard error; or 3 if weights
+    were refused, and others were written.
     """
     parser = ModuleArgumentParser(
         TOOL,
@@ -100,7 +104,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--split", action="append", default=[], metavar="C=A:N,B:M", help="N rows of C become A"
     )
     bring.add_argument("--shard", metavar="AXIS:N", help="cut rows or columns into N parts")
-    return run_tool(TOOL, lambda arguments: _run(parser.parse_args(arguments)), argv)
+    options = Namespace()
+    status = run_tool(TOOL, lambda given: _run(parser.parse_args(given, options)), argv)
+    return _KEPT if not status and getattr(options, "has_refused", False) else status
 
 
 def _add_options_of_runs(action: ArgumentParser) -> None:
@@ -208,8 +214,11 @@ def _quantize(options: Namespace) -> bool:
     keys = [
         key for key in manifest.tensors if any(fnmatchcase(key, pattern) for pattern in patterns)
     ]
+    known = {part for weight in manifest.quantized.values() for part in weight}
     for key in keys:
-        if (reason := quantizable(manifest[key], rule)) is None:
+        if key in known or key in manifest.quantized:
+            sys.stderr.write(f"{TOOL}: '{key}' stays as it is: it is of a quantized weight\n")
+        elif (reason := quantizable(manifest[key], rule)) is None:
             contents[key] = Quantized(manifest[key], rule)
         else:
             sys.stderr.write(f"{TOOL}: '{key}' stays as it is: {reason}\n")

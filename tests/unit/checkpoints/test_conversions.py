@@ -107,8 +107,16 @@ def test_what_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
         assert reason in message
         assert not (tmp_path / "o").exists()
     # What is refused is copied on request, if anything is not.
-    mixed = ["--refused=keep", "--only=l.a.weight"]
-    assert convert(source, "gptq", tmp_path / "o", *mixed) == 1
+    assert convert(source, "gptq", tmp_path / "o", "--refused=keep", "--only=l.a.weight") == 1
+    torch, files = import_module("torch"), import_module("safetensors.torch")
+    tensors: Any = files.load_file(str(source / "model.safetensors"))
+    tensors["l.b.scales"][0, 0] = torch.inf
+    mixed = save(tmp_path / "mixed", tensors)
+    assert convert(mixed, "awq", tmp_path / "k", "--layout=gptq_v2", "--refused=keep") == 3
+    assert "l.b.weight: gptq_v2: scale: there are scales" in capsys.readouterr().err
+    (path,) = (tmp_path / "k").glob("*.safetensors")
+    assert {"l.a.qweight", "l.b.g_idx", "norm.weight"} <= read_header(path).keys()
+    assert "l.a.g_idx" not in read_header(path)
     assert convert(source, "awq", tmp_path / "o", "--only=l.b.*") == 0
     (path,) = (tmp_path / "o").glob("*.safetensors")
     assert {"l.a.g_idx", "l.b.qweight", "norm.weight"} <= read_header(path).keys()

@@ -182,6 +182,14 @@ def test_what_stays_as_it_is_is_told(folder: Path, capsys: pytest.CaptureFixture
     assert "none of 0 tensors that match 'x*'" in capsys.readouterr().err
 
 
+def test_what_is_quantized_is_not_quantized_again(folder: Path, capsys: pytest.CaptureFixture[str]):
+    quantize = ["quantize", "-o", str(folder / "q"), "--granularity=block", "--weights"]
+    assert weights([*quantize, str(folder / "m.safetensors")]) == 0
+    assert weights([*quantize, str(folder / "q" / "weights.json")]) == 1
+    message = capsys.readouterr().err
+    assert message.count("stays as it is: it is of a quantized weight") == 3
+
+
 def test_nan_has_no_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     array = np.ones((4, 8), np.float32)
     array[2, 3] = math.nan
