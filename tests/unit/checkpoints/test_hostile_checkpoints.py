@@ -138,7 +138,7 @@ def gguf() -> bytes:
     return head + records.tobytes()
 
 
-@examples(300)
+@examples(100)
 @given(data=st.data())
 def test_changed_files_of_gguf_are_read_or_told(data: st.DataObject, tmp_path_factory: Any):
     content = bytearray(gguf())
@@ -167,7 +167,7 @@ def test_a_file_of_gguf_that_is_cut_off(tmp_path: Path, capsys: pytest.CaptureFi
         assert f"{path}: it is " in message
 
 
-@examples(100)
+@examples(40)
 @given(data=st.data())
 def test_tensors_of_any_shape_are_read_or_told(data: st.DataObject, tmp_path_factory: Any):
     """Under the names of a layout, mostly with its dtypes, and with any configuration."""

@@ -58,7 +58,7 @@ def stored(path: Path, name: str) -> Array:
     return np.frombuffer(data, f"{kind}{size}")
 
 
-@examples(150)
+@examples(60)
 @given(data=st.data())
 def test_pieces_have_the_codes_of_the_whole(data: st.DataObject, tmp_path_factory: Any):
     folder: Path = tmp_path_factory.mktemp("quantized")
