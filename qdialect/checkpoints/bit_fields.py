@@ -20,22 +20,22 @@ class Order(NamedTuple):
     """The order of the elements of a period of the last axis."""
 
     shape: tuple[int, ...]
-    """The period as an array: -1 if it is the whole axis."""
+    """The period as an array."""
 
     axes: tuple[int, ...]
     """The axes of the array, transposed."""
 
-    pick: int | slice = slice(None)
+    pick: slice = slice(None)
     """What is taken of the first axis then."""
 
     @property
     def period(self) -> int:
-        """The number of elements of a period, if it is not the whole axis."""
-        return abs(math.prod(self.shape))
+        """The number of elements of a period."""
+        return math.prod(self.shape)
 
     def view(self, array: NDArray[Any]) -> NDArray[Any]:
         """The elements in this order: a view of `array`, whose last axis has whole periods."""
-        count = 1 if -1 in self.shape else array.shape[-1] // self.period
+        count = array.shape[-1] // self.period
         split = array.reshape(*array.shape[:-1], count, *self.shape)
         outer = array.ndim
         moved = split.transpose(*range(outer), *(outer + axis for axis in self.axes))
@@ -94,8 +94,3 @@ def whole(array: NDArray[Any], count: int) -> NDArray[Any]:
     if not (missing := -array.shape[-1] % count):
         return array
     return np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, missing)])
-
-
-def with_whole_periods(array: NDArray[Any], order: Order | None) -> NDArray[Any]:
-    """An array whose last axis has whole periods of an order."""
-    return array if order is None or -1 in order.shape else whole(array, order.period)

@@ -6,18 +6,17 @@ import re
 import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
 
 from qdialect.checkpoints.converting import Converted
 from qdialect.checkpoints.detection import Checkpoint, QuantizedModule, read_checkpoint
-from qdialect.checkpoints.importing import Part, imported, like_of, reader_of
+from qdialect.checkpoints.importing import Part, imported, reader_of
 from qdialect.checkpoints.layouts import Layout, layouts
 from qdialect.checkpoints.matrices import RefusedError
 from qdialect.opt.tool_error import ToolError
 from qdialect.support.terminal import Table
 from qdialect.weights.copying import Descriptors
 from qdialect.weights.folding_files import Moved
-from qdialect.weights.manifest import Manifest
+from qdialect.weights.manifest import Manifest, matches
 from qdialect.weights.strided_views import StridedView
 from qdialect.weights.tasks import Content
 from qdialect.weights.tensor_files import DTYPES
@@ -52,8 +51,7 @@ def _type_of(module: QuantizedModule) -> str:
         return str(error)
     finally:
         files.close()
-    text = like_of(storage).partition("<")[2]
-    return text.rpartition(":")[0] if storage.codebook is None else storage.name
+    return storage.name
 
 
 def contents_of(options: Namespace) -> tuple[dict[str, Content], Manifest]:
@@ -126,11 +124,7 @@ def converted_contents(options: Namespace) -> tuple[dict[str, Content], Layout, 
 
 def _wanted(checkpoint: Checkpoint, options: Namespace) -> Mapping[str, QuantizedModule]:
     patterns = options.only.split(",")
-    return {
-        name: module
-        for name, module in checkpoint.modules.items()
-        if any(fnmatchcase(name, pattern) for pattern in patterns)
-    }
+    return {name: module for name, module in checkpoint.modules.items() if matches(name, patterns)}
 
 
 def _tell(refused: Mapping[str, str], options: Namespace) -> None:

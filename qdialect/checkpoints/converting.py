@@ -12,10 +12,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from qdialect.checkpoints.bit_fields import in_rows, packed, whole, with_whole_periods
+from qdialect.checkpoints.bit_fields import in_rows, packed, whole
 from qdialect.checkpoints.detection import CONFIG, QuantizedModule
 from qdialect.checkpoints.importing import reader_of
-from qdialect.checkpoints.layouts import Layout, Meaning, Numbers, Plane, Planes, Turn
+from qdialect.checkpoints.layouts import (
+    EXPONENT_BIAS,
+    Layout,
+    Meaning,
+    Numbers,
+    Plane,
+    Planes,
+    Turn,
+)
 from qdialect.checkpoints.matrices import Matrix, RefusedError
 from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import NDArray, np
@@ -176,9 +184,9 @@ def _put(
     fields = elements.T if plane.turn in (Turn.AFTER, Turn.BOTH) else elements
     size = DTYPES[plane.dtype].itemsize
     if plane.order is not None:
-        stream = with_whole_periods(np.zeros_like(fields), plane.order)
+        stream = whole(np.zeros_like(fields), plane.order.period)
         view = plane.order.view(stream)
-        view[...] = with_whole_periods(fields, plane.order).reshape(view.shape)
+        view[...] = whole(fields, plane.order.period).reshape(view.shape)
         fields = stream
     words = packed(in_rows(fields), plane.bits, size).view(f"u{size}")
     per = DTYPES[plane.dtype].bits
@@ -209,7 +217,7 @@ def _bits_of(scales: NDArray[np.float32], dtype: str, part: Numbers) -> NDArray[
     """Scales as they are stored. Raises RefusedError if the dtype does not hold them."""
     if part.meaning is Meaning.EXPONENT:
         fractions, exponents = np.frexp(scales)
-        stored = exponents - 1 + part.bias
+        stored = exponents - 1 + EXPONENT_BIAS
         if (fractions != 0.5).any() or ((stored < 0) | (stored > 254)).any():
             raise RefusedError("scale", "scales are no powers of two")
         return stored.astype(np.uint8)

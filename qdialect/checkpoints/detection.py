@@ -20,9 +20,9 @@ from qdialect.checkpoints.matrices import RefusedError
 from qdialect.support.files import FileError, JsonError, JsonValue, read_text
 from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.weights.copying import Descriptors, array_of
-from qdialect.weights.manifest import read_manifest
+from qdialect.weights.manifest import tensors_of
 from qdialect.weights.strided_views import StridedView
-from qdialect.weights.tensor_files import DTYPES, TensorInFile, WeightsError
+from qdialect.weights.tensor_files import DTYPES, TensorInFile, WeightsError, numbers_of_bits
 
 CONFIG: Final = "config.json"
 
@@ -118,13 +118,7 @@ def read_checkpoint(path: str, layout: str | None = None) -> Checkpoint:
         files = [folder]
     if layout is not None:
         hints = hints._replace(allowed=(layout,))
-    tensors = dict[str, TensorInFile]()
-    for file in files:
-        for name, tensor in read_manifest(file).tensors.items():
-            if name in tensors:
-                raise WeightsError(f"{tensors[name].path} and {file} both have a tensor '{name}'")
-            tensors[name] = tensor
-    return _of_tensors(tensors, hints)
+    return _of_tensors(tensors_of(map(str, files)), hints)
 
 
 def _of_gguf(path: str) -> Checkpoint:
@@ -302,16 +296,15 @@ def _module(
                 "tail", f"'{row.shape}' is {numbers}, but codes are {[rows, columns]}"
             )
         columns = numbers[1]
+    groups: NDArray[Any] | None = None
     if row.groups in own:
-        groups = _integers(own[row.groups], files)
+        groups = _integers(own[row.groups], files).reshape(-1)
         columns = min(columns, groups.size)
     module = QuantizedModule(weight, row, own, (*leading, columns), (0, 0))
     block = _block(module, hints, elements)
     _check_words(module, block)
-    if row.groups in own:
-        index = _integers(own[row.groups], files).reshape(-1)
-        if not np.array_equal(index, np.arange(columns) // block[1]):
-            raise RefusedError("act-order", f"'{row.groups}' has the columns in another order")
+    if groups is not None and not np.array_equal(groups, np.arange(columns) // block[1]):
+        raise RefusedError("act-order", f"'{row.groups}' has the columns in another order")
     return replace(module, block=block, state=state)
 
 
@@ -337,8 +330,7 @@ def _integers(tensor: TensorInFile, files: Descriptors) -> NDArray[Any]:
     dtype = tensor.entry.dtype
     if dtype[0] not in "IU":
         raise RefusedError("storage", f"'{tensor.entry.name}' has no integers")
-    bits = array_of(StridedView.of(tensor, tensor.entry.shape), files)
-    return bits.view(f"{dtype[0].lower()}{bits.itemsize}")
+    return numbers_of_bits(array_of(StridedView.of(tensor, tensor.entry.shape), files), dtype)
 
 
 def _of_state(

@@ -6,17 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from xdsl.dialects.builtin import f32
-
 from qdialect.algebra.parameters import StorageFormat
 from qdialect.checkpoints.detection import QuantizedModule
 from qdialect.checkpoints.layouts import Numbers
 from qdialect.checkpoints.matrices import Matrix, MatrixReader, RefusedError, whole_blocks
-from qdialect.dialects.quant import Storage, UniformQuantizedType
+from qdialect.dialects.quant import Storage
 from qdialect.support.lazy_numpy import np
 from qdialect.weights.copying import Descriptors
 from qdialect.weights.manifest import CODES, SCALE, ZERO_POINT
-from qdialect.weights.quantizing import dtype_of_codes, whole_bytes
+from qdialect.weights.quantizing import member_of, new_tensors
 from qdialect.weights.tensor_files import FileWriter, NewTensor, TensorInFile, WeightsError
 
 
@@ -24,11 +22,6 @@ def reader_of(module: QuantizedModule, files: Descriptors) -> MatrixReader:
     """What reads a matrix."""
     own = module.matrix, module.block, module.state
     return MatrixReader(module.layout, module.tensors, files, *own)
-
-
-def like_of(storage: StorageFormat) -> str:
-    """The quantized type of a storage, with one scale of 1."""
-    return str(UniformQuantizedType.per_tensor(Storage.of_format(storage), f32, 1.0))
 
 
 class Part(NamedTuple):
@@ -92,16 +85,13 @@ class Imported:
         leading = first.module.shape[:-1] if is_whole else (rows,)
         blocks = leading if high == 1 else (rows // high,)
         slots = (*blocks, columns // wide)
-        codes = NewTensor(f"{key}.{CODES}", dtype_of_codes(self.storage), (*leading, columns))
-        scales = NewTensor(f"{key}.{SCALE}", "F32", slots)
-        if not self.has_zero_points:
-            return codes, scales
-        return codes, scales, NewTensor(f"{key}.{ZERO_POINT}", whole_bytes(self.storage), slots)
+        shape = (*leading, columns)
+        return new_tensors(key, self.storage, shape, slots, has_zero_points=self.has_zero_points)
 
     def member(self, key: str) -> Mapping[str, str]:
         """What a manifest says of the weight."""
-        names = (CODES, SCALE, *((ZERO_POINT,) if self.has_zero_points else ()))
-        return {"type": like_of(self.storage), **{name: f"{key}.{name}" for name in names}}
+        storage = Storage.of_format(self.storage)
+        return member_of(key, storage, has_zero_points=self.has_zero_points)
 
     def write(self, key: str, writer: FileWriter, files: Descriptors, max_memory: int) -> None:
         """Write the tensors. Raises OSError, and WeightsError for a matrix that is refused."""

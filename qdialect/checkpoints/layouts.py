@@ -65,12 +65,16 @@ class Meaning(Enum):
 
     FACTOR = "factor"
     EXPONENT = "exponent"
-    """A power of two, with a bias."""
+    """A power of two, with `EXPONENT_BIAS`."""
     DIVISOR = "divisor"
     INDEX = "index"
     """They are positions in another tensor, of factors."""
     SUMMAND = "summand"
     """It is one number, in the state that is saved beside a flat matrix."""
+
+
+EXPONENT_BIAS: Final = 127
+"""What is added to an exponent to be stored, as in `f8E8M0FNU`."""
 
 
 class Numbers(NamedTuple):
@@ -80,7 +84,6 @@ class Numbers(NamedTuple):
     dtypes: tuple[str, ...] = ("F16", "BF16", "F32")
     meaning: Meaning = Meaning.FACTOR
     is_turned: bool = False
-    bias: int = 127
     table: str = ""
     padding: int = 1
     """The number of columns in a multiple of which a row ends."""

@@ -13,12 +13,20 @@ from functools import cached_property
 from typing import Any, Final
 
 from qdialect.algebra.parameters import StorageFormat
-from qdialect.checkpoints.bit_fields import in_rows, unpacked, with_whole_periods
-from qdialect.checkpoints.layouts import Layout, Meaning, Numbers, Plane, Planes, Turn
+from qdialect.checkpoints.bit_fields import in_rows, unpacked, whole
+from qdialect.checkpoints.layouts import (
+    EXPONENT_BIAS,
+    Layout,
+    Meaning,
+    Numbers,
+    Plane,
+    Planes,
+    Turn,
+)
 from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.weights.copying import Descriptors, array_of
 from qdialect.weights.strided_views import StridedView
-from qdialect.weights.tensor_files import DTYPES, TensorInFile, floats_of_bits
+from qdialect.weights.tensor_files import DTYPES, TensorInFile, numbers_of_bits
 
 _ROWS: Final = 128
 """Bands have a multiple of so many rows: those of a block, and of a whole number of words."""
@@ -186,9 +194,8 @@ class MatrixReader:
 
     def _numbers(self, name: str) -> NDArray[Any]:
         dtype, bits = self._tensors[name].entry.dtype, self._part(name)
-        if dtype[0] in "IU":
-            return bits.view(f"{dtype[0].lower()}{bits.itemsize}")
-        return floats_of_bits(in_rows(bits), dtype).astype(np.float32)
+        numbers = numbers_of_bits(in_rows(bits), dtype)
+        return numbers if dtype[0] in "IU" else numbers.astype(np.float32)
 
     def stream(self, rows: range) -> NDArray[np.uint8] | None:
         """
@@ -272,8 +279,7 @@ class MatrixReader:
         if self._layout.record:
             (dtype,) = part.dtypes
             bits = fields[part.name].view(f"u{DTYPES[dtype].itemsize}")
-            array = bits.view(np.int8) if dtype == "I8" else bits
-            array = floats_of_bits(bits, dtype) if dtype.startswith("F") else array
+            array = numbers_of_bits(bits, dtype)
         else:
             array = self._numbers(part.name)
             if part.is_turned:
@@ -281,7 +287,7 @@ class MatrixReader:
             else:
                 array = array.reshape(1 if array.size % count else count, -1)
         if part.meaning is Meaning.EXPONENT:
-            return np.ldexp(np.float32(1), array.astype(np.int32) - part.bias)
+            return np.ldexp(np.float32(1), array.astype(np.int32) - EXPONENT_BIAS)
         if part.meaning is Meaning.INDEX:
             return self._numbers(part.table).reshape(-1)[array]
         return array.astype(np.float32)
@@ -336,5 +342,5 @@ def _ordered(data: NDArray[Any], plane: Plane) -> NDArray[np.uint8]:
     fields = unpacked(in_rows(data).view(np.uint8), plane.bits)
     if plane.order is None:
         return fields
-    ordered = plane.order.view(with_whole_periods(fields, plane.order))
+    ordered = plane.order.view(whole(fields, plane.order.period))
     return ordered.reshape(fields.shape[0], -1)

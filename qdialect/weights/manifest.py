@@ -49,7 +49,13 @@ from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.text.attribute_parser import AttributeParser
 from qdialect.weights.parameters import constants_of_arguments, constants_of_globals
 from qdialect.weights.places import beside, is_url, open_place
-from qdialect.weights.tensor_files import DTYPES, TensorInFile, WeightsError, read_header
+from qdialect.weights.tensor_files import (
+    DTYPES,
+    TensorInFile,
+    WeightsError,
+    numbers_of_bits,
+    read_header,
+)
 
 FORMAT: Final = "qdialect-weights"
 VERSION: Final = 1
@@ -113,7 +119,7 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
     """
     path = os.fspath(path)
     if path.endswith(".safetensors"):
-        return Manifest(_tensors_of([path]))
+        return Manifest(tensors_of([path]))
     if is_url(path):
         with open_place(path) as file:
             text = file.read().decode(errors="replace")
@@ -129,7 +135,7 @@ def _read(path: str, content: JsonValue) -> Manifest:
     members = content.members()
     if "weight_map" in members:
         files = {value.of(str) for value in members["weight_map"].members().values()}
-        tensors = _tensors_of(beside(path, name) for name in sorted(files))
+        tensors = tensors_of(beside(path, name) for name in sorted(files))
         for name, value in members["weight_map"].members().items():
             if name not in tensors or tensors[name].path != beside(path, value.of(str)):
                 raise value.error(f"'{value.value}' has no tensor '{name}'")
@@ -139,7 +145,7 @@ def _read(path: str, content: JsonValue) -> Manifest:
     if (members["format"].value, members["version"].value) != (FORMAT, VERSION):
         raise content.error(f"it is not of format '{FORMAT}', version {VERSION}")
     scopes = {
-        scope: _tensors_of(beside(path, item.of(str)) for item in value.items())
+        scope: tensors_of(beside(path, item.of(str)) for item in value.items())
         for scope, value in members["scopes"].members().items()
     }
     tensors = dict[str, TensorInFile]()
@@ -170,7 +176,8 @@ def _read(path: str, content: JsonValue) -> Manifest:
     return Manifest(tensors, arguments, quantized)
 
 
-def _tensors_of(paths: Iterable[str]) -> dict[str, TensorInFile]:
+def tensors_of(paths: Iterable[str]) -> dict[str, TensorInFile]:
+    """The tensors of files by name. Raises OSError, and WeightsError for a name that two have."""
     tensors = dict[str, TensorInFile]()
     for path in paths:
         for name, entry in read_header(path).items():
@@ -211,7 +218,7 @@ def name_weights(
             if (reason := _difference(attribute, manifest[key])) is not None:
                 errors.append((op, reason))
             declare_resource(storage, key)
-            if any(fnmatchcase(key, pattern) for pattern in read):
+            if matches(key, read):
                 storage.keep(key, _blob_of(tensor_of_type(manifest[key], attribute.type)))
             else:
                 storage.in_files.add(key)
@@ -300,8 +307,13 @@ def _numbers_of(tensor: TensorInFile, dtypes: Sequence[str]) -> NDArray[Any]:
     if entry.dtype not in dtypes:
         own, others = DTYPES[entry.dtype].type, " or ".join(DTYPES[name].type for name in dtypes)
         raise WeightsError(f"{tensor.path}: tensor '{entry.name}' is {own}, not {others}")
-    numbers = np.frombuffer(_blob_of(tensor).elements, f"{entry.dtype[0].lower()}{entry.itemsize}")
-    return numbers.reshape(entry.shape)
+    bits = np.frombuffer(_blob_of(tensor).elements, f"u{entry.itemsize}").reshape(entry.shape)
+    return numbers_of_bits(bits, entry.dtype)
+
+
+def matches(name: str, patterns: Sequence[str]) -> bool:
+    """Whether a name matches one of some patterns of the shell."""
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def tensor_of_type(tensor: TensorInFile, type: Attribute) -> TensorInFile:

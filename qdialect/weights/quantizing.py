@@ -35,7 +35,7 @@ from qdialect.weights.tensor_files import (
     NewTensor,
     TensorInFile,
     WeightsError,
-    floats_of_bits,
+    numbers_of_bits,
 )
 
 _FLOATS: Final = ("F16", "BF16", "F32", "F64", "F8_E4M3", "F8_E5M2")
@@ -85,6 +85,29 @@ class Rule(NamedTuple):
         raise refusal
 
 
+def new_tensors(
+    key: str,
+    storage: StorageFormat,
+    shape: tuple[int, ...],
+    slots: tuple[int, ...],
+    *,
+    has_zero_points: bool,
+) -> Sequence[NewTensor]:
+    """The tensors of a quantized weight: codes, scales, and perhaps zero points."""
+    codes = NewTensor(f"{key}.{CODES}", dtype_of_codes(storage), shape)
+    scales = NewTensor(f"{key}.{SCALE}", "F32", slots)
+    if not has_zero_points:
+        return codes, scales
+    return codes, scales, NewTensor(f"{key}.{ZERO_POINT}", whole_bytes(storage), slots)
+
+
+def member_of(key: str, storage: Storage, *, has_zero_points: bool) -> Mapping[str, str]:
+    """What a manifest says of a weight: the type but for scales, and where its parts are."""
+    names = (CODES, SCALE, *((ZERO_POINT,) if has_zero_points else ()))
+    like = str(UniformQuantizedType.per_tensor(storage, f32, 1.0))
+    return {"type": like, **{name: f"{key}.{name}" for name in names}}
+
+
 def quantizable(tensor: TensorInFile, rule: Rule) -> str | None:
     """Why a tensor stays as it is; None if it is quantized."""
     entry = tensor.entry
@@ -108,7 +131,7 @@ class Quantized:
     tensor: TensorInFile
     rule: Rule
 
-    @property
+    @cached_property
     def scheme(self) -> Scheme:
         """How scales are chosen."""
         return self.rule.policy.scheme
@@ -127,19 +150,13 @@ class Quantized:
         """Codes, scales, and zero points if they are not 0."""
         storage, shape = self.scheme.storage, self.tensor.entry.shape
         slots = self.rule.blocks(shape).slots(shape)
-        codes = NewTensor(f"{key}.{CODES}", dtype_of_codes(storage), shape)
-        scales = NewTensor(f"{key}.{SCALE}", "F32", slots)
-        if not self.has_zero_points:
-            return codes, scales
-        return codes, scales, NewTensor(f"{key}.{ZERO_POINT}", whole_bytes(storage), slots)
+        return new_tensors(key, storage, shape, slots, has_zero_points=self.has_zero_points)
 
     def member(self, key: str) -> Mapping[str, str]:
-        """What a manifest says of the tensor: the type but for scales, and where its parts are."""
+        """What a manifest says of the tensor."""
         scheme = self.scheme
         storage = Storage.of_format(scheme.storage, scheme.minimum, scheme.maximum)
-        names = (CODES, SCALE, *((ZERO_POINT,) if self.has_zero_points else ()))
-        like = str(UniformQuantizedType.per_tensor(storage, f32, 1.0))
-        return {"type": like, **{name: f"{key}.{name}" for name in names}}
+        return member_of(key, storage, has_zero_points=self.has_zero_points)
 
     def write(self, key: str, writer: FileWriter, files: Descriptors, max_memory: int) -> None:
         """Write the tensors. Raises OSError, and WeightsError for values without codes."""
@@ -227,7 +244,7 @@ class _Reader:
         size = DTYPES[dtype].itemsize
         data = BUFFERS.view(0, math.prod(shape) * size)
         self._files.read(self._tensor, first, data)
-        return first, floats_of_bits(np.frombuffer(data, f"u{size}").reshape(shape), dtype)
+        return first, numbers_of_bits(np.frombuffer(data, f"u{size}").reshape(shape), dtype)
 
 
 class _Strip:

@@ -128,8 +128,10 @@ def alignment(dtype: str, shape: Sequence[int]) -> int:
     return nbytes & -nbytes if nbytes % ALIGNMENT else ALIGNMENT
 
 
-def floats_of_bits(bits: NDArray[Any], dtype: str) -> NDArray[Any]:
-    """The numbers of floats: a view, or float32 for those that numpy does not have."""
+def numbers_of_bits(bits: NDArray[Any], dtype: str) -> NDArray[Any]:
+    """The numbers of elements: a view, or float32 for floats that numpy does not have."""
+    if dtype[0] in "IU":
+        return bits.view(f"{dtype[0].lower()}{bits.itemsize}")
     if dtype in NATIVE_FLOATS:
         return bits.view(f"f{bits.itemsize}")
     if dtype == "BF16":

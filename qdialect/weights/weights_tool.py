@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +22,7 @@ from qdialect.support.files import read_text
 from qdialect.support.terminal import Table, write_tables
 from qdialect.weights.clusters import executor
 from qdialect.weights.folding_files import Moved, planned_views
-from qdialect.weights.manifest import Manifest, read_manifest
+from qdialect.weights.manifest import Manifest, matches, read_manifest
 from qdialect.weights.places import inside, is_url
 from qdialect.weights.quantizing import Quantized, Rule, quantizable
 from qdialect.weights.strided_views import FileView
@@ -211,9 +210,7 @@ def _quantize(options: Namespace) -> bool:
     own = options.granularity, options.block_size, options.otherwise, options.axis
     rule = Rule(options.scheme, options.storage, options.exponent, *own)
     contents, patterns = dict[str, Quantized](), options.only.split(",")
-    keys = [
-        key for key in manifest.tensors if any(fnmatchcase(key, pattern) for pattern in patterns)
-    ]
+    keys = [key for key in manifest.tensors if matches(key, patterns)]
     known = {part for weight in manifest.quantized.values() for part in weight}
     for key in keys:
         if key in known or key in manifest.quantized:
@@ -241,11 +238,17 @@ def _import(options: Namespace) -> bool:
 def _convert(options: Namespace) -> bool:
     contents, target, columns = converted_contents(options)
     _write("model", contents, Manifest({}), options)
-    folder = Path(options.record or options.output)
+    folder = _folder_of(options)
     written = read_manifest(folder / MANIFEST).tensors
     names = {name: Path(tensor.path).name for name, tensor in written.items()}
     write_configuration(folder, options.checkpoint, target, columns, names)
     return True
+
+
+def _folder_of(options: Namespace) -> Path:
+    """Where the record and the manifest are."""
+    own = "." if is_url(options.output) else options.output
+    return Path(options.record or own).absolute()
 
 
 def _write(
@@ -259,7 +262,7 @@ def _write(
         if getattr(options, name) < 1:
             raise ToolError(f"--{name.replace('_', '-')} must be 1 or more")
     output = _absolute(options.output)
-    folder = Path(options.record or ("." if is_url(output) else output)).absolute()
+    folder = _folder_of(options)
     tasks = file_tasks(contents, kind, options.shard_size)
     with executor(options.jobs, options.cluster, options.max_memory) as runner:
         run = {"max_memory": options.max_memory, "resume": options.resume}
