@@ -33,6 +33,12 @@ class Order(NamedTuple):
         """The number of elements of a period."""
         return math.prod(self.shape)
 
+    @property
+    def taken(self) -> int:
+        """The number of elements of a period that are taken."""
+        first, *others = (self.shape[axis] for axis in self.axes)
+        return len(range(first)[self.pick]) * math.prod(others)
+
     def view(self, array: NDArray[Any]) -> NDArray[Any]:
         """The elements in this order: a view of `array`, whose last axis has whole periods."""
         count = array.shape[-1] // self.period

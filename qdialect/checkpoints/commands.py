@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from qdialect.checkpoints.converting import Converted
 from qdialect.checkpoints.detection import Checkpoint, QuantizedModule, read_checkpoint
-from qdialect.checkpoints.importing import Part, imported, reader_of
+from qdialect.checkpoints.importing import OFFSET_REASON, Part, imported, reader_of
 from qdialect.checkpoints.layouts import Layout, layouts
 from qdialect.checkpoints.matrices import RefusedError
 from qdialect.opt.tool_error import ToolError
@@ -42,8 +42,6 @@ def _shape(shape: Sequence[int]) -> str:
 
 
 def _type_of(module: QuantizedModule) -> str:
-    if module.layout.offset:
-        return "offset: values have an offset, which is no zero point"
     files = Descriptors()
     try:
         storage = reader_of(module, files).storage
@@ -51,6 +49,8 @@ def _type_of(module: QuantizedModule) -> str:
         return str(error)
     finally:
         files.close()
+    if module.layout.offset:
+        return f"offset: {OFFSET_REASON}; codes are {storage.name}"
     return storage.name
 
 
@@ -70,7 +70,7 @@ def contents_of(options: Namespace) -> tuple[dict[str, Content], Manifest]:
     contents, refused = dict[str, Content](), dict(checkpoint.refused)
     for name, parts in groups.items():
         try:
-            contents[name] = imported(parts)
+            contents[name] = imported(parts, with_offsets=options.offsets == "constants")
         except RefusedError as error:
             refused[name] = f"{parts[0].module.layout.name}: {error}"
     _tell(refused, options)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from qdialect.checkpoints.bit_fields import in_rows, packed, whole
 from qdialect.checkpoints.detection import CONFIG, QuantizedModule
-from qdialect.checkpoints.importing import reader_of
+from qdialect.checkpoints.importing import OFFSET_REASON, reader_of
 from qdialect.checkpoints.layouts import (
     EXPONENT_BIAS,
     Layout,
@@ -78,11 +78,15 @@ class Converted:
         if isinstance(self.target.zero, Planes):
             (zero,) = self.target.zero.planes
             new.append(NewTensor(key + zero.name, zero.dtype, zero.stored(rows, groups)))
-        if self.target.always_has_groups:
+        if self._has_groups:
             new.append(NewTensor(key + self.target.groups, "I32", (columns,)))
         if self.target.shape:
             new.append(NewTensor(key + self.target.shape, "I64", (2,)))
         return new
+
+    @property
+    def _has_groups(self) -> bool:
+        return self.target.always_has_groups or self.module.order is not None
 
     def _dtype_of_scales(self, scale: Numbers) -> str:
         """That of the source, if the layout may have it."""
@@ -98,18 +102,20 @@ class Converted:
         target, (rows, _) = self.target, self.module.matrix
         if target.offset or target.record or target.is_flat or len(target.scale) > 1:
             raise RefusedError("unknown-layout", f"'{target.name}' is not written")
+        if self.module.order is not None and not target.groups:
+            raise RefusedError("act-order", f"'{target.name}' has the columns in order")
         plane = target.codes[0]
         if plane.fan > 1 or any(isinstance(p, Numbers) and p.padding > 1 for p in target.scale):
             raise RefusedError("unknown-layout", f"'{target.name}' is not written")
         if plane.turn is Turn.AFTER and rows * plane.bits % DTYPES[plane.dtype].bits:
             raise RefusedError("tail", f"{rows} rows are no whole words")
-        reader = reader_of(self.module, files)
+        reader = reader_of(self.module, files, is_ordered=False)
         for band in reader.bands(max_memory):
             self._encoded(reader.read(band, with_codes=False))
 
     def write(self, key: str, writer: FileWriter, files: Descriptors, max_memory: int) -> None:
         """Write the tensors. Raises OSError, and WeightsError for a matrix that is refused."""
-        reader, target = reader_of(self.module, files), self.target
+        reader, target = reader_of(self.module, files, is_ordered=False), self.target
         (rows, columns), (plane,) = self.module.matrix, target.codes
         (scale,) = target.scale
         assert isinstance(scale, Numbers)
@@ -135,7 +141,9 @@ class Converted:
         for new in self.tensors(key):
             numbers: NDArray[Any] | None = None
             if new.name == key + target.groups:
-                numbers = (np.arange(columns) // self.columns).astype(np.int32)
+                places = np.arange(columns) if self.module.order is None else self.module.order
+                numbers = np.empty(columns, np.int32)
+                numbers[places] = np.arange(columns) // self.columns
             elif new.name == key + target.shape:
                 numbers = np.array([rows, columns], np.int64)
             if numbers is not None:
@@ -144,6 +152,8 @@ class Converted:
     def _encoded(self, matrix: Matrix) -> Matrix:
         """The same with the blocks of the layout. Raises RefusedError."""
         target, storage = self.target, matrix.storage
+        if matrix.offsets is not None:
+            raise RefusedError("offset", OFFSET_REASON)
         if (storage.width, storage.signed) != (target.bits, target.is_signed):
             raise RefusedError("storage", f"codes are {storage.name}, of {storage.width} bits")
         if (storage.codebook is None) != (not target.storage) or (
@@ -153,8 +163,7 @@ class Converted:
         high, wide = matrix.block
         if target.block[0] != 1 or wide % self.columns:
             raise RefusedError("block", f"blocks of {wide} columns are not cut into {self.columns}")
-        if not np.isfinite(matrix.scales).all():
-            raise RefusedError("scale", "there are scales that are not finite")
+        matrix.check_finite()
         count = -(-self.module.shape[-1] // self.columns)
 
         def cut(array: NDArray[Any]) -> NDArray[Any]:

@@ -40,6 +40,8 @@ _FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
     "mxfp4": ("gpt-oss",),
     "bitsandbytes": ("bitsandbytes", "bitsandbytes-double"),
     "mlx": ("mlx",),
+    "torchao": ("torchao", "torchao-float"),
+    "quark": ("quark",),
 }
 """By `quant_method`: the layouts that it may mean."""
 
@@ -68,6 +70,10 @@ class QuantizedModule:
     """The rows and columns of a block."""
     state: Mapping[str, float] = field(default_factory=dict[str, float])
     """Numbers that are saved beside tensors."""
+    order: NDArray[np.intp] | None = field(default=None, repr=False)
+    """The columns in the order of their blocks; None if they are."""
+    is_symmetric: bool = False
+    """Whether its configuration says that zero points are the middle code."""
 
     @property
     def matrix(self) -> tuple[int, int]:
@@ -94,6 +100,7 @@ class Hints(NamedTuple):
     columns: int | None = None
     """The columns of a block; -1 for all."""
     block: tuple[int, int] | None = None
+    is_symmetric: bool = False
 
 
 def read_checkpoint(path: str, layout: str | None = None) -> Checkpoint:
@@ -117,7 +124,7 @@ def read_checkpoint(path: str, layout: str | None = None) -> Checkpoint:
     else:
         files = [folder]
     if layout is not None:
-        hints = hints._replace(allowed=(layout,))
+        hints = hints._replace(allowed=(layout,), is_symmetric=False)
     return _of_tensors(tensors_of(map(str, files)), hints)
 
 
@@ -169,9 +176,9 @@ def _of_section(section: JsonValue, allowed: tuple[str, ...] | None) -> Hints:
     own = members.get("weight_block_size") or members.get("block_structure")
     sizes = [item.of(int) for item in own.items()] if own is not None and own.value else []
     block = (max(1, sizes[0]), max(1, sizes[1])) if len(sizes) == 2 else None
-    return Hints(
-        allowed, number("bits", "num_bits", "w_bit"), number("group_size", "q_group_size"), block
-    )
+    symmetric = any(members[name].value is True for name in ("sym", "symmetric") if name in members)
+    numbers = number("bits", "num_bits", "w_bit"), number("group_size", "q_group_size")
+    return Hints(allowed, *numbers, block, symmetric)
 
 
 def _of_tensors(tensors: Mapping[str, TensorInFile], hints: Hints) -> Checkpoint:
@@ -225,12 +232,13 @@ def _fitting(
         zeros = row.zero.planes if isinstance(row.zero, Planes) else ()
         if any(dtypes[plane.name] != plane.dtype for plane in (*row.codes, *zeros)):
             continue
-        numbers = [part for part in row.scale if isinstance(part, Numbers) and part.name in dtypes]
+        own_numbers = [part for part in (*row.scale, *row.offset) if isinstance(part, Numbers)]
+        numbers = [part for part in own_numbers if part.name in dtypes]
         if any(dtypes[part.name] not in part.dtypes for part in numbers):
             continue
         plane = row.codes[0]
         stored = tensors[prefix + plane.name].entry.shape
-        if (zeros and numbers[0].padding > 1) or plane.turn is not Turn.NONE:
+        if numbers[0].padding > 1 or plane.turn is not Turn.NONE:
             scales = tensors[prefix + numbers[0].name].entry.shape
             if len(stored) != 2 or len(scales) != 2:
                 continue
@@ -248,9 +256,8 @@ def _sizes(plane: Plane, stored: Sequence[int]) -> tuple[int, int]:
         return stored[-1] * per // plane.bits, stored[0]
     if plane.turn is Turn.BEFORE:
         return stored[-1], stored[0] * per // plane.bits
-    return math.prod(_leading(stored)), math.prod(stored) // math.prod(
-        _leading(stored)
-    ) * per // plane.bits
+    rows = math.prod(_leading(stored))
+    return rows * plane.fan, math.prod(stored) // rows * per // plane.bits // plane.fan
 
 
 def _leading(stored: Sequence[int]) -> Sequence[int]:
@@ -279,7 +286,7 @@ def _module(
     rows, columns = _sizes(plane, stored)
     leading: tuple[int, ...] = tuple(_leading(stored)) if plane.turn is Turn.NONE else (rows,)
     if plane.fan > 1:
-        leading = (rows * plane.fan,)
+        leading = (rows,)
     elements: int | None = None
     state: dict[str, float] = {}
     if row.is_flat:
@@ -303,9 +310,14 @@ def _module(
     module = QuantizedModule(weight, row, own, (*leading, columns), (0, 0))
     block = _block(module, hints, elements)
     _check_words(module, block)
-    if groups is not None and not np.array_equal(groups, np.arange(columns) // block[1]):
-        raise RefusedError("act-order", f"'{row.groups}' has the columns in another order")
-    return replace(module, block=block, state=state)
+    module = replace(module, block=block, state=state, is_symmetric=hints.is_symmetric)
+    even = np.arange(columns) // block[1]
+    if groups is None or np.array_equal(groups, even):
+        return module
+    order = np.argsort(groups, kind="stable")
+    if not np.array_equal(groups[order], even):
+        raise RefusedError("act-order", f"'{row.groups}' is not of blocks of {block[1]} columns")
+    return replace(module, order=order)
 
 
 def _check_words(module: QuantizedModule, block: tuple[int, int]) -> None:
@@ -315,7 +327,7 @@ def _check_words(module: QuantizedModule, block: tuple[int, int]) -> None:
     scale = row.scale[0]
     is_padded = isinstance(scale, Numbers) and scale.padding > 1
     for plane, count in (*((own, columns) for own in row.codes), *((own, -1) for own in zeros)):
-        if row.is_flat or plane.fan > 1 or (is_padded and count < 0):
+        if row.is_flat or (is_padded and count < 0):
             continue
         wanted = plane.stored(rows, count if count >= 0 else -(-columns // block[1]))
         shape = module.tensors[plane.name].entry.shape
@@ -324,6 +336,14 @@ def _check_words(module: QuantizedModule, block: tuple[int, int]) -> None:
                 "tail",
                 f"'{plane.name}' is {list(shape)}, and {plane.bits} bits need {list(wanted)}",
             )
+
+    for part in row.offset:
+        if isinstance(part, Numbers) and isinstance(scale, Numbers) and not row.record:
+            shapes = [list(module.tensors[own.name].entry.shape) for own in (part, scale)]
+            if shapes[0] != shapes[1]:
+                raise RefusedError(
+                    "offset", f"'{part.name}' is {shapes[0]}, scales are {shapes[1]}"
+                )
 
 
 def _integers(tensor: TensorInFile, files: Descriptors) -> NDArray[Any]:

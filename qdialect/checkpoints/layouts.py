@@ -55,7 +55,7 @@ class Plane(NamedTuple):
     def stored(self, rows: int, columns: int) -> tuple[int, int]:
         """The shape of a tensor with fields for rows and columns, in whole words."""
         is_along_rows = self.turn in (Turn.AFTER, Turn.BOTH)
-        along, other = (rows, columns) if is_along_rows else (columns, rows)
+        along, other = (rows, columns) if is_along_rows else (columns * self.fan, rows // self.fan)
         words = -(-along * self.bits // DTYPES[self.dtype].bits)
         return (words, other) if self.turn in (Turn.BEFORE, Turn.BOTH) else (other, words)
 
@@ -64,6 +64,8 @@ class Meaning(Enum):
     """What the numbers of a tensor do to a scale."""
 
     FACTOR = "factor"
+    NEGATIVE = "negative"
+    """They are factors with the other sign."""
     EXPONENT = "exponent"
     """A power of two, with `EXPONENT_BIAS`."""
     DIVISOR = "divisor"
@@ -124,8 +126,8 @@ class Layout:
     absent: str = ""
     """The tensor that another layout has."""
     is_signed: bool = False
-    offset: str = ""
-    """The tensor of what is added to values: no type of quant has that."""
+    offset: tuple[Numbers | Planes, ...] = ()
+    """What is added to values: no type of quant has that, but a second constant."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -133,10 +135,10 @@ class Layout:
         if self.record:
             return ("",)
         ends = [plane.name for plane in self.codes]
-        for part in self.scale:
+        for part in (*self.scale, *self.offset):
             if isinstance(part, Numbers) and part.meaning is not Meaning.SUMMAND:
                 ends += [part.name, part.table]
-        ends += [self.table, self.offset]
+        ends.append(self.table)
         if isinstance(self.zero, Planes):
             ends += [plane.name for plane in self.zero.planes]
         return tuple(dict.fromkeys(filter(None, ends)))
@@ -146,6 +148,9 @@ _EIGHT = Order((2, 4), (1, 0))
 """Fields 0, 2, 4, 6, 1, 3, 5, 7."""
 _HALVES = Order((16, 2), (1, 0))
 """The low halves of 16 bytes, and then the high ones."""
+_FAST = Order((4, 2, 4, 2, 4), (0, 1, 4, 2, 3))
+"""Four rows of 64 columns."""
+_CHUNKS = Order((4, 32, 2), (0, 2, 1))
 _HIGH_FIRST = Order((2,), (0,), slice(None, None, -1))
 _QUARTERS = Order((2, 32, 4), (0, 2, 1))
 _SIXTEEN, _THIRTY_TWO, _WHOLE = (Order((count,), (0,)) for count in (16, 32, 256))
@@ -169,7 +174,7 @@ def _f8(name: str, scale: Numbers, block: tuple[int, int] = (1, 0)) -> Layout:
 def _ggml(
     name: str, bits: int, zero: int | None, record: str, *codes: Plane,
     scale: tuple[Numbers | Planes, ...] = (Numbers("d", ("F16",)),), block: int = 32,
-    offset: str = "", storage: str = "",
+    offset: tuple[Numbers | Planes, ...] = (), storage: str = "",
 ) -> Layout:
     """`record` is the fields of a block, and their bytes."""
     words = record.split()
@@ -178,6 +183,27 @@ def _ggml(
         record=tuple(zip(words[::2], map(int, words[1::2]), strict=True)),
         is_signed=zero is None and not storage,
     )
+
+
+def _sixes(at: int) -> Planes:
+    """
+    Eight numbers of six bits: bytes of the first half have the top bits of the second one, too.
+
+    `at` is 0 for scales, and 1 for what is subtracted.
+    """
+    name, halves = f"s{4 * at}", tuple(Order((2, 4), (0, 1), slice(i, i + 1)) for i in range(2))
+    def pairs(i: int) -> Order:
+        return Order((4, 4), (1, 0), slice(i, i + 1))
+    low = Order((4, 2), (1, 0), slice(at, at + 1))
+    return Planes((
+        *(Plane(name, 2, "U8", pairs(i), halves[0], 2 * i) for i in range(3)),
+        Plane("s8", 4, "U8", low, halves[1]), Plane(name, 2, "U8", pairs(3), halves[1], 4),
+    ))
+
+
+def _sixteen(at: int) -> Planes:
+    """The low or high half of each of 16 bytes."""
+    return Planes((Plane("sc", 4, "U8", Order((16, 2), (1, 0), slice(at, at + 1)), _SIXTEEN),))
 
 
 @registered_cache
@@ -201,6 +227,9 @@ def layouts(bits: int = 4) -> Mapping[str, Layout]:
     )
     halves, d = Plane("qs", 4, order=_HALVES), Numbers("d", ("F16",))
     fives = halves._replace(place=_THIRTY_TWO), Plane("qh", 1, place=_THIRTY_TWO, shift=4)
+    minimum = (Numbers("m", ("F16",)),)
+    dmin = Numbers("dmin", ("F16",), Meaning.NEGATIVE)
+    high_bit = Plane("qh", 1, "U8", Order((32, 8), (1, 0)), _WHOLE, 4)
     threes = (
         Plane("lo", 4, "U8", Order((8, 2), (1, 0)), _SIXTEEN),
         Plane("hi", 2, "U8", Order((4, 4), (1, 0)), _SIXTEEN, 4),
@@ -212,8 +241,9 @@ def layouts(bits: int = 4) -> Mapping[str, Layout]:
                Planes((_words(".qzeros", bits, Turn.AFTER, _EIGHT),))),
         Layout("awq_gemv", bits, (_words(".qweight", bits),), (Numbers(".scales", padding=8),),
                Planes((_words(".qzeros", bits),))),
-        Layout("awq_gemv_fast", 4, (Plane(".qweight", 4, "I16", fan=4),),
-               (Numbers(".scales", is_turned=True, padding=8),), 0, offset=".qzeros"),
+        Layout("awq_gemv_fast", 4, (Plane(".qweight", 4, "I16", _FAST, fan=4),),
+               (Numbers(".scales", is_turned=True, padding=8),), 0,
+               offset=(Numbers(".qzeros", is_turned=True, padding=8),)),
         compressed,
         replace(compressed, name="pack-quantized-symmetric", zero=1 << (bits - 1),
                 absent=".weight_zero_point"),
@@ -230,22 +260,33 @@ def layouts(bits: int = 4) -> Mapping[str, Layout]:
             Numbers(".weight.absmax", ("U8",), Meaning.INDEX, table=".weight.nested_quant_map"),
             Numbers(".weight.nested_absmax", ("F32",)),
             Numbers("nested_offset", ("F32",), Meaning.SUMMAND))),
-        Layout("mlx", bits, (_words(".weight", bits),), (Numbers(".scales"),), 0,
-               offset=".biases"),
+        Layout("torchao", 8, (Plane("._weight_qdata", 8, "I8"),), (Numbers("._weight_scale"),),
+               Numbers("._weight_zero_point", ("I8",)), is_signed=True),
+        Layout("torchao-float", 8, (Plane("._weight_qdata", 8, "F8_E4M3"),),
+               (Numbers("._weight_scale"),), storage="f8E4M3FN"),
+        Layout("quark", bits, (_words(".weight", bits, Turn.AFTER, _EIGHT),),
+               (Numbers(".weight_scale", is_turned=True),),
+               Planes((_words(".weight_zero_point", bits, Turn.AFTER, _EIGHT),))),
+        Layout("mlx", bits, (Plane(".weight", bits, "U32"),), (Numbers(".scales"),), 0,
+               offset=(Numbers(".biases"),)),
         Layout("matmulnbits", bits, (Plane(".B", bits),), (Numbers(".scales"),),
                Planes((Plane(".zero_points", bits),))),
         _ggml("q4_0", 4, 8, "d 2 qs 16", halves),
-        _ggml("q4_1", 4, 0, "d 2 m 2 qs 16", halves, offset="m"),
+        _ggml("q4_1", 4, 0, "d 2 m 2 qs 16", halves, offset=minimum),
         _ggml("q5_0", 5, 16, "d 2 qh 4 qs 16", *fives),
-        _ggml("q5_1", 5, 0, "d 2 m 2 qh 4 qs 16", *fives, offset="m"),
+        _ggml("q5_1", 5, 0, "d 2 m 2 qh 4 qs 16", *fives, offset=minimum),
         _ggml("q8_0", 8, None, "d 2 qs 32", Plane("qs", 8)),
-        _ggml("q2_k", 2, 0, "sc 16 qs 64 d 2 dmin 2", block=16, offset="dmin"),
+        _ggml("q2_k", 2, 0, "sc 16 qs 64 d 2 dmin 2", Plane("qs", 2, "U8", _QUARTERS),
+              scale=(d, _sixteen(0)), block=16, offset=(dmin, _sixteen(1))),
         _ggml("q3_k", 3, 4, "hm 32 qs 64 lo 8 hi 4 d 2",
               Plane("qs", 2, "U8", _QUARTERS, _WHOLE),
-              Plane("hm", 1, "U8", Order((32, 8), (1, 0)), _WHOLE, 2),
+              high_bit._replace(name="hm", shift=2),
               scale=(d, Planes(threes, -32)), block=16),
-        _ggml("q4_k", 4, 0, "d 2 dmin 2 s 12 qs 128", offset="dmin"),
-        _ggml("q5_k", 5, 0, "d 2 dmin 2 s 12 qh 32 qs 128", offset="dmin"),
+        _ggml("q4_k", 4, 0, "d 2 dmin 2 s0 4 s4 4 s8 4 qs 128", Plane("qs", 4, "U8", _CHUNKS),
+              scale=(d, _sixes(0)), offset=(dmin, _sixes(1))),
+        _ggml("q5_k", 5, 0, "d 2 dmin 2 s0 4 s4 4 s8 4 qh 32 qs 128",
+              Plane("qs", 4, "U8", _CHUNKS, _WHOLE), high_bit,
+              scale=(d, _sixes(0)), offset=(dmin, _sixes(1))),
         _ggml("q6_k", 6, 32, "ql 128 qh 64 sc 16 d 2",
               Plane("ql", 4, "U8", Order((2, 2, 32, 2), (0, 3, 1, 2)), _WHOLE),
               Plane("qh", 2, "U8", _QUARTERS, _WHOLE, 4),

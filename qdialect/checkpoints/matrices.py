@@ -7,7 +7,7 @@ Codes are moved and never computed anew, but for the complement of blocks whose 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
@@ -52,6 +52,8 @@ class Matrix:
     zeros: NDArray[np.int16]
     block: tuple[int, int]
     """The rows and columns of a block."""
+    offsets: NDArray[np.float32] | None = None
+    """What is added to values, one for each block; None for nothing."""
 
     def spread(self, numbers: NDArray[Any]) -> NDArray[Any]:
         """Numbers of blocks at each code."""
@@ -66,8 +68,7 @@ class Matrix:
         In blocks with a negative scale, codes and zero points are complemented; those of a scale of
         zero get the code of zero and scale 1. Raises RefusedError if codes are no integers.
         """
-        if not np.isfinite(self.scales).all():
-            raise RefusedError("scale", "there are scales that are not finite")
+        self.check_finite()
         turned, none = self.scales < 0, self.scales == 0
         if not (turned | none).any():
             return self
@@ -80,17 +81,25 @@ class Matrix:
         scales = np.where(none, np.float32(1), abs(self.scales))
         return replace(self, codes=codes, scales=scales, zeros=zeros)
 
+    def check_finite(self) -> None:
+        """Raise RefusedError for scales or offsets that are not finite."""
+        for name, numbers in (("scale", self.scales), ("offset", self.offsets)):
+            if numbers is not None and not np.isfinite(numbers).all():
+                raise RefusedError(name, f"there are {name}s that are not finite")
+
+    def of_blocks(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Matrix:
+        """The same with other arrays of scales, zero points and offsets."""
+        offsets = None if self.offsets is None else change(self.offsets)
+        own = replace(self, scales=change(self.scales), zeros=change(self.zeros))
+        return replace(own, offsets=offsets)
+
     def part(self, rows: range, columns: range) -> Matrix:
         """Some rows and columns, which cut no block."""
         (high, wide), inside = self.block, slice(columns.start, columns.stop)
         blocks = slice(columns.start // wide, columns.stop // wide)
         slots = slice(rows.start // high, -(-rows.stop // high))
-        return replace(
-            self,
-            codes=self.codes[rows.start : rows.stop, inside],
-            scales=self.scales[slots, blocks],
-            zeros=self.zeros[slots, blocks],
-        )
+        codes = self.codes[rows.start : rows.stop, inside]
+        return replace(self.of_blocks(lambda array: array[slots, blocks]), codes=codes)
 
     def divided(self, shape: tuple[int, int]) -> Matrix:
         """The same with blocks that divide the axes of the whole matrix, of `shape`."""
@@ -103,7 +112,7 @@ class Matrix:
         def cut(array: NDArray[Any]) -> NDArray[Any]:
             return array.repeat(rows, 0).repeat(columns, 1)[: counts[0], : counts[1]]
 
-        return replace(self, scales=cut(self.scales), zeros=cut(self.zeros), block=block)
+        return replace(self.of_blocks(cut), block=block)
 
 
 def whole_blocks(block: tuple[int, int], shape: tuple[int, int]) -> tuple[int, int]:
@@ -122,9 +131,16 @@ class MatrixReader:
         shape: tuple[int, int],
         block: tuple[int, int],
         state: Mapping[str, float],
+        order: NDArray[np.intp] | None = None,
+        *,
+        is_symmetric: bool = False,
     ) -> None:
-        """`tensors` are by the ends of their names; `block` is the rows and columns of one."""
-        self._state = state
+        """
+        `tensors` are by the ends of their names; `block` is the rows and columns of one.
+
+        Columns are read in `order`. With `is_symmetric`, all zero points must be the middle code.
+        """
+        self._state, self._order, self._is_symmetric = state, order, is_symmetric
         self._layout, self._tensors, self._files = layout, tensors, files
         self.shape, self.block = shape, block
 
@@ -150,23 +166,28 @@ class MatrixReader:
 
     def read(self, rows: range, *, with_codes: bool = True) -> Matrix:
         """The rows of a band. Raises RefusedError, OSError and WeightsError."""
-        if self._layout.offset:
-            raise RefusedError("offset", "values have an offset, which is no zero point")
         fields = self._fields(rows)
         codes = self._codes(rows, fields) if with_codes else np.empty((len(rows), 0), np.uint8)
+        if with_codes and self._order is not None:
+            codes = codes[:, self._order]
         if self._layout.record:
-            scales = self._scales(rows, fields)
-            zeros = self._zeros(scales.shape)
+            matrix = self._of_blocks(rows, fields)
         else:
-            start, stop = rows.start // self.block[0], -(-rows.stop // self.block[0])
-            scales, zeros = self._parameters
-            scales, zeros = scales[start:stop], zeros[start:stop]
-        return Matrix(self.storage, codes, scales, zeros, self.block)
+            part = slice(rows.start // self.block[0], -(-rows.stop // self.block[0]))
+            matrix = self._all_blocks.of_blocks(lambda array: array[part])
+        return replace(matrix, codes=codes)
 
     @cached_property
-    def _parameters(self) -> tuple[NDArray[np.float32], NDArray[np.int16]]:
-        scales = self._scales(range(self.shape[0]), {})
-        return scales, self._zeros(scales.shape)
+    def _all_blocks(self) -> Matrix:
+        return self._of_blocks(range(self.shape[0]), {})
+
+    def _of_blocks(self, rows: range, fields: Mapping[str, NDArray[np.uint8]]) -> Matrix:
+        """The scales, zero points and offsets of some rows, without codes."""
+        layout, none = self._layout, np.empty((0, 0), np.uint8)
+        scales = self._products(layout.scale, rows, fields)
+        offsets = self._products(layout.offset, rows, fields) if layout.offset else None
+        zeros = self._zeros(scales.shape)
+        return Matrix(self.storage, none, scales, zeros, self.block, offsets)
 
     def _fields(self, rows: range) -> Mapping[str, NDArray[np.uint8]]:
         """The fields of the records of some rows: bytes, a row for each row."""
@@ -216,8 +237,9 @@ class MatrixReader:
         elif self._layout.is_flat:
             words = self._rows(plane, rows, self.shape[1] * plane.bits // 8)
         else:
-            size = math.prod(self._tensors[plane.name].entry.shape) // self.shape[0]
-            words = self._rows(plane, rows, size)
+            count = self.shape[0] // plane.fan
+            size = math.prod(self._tensors[plane.name].entry.shape) // count
+            words = self._rows(plane, range(rows.start // plane.fan, rows.stop // plane.fan), size)
         return in_rows(words).view(np.uint8)
 
     def _codes(self, rows: range, fields: Mapping[str, NDArray[np.uint8]]) -> NDArray[np.uint8]:
@@ -226,7 +248,13 @@ class MatrixReader:
             return _integers(planes, fields)[:, :columns]
         (plane,) = planes
         if plane.turn is not Turn.AFTER:
-            return _ordered(self._bytes(plane, rows), plane)[:, :columns]
+            codes = _ordered(self._bytes(plane, rows), plane)
+            if plane.fan > 1 and plane.order is not None:
+                # A period has columns of each of the rows.
+                width = plane.order.period // plane.fan
+                split = codes.reshape(len(codes), -1, plane.fan, width)
+                codes = split.transpose(0, 2, 1, 3).reshape(len(rows), -1)
+            return codes[:, :columns]
         # Bands are of whole words.
         per = DTYPES[plane.dtype].bits
         words = slice(rows.start * plane.bits // per, -(-rows.stop * plane.bits // per))
@@ -235,18 +263,23 @@ class MatrixReader:
 
     def _rows(self, plane: Plane, rows: range, size: int) -> NDArray[Any]:
         """Some rows of a tensor, as which it has `size` words in each."""
-        view = StridedView.of(self._tensors[plane.name], (self.shape[0], size))
+        view = StridedView.of(self._tensors[plane.name], (self.shape[0] // plane.fan, size))
         part = view[(slice(rows.start, rows.stop), slice(None))]
         assert isinstance(part, StridedView)
         return array_of(part, self._files)
 
-    def _scales(self, rows: range, fields: Mapping[str, NDArray[np.uint8]]) -> NDArray[np.float32]:
+    def _products(
+        self,
+        parts: Sequence[Numbers | Planes],
+        rows: range,
+        fields: Mapping[str, NDArray[np.uint8]],
+    ) -> NDArray[np.float32]:
         """The products of what is stored, one for each block."""
         count, groups = -(-len(rows) // self.block[0]), -(-self.shape[1] // self.block[1])
         if self._layout.is_flat:
             count, groups = 1, count * groups
         total: NDArray[np.float32] | None = None
-        for part in self._layout.scale:
+        for part in parts:
             if isinstance(part, Numbers) and part.meaning is Meaning.SUMMAND:
                 if total is None or part.name not in self._state:
                     raise RefusedError("missing", f"there is no number '{part.name}'")
@@ -290,7 +323,8 @@ class MatrixReader:
             return np.ldexp(np.float32(1), array.astype(np.int32) - EXPONENT_BIAS)
         if part.meaning is Meaning.INDEX:
             return self._numbers(part.table).reshape(-1)[array]
-        return array.astype(np.float32)
+        numbers = array.astype(np.float32)
+        return -numbers if part.meaning is Meaning.NEGATIVE else numbers
 
     def _zeros(self, shape: Sequence[int]) -> NDArray[np.int16]:
         """The zero points, of the shape of the scales."""
@@ -315,6 +349,12 @@ class MatrixReader:
                     "zero",
                     f"a stored {(1 << bits) - 1} is {1 << bits} to some readers, and 0 to others",
                 )
+            if self._is_symmetric and (stored != 1 << (bits - 1)).any():
+                raise RefusedError(
+                    "ambiguous",
+                    f"the configuration says symmetric, but zero points are {stored.min()} to "
+                    f"{stored.max()}: choose a layout with --layout",
+                )
         else:
             stored = np.full((1, 1), zero or 0)
         return np.broadcast_to(stored, tuple(shape)).astype(np.int16)
@@ -330,7 +370,8 @@ def _integers(
         if plane.place is None:
             return stream
         if total is None:
-            total = np.zeros(stream.shape, np.uint8)
+            rows, size = stream.shape
+            total = np.zeros((rows, size // plane.place.taken * plane.place.period), np.uint8)
         target = plane.place.view(total)
         target |= stream.reshape(target.shape) << np.uint8(plane.shift)
     assert total is not None

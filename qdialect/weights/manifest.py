@@ -18,13 +18,17 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     AnyFloat,
     Builtin,
+    DenseIntOrFPElementsAttr,
     DenseResourceAttr,
     FixedBitwidthType,
+    IntegerType,
     ModuleOp,
     TensorType,
     f32,
+    i8,
+    i32,
 )
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import ParseError, VerifyException
 from xdsl.utils.lexer import Input
@@ -36,7 +40,8 @@ from qdialect.dialects.quant import (
     QuantizedTensor,
     UniformQuantizedType,
 )
-from qdialect.dialects.quant.storage import StoredType, element_type_of
+from qdialect.dialects.quant.storage import Storage, StoredType, element_type_of
+from qdialect.dialects.stablehlo.models import columns_taken
 from qdialect.ir.errors import OpErrors
 from qdialect.ir.resources import ALIGNMENT_BYTES, Blob, BlobStorage, ResourceBlobs
 from qdialect.ir.rewriting import Replacements
@@ -69,13 +74,20 @@ _REMEDY = "see docs/weights.md for what a manifest is"
 CODES: Final = "codes"
 SCALE: Final = "scale"
 ZERO_POINT: Final = "zero_point"
+OFFSET: Final = "offset"
+GATHER: Final = "gather"
+_PARTS: Final = (CODES, SCALE, ZERO_POINT, OFFSET, GATHER)
 
 
 class QuantizedWeight(NamedTuple):
     """A tensor that others stand for: codes, scales and zero points."""
 
     type: str
-    """The quantized type, with one scale of 1."""
+    """
+    The quantized type, with one scale of 1.
+
+    Values with an offset are computed in its expressed type.
+    """
 
     codes: str
     """The key of the codes."""
@@ -85,6 +97,12 @@ class QuantizedWeight(NamedTuple):
 
     zero_point: str | None
     """The key of the zero points; None if they are 0."""
+
+    offset: str | None = None
+    """The key of float32 numbers that are added to values, one for each scale; None if none are."""
+
+    gather: str | None = None
+    """The key of the places of columns, int32, among those of the codes; None if they are equal."""
 
 
 class Manifest:
@@ -154,13 +172,13 @@ def _read(path: str, content: JsonValue) -> Manifest:
             _add(tensors, name, tensor)
     quantized = dict[str, QuantizedWeight]()
     for key, value in (members["quantized"].members() if "quantized" in members else {}).items():
-        own = value.members(("type", CODES, SCALE, ZERO_POINT), (ZERO_POINT,))
+        own = value.members(("type", *_PARTS), _PARTS[2:])
         texts = {name: item.of(str) for name, item in own.items()}
-        for name in (CODES, SCALE, ZERO_POINT):
+        for name in _PARTS:
             if name in texts and texts[name] not in tensors:
                 raise own[name].error(f"no file has a tensor '{texts[name]}'")
         quantized[key] = QuantizedWeight(
-            texts["type"], texts[CODES], texts[SCALE], texts.get(ZERO_POINT)
+            texts["type"], *(texts[name] for name in _PARTS[:2]), *map(texts.get, _PARTS[2:])
         )
     arguments = dict[str, str]()
     for key, value in (members["values"].members() if "values" in members else {}).items():
@@ -235,7 +253,7 @@ def _dequantize(
     Raises OSError and WeightsError for scales that are not there.
     """
     replaced, gone, errors = Replacements(), list[Operation](), list[tuple[Operation, str]]()
-    types = dict[tuple[str, Attribute], Attribute | str]()
+    types = dict[tuple[str, Attribute], Sequence[QuantizedTensor] | str]()
     for op in list(module.walk()):
         attribute = held_elements(op) if elements_attribute_of(op) is not None else None
         if not isinstance(attribute, DenseResourceAttr):
@@ -248,15 +266,7 @@ def _dequantize(
         if isinstance(quantized := types[key, type], str):
             errors.append((op, f"'{key}' is of type '{type}', but {quantized}"))
             continue
-        stored = element_type_of(cast(QuantizedTensor, quantized).element_type)
-        codes = TensorType(stored, type.get_shape())
-        elements = DenseResourceAttr.from_params(weight.codes, codes)
-        constant = ConstantOp(elements, cast(QuantizedTensor, quantized))
-        expressed = cast(QuantizedTensor, quantized).element_type.expressed_type
-        floats = TensorType[Attribute](expressed, type.get_shape())
-        ops: list[Operation] = [constant, DequantizeCastOp(constant, floats)]
-        if floats != type:
-            ops.append(arith.TruncFOp(ops[-1].results[0], cast(Attribute, type)))
+        ops = _values_of(weight, quantized, cast(TensorType[AnyFloat], type), manifest)
         for new in ops:
             new.location = op.location
             new.results[0].name_hint = op.results[0].name_hint
@@ -269,13 +279,48 @@ def _dequantize(
     return errors
 
 
+def _values_of(
+    weight: QuantizedWeight,
+    types: Sequence[QuantizedTensor],
+    type: TensorType[AnyFloat],
+    manifest: Manifest,
+) -> list[Operation]:
+    """Ops whose last result is the floats of `type` that a weight stands for."""
+    ops, values = list[Operation](), list[SSAValue]()
+    for number, quantized in enumerate(types):
+        codes = TensorType(element_type_of(quantized.element_type), type.get_shape())
+        elements = (
+            DenseIntOrFPElementsAttr.from_list(cast(TensorType[IntegerType], codes), [1])
+            if number
+            else DenseResourceAttr.from_params(weight.codes, codes)
+        )
+        constant = ConstantOp(elements, quantized)
+        floats = TensorType(quantized.element_type.expressed_type, type.get_shape())
+        ops += [constant, DequantizeCastOp(constant, floats)]
+        values.append(ops[-1].results[0])
+    if len(values) > 1:
+        ops.append(arith.AddfOp(values[0], values[1]))
+    floats = cast(TensorType[AnyFloat], ops[-1].results[0].type)
+    if floats != type:
+        widths = floats.element_type.bitwidth, type.element_type.bitwidth
+        cast_op = arith.TruncFOp if widths[0] > widths[1] else arith.ExtFOp
+        ops.append(cast_op(ops[-1].results[0], type))
+    if weight.gather is not None:
+        places = TensorType(i32, manifest[weight.gather].entry.shape)
+        places = DenseResourceAttr.from_params(weight.gather, places)
+        ops.append(arith.ConstantOp(places))
+        ops.append(columns_taken(*(op.results[0] for op in ops[-2:])))
+    return ops
+
+
 def _quantized_type(
     weight: QuantizedWeight, type: TensorType[Attribute], manifest: Manifest
-) -> Attribute | str:
+) -> Sequence[QuantizedTensor] | str:
     """
     The type of a constant of codes in the place of floats of `type`, or why there is none.
 
-    Where these floats do not hold the scales, the codes are of f32, and rounded afterwards.
+    Where these floats do not hold the scales, the codes are of f32, and rounded afterwards. There
+    is a second type if there are offsets: that of a constant of ones.
     """
     context = Context()
     context.load_dialect(Builtin)
@@ -292,13 +337,29 @@ def _quantized_type(
     if weight.zero_point is not None:
         whole = ("I8", "U8", "I16", "U16")
         zeros = _numbers_of(manifest[weight.zero_point], whole).astype(np.int64)
-    if not np.array_equal(FLOAT_FORMATS[expressed.name].round(scales.astype("f8")), scales):
+    parts = [(weight.scale, like.storage, scales, zeros)]
+    if weight.offset is not None:
+        expressed = like.expressed_type
+        offsets = _numbers_of(manifest[weight.offset], ("F32",))
+        # Ones less 0, 1 or 2, as scales have no sign.
+        signs = (1 - np.sign(offsets)).astype(np.int64)
+        magnitudes = np.where(offsets == 0, np.float32(1), abs(offsets))
+        parts.append((weight.offset, Storage.of(i8, signed=True), magnitudes, signs))
+    if any(
+        not np.array_equal(FLOAT_FORMATS[expressed.name].round(own.astype("f8")), own)
+        for _, _, own, _ in parts
+    ):
         expressed = f32
-    try:
-        element = UniformQuantizedType.of_blocks(like.storage, expressed, scales, zeros, shape)
-    except (ValueError, VerifyException) as error:
-        return f"tensor '{weight.scale}' has no scales for it: {error}"
-    return TensorType(element, shape)
+    types = list[QuantizedTensor]()
+    for key, storage, own, own_zeros in parts:
+        try:
+            element = UniformQuantizedType.of_blocks(storage, expressed, own, own_zeros, shape)
+        except (ValueError, VerifyException) as error:
+            return f"tensor '{key}' has no scales for it: {error}"
+        types.append(TensorType(element, shape))
+    if weight.gather is not None and manifest[weight.gather].entry.shape != shape[-1:]:
+        return f"tensor '{weight.gather}' has no place for each column"
+    return types
 
 
 def _numbers_of(tensor: TensorInFile, dtypes: Sequence[str]) -> NDArray[Any]:

@@ -8,13 +8,13 @@ which is read twice if it has several pieces. So memory does not depend on the s
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from typing import Any, Final, NamedTuple
 
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import AnyFloat, f32
 
 from qdialect.algebra.parameters import StorageFormat
 from qdialect.dialects.quant import Storage, UniformQuantizedType
@@ -101,10 +101,11 @@ def new_tensors(
     return codes, scales, NewTensor(f"{key}.{ZERO_POINT}", whole_bytes(storage), slots)
 
 
-def member_of(key: str, storage: Storage, *, has_zero_points: bool) -> Mapping[str, str]:
+def member_of(
+    key: str, storage: Storage, names: Iterable[str], floats: AnyFloat = f32
+) -> Mapping[str, str]:
     """What a manifest says of a weight: the type but for scales, and where its parts are."""
-    names = (CODES, SCALE, *((ZERO_POINT,) if has_zero_points else ()))
-    like = str(UniformQuantizedType.per_tensor(storage, f32, 1.0))
+    like = str(UniformQuantizedType.per_tensor(storage, floats, 1.0))
     return {"type": like, **{name: f"{key}.{name}" for name in names}}
 
 
@@ -156,7 +157,7 @@ class Quantized:
         """What a manifest says of the tensor."""
         scheme = self.scheme
         storage = Storage.of_format(scheme.storage, scheme.minimum, scheme.maximum)
-        return member_of(key, storage, has_zero_points=self.has_zero_points)
+        return member_of(key, storage, (CODES, SCALE, *(ZERO_POINT,) * self.has_zero_points))
 
     def write(self, key: str, writer: FileWriter, files: Descriptors, max_memory: int) -> None:
         """Write the tensors. Raises OSError, and WeightsError for values without codes."""

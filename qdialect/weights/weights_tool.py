@@ -102,6 +102,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     bring.add_argument(
         "--split", action="append", default=[], metavar="C=A:N,B:M", help="N rows of C become A"
     )
+    bring.add_argument(
+        "--offsets",
+        default="refuse",
+        choices=("refuse", "constants"),
+        help="what is added to values: a second constant (refuse)",
+    )
     bring.add_argument("--shard", metavar="AXIS:N", help="cut rows or columns into N parts")
     options = Namespace()
     status = run_tool(TOOL, lambda given: _run(parser.parse_args(given, options)), argv)

@@ -29,7 +29,7 @@ def imported(checkpoint: Path, output: Path, *flags: str) -> dict[str, Array]:
 
     def stored(key: str) -> tuple[Any, Array]:
         entry = header[key]
-        kind = "f4" if entry.dtype == "F32" else "i1" if entry.dtype == "I8" else "u1"
+        kind = {"F32": "f4", "I32": "i4", "I8": "i1"}.get(entry.dtype, "u1")
         return entry, np.frombuffer(data[entry.start : entry.start + entry.nbytes], kind)
 
     values = dict[str, Array]()
@@ -65,7 +65,15 @@ def imported(checkpoint: Path, output: Path, *flags: str) -> dict[str, Array]:
         if "zero_point" in weight:
             _, zeros = stored(weight["zero_point"])
             numbers = numbers - spread(zeros.reshape(scales.shape).astype(np.float32))
-        values[key] = numbers * spread(scales)
+        # Products and sums are rounded to the type that the manifest names.
+        floats = np.float16 if ":f16" in weight["type"] else np.float32
+        numbers = (numbers * spread(scales)).astype(floats)
+        if "offset" in weight:
+            _, offsets = stored(weight["offset"])
+            numbers = numbers + spread(offsets.reshape(scales.shape)).astype(floats)
+        if "gather" in weight:
+            numbers = numbers[:, stored(weight["gather"])[1]]
+        values[key] = numbers
     return values
 
 

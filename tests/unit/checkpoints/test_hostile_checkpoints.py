@@ -48,15 +48,13 @@ def written(folder: Path, changed: dict[str, Any], config: dict[str, Any] | None
 
 def changes() -> dict[str, tuple[dict[str, Any], dict[str, Any], str]]:
     own = arrays()
-    order = own["g_idx"][::-1].copy()
     uneven, outside = own["g_idx"].copy(), own["g_idx"].copy()
     uneven[40], outside[3] = 0, 77
     nan, huge = own["scales"].copy(), own["scales"].copy()
     nan[1, 4], huge[0, 0] = np.nan, np.inf
     full = np.full((2, 4), -1, np.int32)
     return {
-        "act-order": ({"g_idx": order}, {}, "act-order: '.g_idx' has the columns in another order"),
-        "uneven": ({"g_idx": uneven}, {}, "act-order: "),
+        "uneven": ({"g_idx": uneven}, {}, "act-order: '.g_idx' is not of blocks of 32 columns"),
         "outside": ({"g_idx": outside}, {}, "act-order: "),
         "nan": ({"scales": nan}, {}, "scale: there are scales that are not finite"),
         "infinite": ({"scales": huge}, {}, "scale: there are scales that are not finite"),
@@ -68,6 +66,11 @@ def changes() -> dict[str, tuple[dict[str, Any], dict[str, Any], str]]:
             "tail: '.qzeros' is [2, 5], and 4 bits need [2, 4]",
         ),
         "version": ({}, {"checkpoint_format": "?"}, "ambiguous: it is gptq or gptq_v2: choose one"),
+        "symmetric": (
+            {},
+            {"sym": True},
+            "ambiguous: the configuration says symmetric, but zero points are ",
+        ),
         "zero": (
             {"qzeros": full},
             {"checkpoint_format": "gptq"},

@@ -19,22 +19,26 @@ Array = NDArray[Any]
 
 
 @needs("gguf")
-@pytest.mark.parametrize("name", ["Q4_0", "Q5_0", "Q8_0", "Q3_K", "Q6_K", "MXFP4"])
+@pytest.mark.parametrize(
+    "name",
+    ["Q4_0", "Q5_0", "Q8_0", "Q3_K", "Q6_K", "MXFP4", "Q4_1", "Q5_1", "Q2_K", "Q4_K", "Q5_K"],
+)
 def test_types_of_gguf(name: str, tmp_path: Path):
     gguf: Any = import_module("gguf")
     kind = gguf.GGMLQuantizationType[name]
     block, nbytes = gguf.GGML_QUANT_SIZES[kind]
     rng = np.random.default_rng(3)
     count = 2 * 256 // block
-    if name in ("Q4_0", "Q5_0", "Q8_0"):
+    if name in ("Q4_0", "Q5_0", "Q8_0", "Q4_1", "Q5_1"):
         data = gguf.quants.quantize(rng.normal(size=(301, 512)).astype("f4"), kind)
     else:
         records = rng.integers(0, 256, (301, count, nbytes)).astype(np.uint8)
         if name == "MXFP4":
             records[:, :, 0] = rng.integers(90, 150, (301, count))
         else:
-            scales = rng.normal(size=(301, count, 1)).astype(np.float16)
-            records[:, :, -2:] = scales.view(np.uint8)
+            scales = rng.normal(size=(301, count, 2)).astype(np.float16).view(np.uint8)
+            start = {"Q2_K": 80, "Q4_K": 0, "Q5_K": 0}[name] if name[1] in "245" else nbytes - 2
+            records[:, :, start : start + 4] = scales[:, :, : min(4, nbytes - start)]
         data = records.reshape(301, -1)
     writer = gguf.GGUFWriter(str(tmp_path / "m.gguf"), "llama")
     writer.add_string("general.name", "a name")
@@ -47,7 +51,8 @@ def test_types_of_gguf(name: str, tmp_path: Path):
     writer.write_tensors_to_file()
     writer.close()
     # Bands of 128 rows.
-    values = imported(tmp_path / "m.gguf", tmp_path / "o", "--max-memory=1")
+    flags = ["--max-memory=1", "--offsets=constants"]
+    values = imported(tmp_path / "m.gguf", tmp_path / "o", *flags)
     wanted = gguf.quants.dequantize(data, kind)
     assert np.array_equal(values["blk.0.attn_q.weight"], wanted)
 
@@ -238,3 +243,77 @@ def test_bitsandbytes(double: bool, table: str, tmp_path: Path):
     folder = save(tmp_path / "c", named, {"quant_method": "bitsandbytes", "load_in_4bit": True})
     values = imported(folder, tmp_path / "o", "--max-memory=1")["l.weight"]
     assert np.array_equal(values, wanted)
+
+
+@needs("torch", "safetensors")
+def test_columns_in_another_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """Codes are written in the order of their blocks, and a gather takes the columns back."""
+    torch: Any = import_module("torch")
+    rng = np.random.default_rng(11)
+    rows, columns, group = 160, 64, 16
+    codes = rng.integers(0, 16, (rows, columns))
+    zeros, scales = rng.integers(1, 16, (4, rows)), rng.uniform(0.01, 1, (4, rows)).astype("f2")
+    groups = rng.permutation(np.arange(columns) // group).astype(np.int32)
+    arrays = {
+        "qweight": np.stack([stream(row, 4) for row in codes], axis=1),
+        "qzeros": np.stack([stream(row, 4) for row in zeros]),
+        "scales": scales,
+        "g_idx": groups,
+    }
+    named = {
+        f"l.{part}.{name}": torch.from_numpy(array.copy())
+        for part in "qk"
+        for name, array in arrays.items()
+    }
+    config = {"quant_method": "gptq", "bits": 4, "group_size": group, "desc_act": True}
+    folder = save(tmp_path / "c", named, config | {"checkpoint_format": "gptq_v2"})
+    wanted = (codes - zeros.T[:, groups]) * scales.T[:, groups].astype(np.float32)
+    assert np.array_equal(imported(folder, tmp_path / "o")["l.q.weight"], wanted)
+    joined = imported(folder, tmp_path / "j", "--join=q,k=qk", "--max-memory=1")
+    assert np.array_equal(joined["l.qk.weight"], np.concatenate([wanted, wanted]))
+    # The codes of a layout that has an order too are not moved.
+    for to in ("gptq", "pack-quantized"):
+        output = tmp_path / to
+        assert weights(["convert", str(folder), f"--to={to}", "-o", str(output)]) == 0
+        again = imported(output, tmp_path / f"{to}-again")
+        assert np.array_equal(again["l.q.weight"], wanted)
+    assert weights(["convert", str(folder), "--to=awq", "-o", str(tmp_path / "awq")]) == 1
+    assert "act-order: 'awq' has the columns in order" in capsys.readouterr().err
+    cut = ["import", str(folder), "-o", str(tmp_path / "s"), "--shard=columns:2"]
+    assert weights(cut) == 1
+    assert "act-order: columns are cut" in capsys.readouterr().err
+    module = "%w = arith.constant dense_resource<l.q.weight> : tensor<160x64xf32>\n"
+    (tmp_path / "m.mlir").write_text(module)
+    manifest, output = tmp_path / "o" / "weights.json", str(tmp_path / "n.mlir")
+    assert opt([f"--weights={manifest}", str(tmp_path / "m.mlir"), "-o", output]) == 0
+    text = Path(output).read_text()
+    assert "arith.constant dense_resource<l.q.weight.gather> : tensor<64xi32>" in text
+    assert "offset_dims = [0], collapsed_slice_dims = [1], start_index_map = [1]" in text
+
+
+@needs("torch", "safetensors")
+def test_offsets(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """MLX's biases, and four rows of AutoAWQ's fast layout: each step is rounded to f16."""
+    torch: Any = import_module("torch")
+    rng = np.random.default_rng(12)
+    codes = rng.integers(0, 16, (160, 128))
+    scales, offsets = (rng.normal(size=(160, 2)).astype(np.float16) for _ in range(2))
+    wanted = (codes * scales.repeat(64, 1).astype("f4")).astype("f2") + offsets.repeat(64, 1)
+    words = np.stack([stream(row, 4) for row in codes]).view(np.uint32)
+    # Columns b * 8 + a * 2 + t of 32 are stored as (a, t, b).
+    fast = codes.reshape(40, 4, 2, 2, 4, 4, 2).transpose(0, 2, 1, 3, 5, 6, 4).reshape(40, -1)
+    fast_words = np.stack([stream(row, 4) for row in fast]).view(np.int16).reshape(40, 128)
+    padded = [np.pad(array.T, [(0, 6), (0, 0)]) for array in (scales, offsets)]
+    for name, arrays in {
+        "mlx": {"weight": words, "scales": scales, "biases": offsets},
+        "awq_gemv_fast": {"qweight": fast_words, "scales": padded[0], "qzeros": padded[1]},
+    }.items():
+        named = {f"l.{part}": torch.from_numpy(array.copy()) for part, array in arrays.items()}
+        folder = save(tmp_path / name, named, {"quant_method": "?", "bits": 4, "group_size": 64})
+        flags = [f"--layout={name}"]
+        again = ["import", str(folder), "-o", str(tmp_path / "r"), *flags]
+        assert weights(again) == 1
+        assert f"l.weight: {name}: offset: values have an offset" in capsys.readouterr().err
+        values = imported(folder, tmp_path / f"{name}-o", *flags, "--offsets=constants")
+        assert values["l.weight"].dtype == np.float16
+        assert np.array_equal(values["l.weight"], wanted)
