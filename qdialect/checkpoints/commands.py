@@ -104,7 +104,7 @@ def converted_contents(options: Namespace) -> tuple[dict[str, Content], Layout, 
             content = Converted(module, layouts(module.layout.bits)[options.to])
             try:
                 if name in wanted:
-                    content.check(files, options.max_memory)
+                    content = content.checked(files, options.max_memory)
                     contents[name.removesuffix(".weight")] = content
                     target = content.target
                     columns.append(content.columns)

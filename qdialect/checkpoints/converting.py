@@ -17,6 +17,7 @@ from qdialect.checkpoints.detection import CONFIG, QuantizedModule
 from qdialect.checkpoints.importing import OFFSET_REASON, reader_of
 from qdialect.checkpoints.layouts import (
     EXPONENT_BIAS,
+    PLAIN,
     Layout,
     Meaning,
     Numbers,
@@ -42,6 +43,7 @@ _FAMILIES: Final[Mapping[str, Mapping[str, object]]] = {
     "gptq": {"quant_method": "gptq", "checkpoint_format": "gptq", "desc_act": False},
     "gptq_v2": {"quant_method": "gptq", "checkpoint_format": "gptq_v2", "desc_act": False},
     "awq": {"quant_method": "awq", "version": "gemm", "zero_point": True},
+    "awq_gemv": {"quant_method": "awq", "version": "gemv", "zero_point": True},
     "pack-quantized": {"quant_method": "compressed-tensors", "format": "pack-quantized"},
     "pack-quantized-symmetric": {"quant_method": "compressed-tensors", "format": "pack-quantized"},
 }
@@ -54,6 +56,8 @@ class Converted:
 
     module: QuantizedModule
     target: Layout
+    dtype: str = ""
+    """That of scales."""
 
     @property
     def columns(self) -> int:
@@ -70,10 +74,11 @@ class Converted:
         groups = -(-columns // self.columns)
         (plane,), (scale,) = self.target.codes, self.target.scale
         assert isinstance(scale, Numbers)
+        groups = -(-groups // self._padding) * self._padding
         turned = (groups, rows) if scale.is_turned else (rows, groups)
         new = [
             NewTensor(key + plane.name, plane.dtype, plane.stored(rows, columns)),
-            NewTensor(key + scale.name, self._dtype_of_scales(scale), turned),
+            NewTensor(key + scale.name, self.dtype, turned),
         ]
         if isinstance(self.target.zero, Planes):
             (zero,) = self.target.zero.planes
@@ -85,33 +90,51 @@ class Converted:
         return new
 
     @property
+    def _padding(self) -> int:
+        """The number of blocks in a multiple of which a row ends."""
+        scale = self.target.scale[0]
+        assert isinstance(scale, Numbers)
+        return scale.padding * (max(1, 128 // self.columns) if scale.padding > 1 else 1)
+
+    @property
     def _has_groups(self) -> bool:
         return self.target.always_has_groups or self.module.order is not None
 
-    def _dtype_of_scales(self, scale: Numbers) -> str:
-        """That of the source, if the layout may have it."""
-        layout, dtype = self.module.layout, scale.dtypes[-1]
+    @property
+    def _dtypes(self) -> Sequence[str]:
+        """Those that scales may have: that of the source, if the layout may have it, or any."""
+        layout, (scale,) = self.module.layout, self.target.scale
+        assert isinstance(scale, Numbers)
         own, *others = layout.scale
-        if isinstance(own, Numbers) and not others and not layout.record:
+        if isinstance(own, Numbers) and not others and not layout.record and layout.name != PLAIN:
             stored = self.module.tensors[own.name].entry.dtype
-            dtype = stored if stored in scale.dtypes else dtype
-        return dtype
+            return (stored,) if stored in scale.dtypes else scale.dtypes[-1:]
+        return scale.dtypes
 
-    def check(self, files: Descriptors, max_memory: int) -> None:
-        """Read the matrix, and raise RefusedError if the layout cannot hold it."""
+    def checked(self, files: Descriptors, max_memory: int) -> Converted:
+        """
+        The same with the first dtype that holds all scales.
+
+        Reads the matrix, and raises RefusedError if the layout cannot hold it.
+        """
         target, (rows, _) = self.target, self.module.matrix
+        plane, scale = target.codes[0], target.scale[0]
+        assert isinstance(scale, Numbers)
         if target.offset or target.record or target.is_flat or len(target.scale) > 1:
             raise RefusedError("unknown-layout", f"'{target.name}' is not written")
         if self.module.order is not None and not target.groups:
             raise RefusedError("act-order", f"'{target.name}' has the columns in order")
-        plane = target.codes[0]
-        if plane.fan > 1 or any(isinstance(p, Numbers) and p.padding > 1 for p in target.scale):
-            raise RefusedError("unknown-layout", f"'{target.name}' is not written")
         if plane.turn is Turn.AFTER and rows * plane.bits % DTYPES[plane.dtype].bits:
             raise RefusedError("tail", f"{rows} rows are no whole words")
         reader = reader_of(self.module, files, is_ordered=False)
+        dtypes = self._dtypes
         for band in reader.bands(max_memory):
-            self._encoded(reader.read(band, with_codes=False))
+            scales = self._encoded(reader.read(band, with_codes=False)).scales
+            dtypes = [dtype for dtype in dtypes if _bits_of(scales, dtype, scale) is not None]
+        if not dtypes:
+            names = " or ".join(DTYPES[dtype].type for dtype in self._dtypes)
+            raise RefusedError("scale", f"not all scales are {names}")
+        return replace(self, dtype=dtypes[0])
 
     def write(self, key: str, writer: FileWriter, files: Descriptors, max_memory: int) -> None:
         """Write the tensors. Raises OSError, and WeightsError for a matrix that is refused."""
@@ -122,6 +145,7 @@ class Converted:
         try:
             for band in reader.bands(max_memory):
                 is_plain = plane.order is None and plane.turn in (Turn.NONE, Turn.BEFORE)
+                is_plain &= self.module.layout.is_signed == target.is_signed
                 stream = reader.stream(band) if is_plain else None
                 matrix = self._encoded(reader.read(band, with_codes=stream is None))
                 if stream is None:
@@ -130,11 +154,15 @@ class Converted:
                     words = whole(stream, DTYPES[plane.dtype].itemsize)
                     words = words.view(f"u{DTYPES[plane.dtype].itemsize}")
                     _put_words(writer, key + plane.name, words, plane.turn, band.start, rows)
-                bits = _bits_of(matrix.scales, self._dtype_of_scales(scale), scale)
+                bits = _bits_of(matrix.scales, self.dtype, scale)
+                if bits is None:
+                    raise RefusedError("scale", "they have changed while they were read")
+                bits = whole(bits, self._padding)
                 turn = Turn.BEFORE if scale.is_turned else Turn.NONE
                 _put_words(writer, key + scale.name, bits, turn, band.start, rows)
                 if isinstance(target.zero, Planes):
                     zeros = (matrix.zeros - np.int16(target.zero.bias)).astype(np.uint8)
+                    zeros = whole(zeros, self._padding)
                     _put(writer, key, target.zero.planes[0], zeros, band.start, rows)
         except RefusedError as error:
             raise WeightsError(f"{self.module.name}: {target.name}: {error}") from None
@@ -154,7 +182,7 @@ class Converted:
         target, storage = self.target, matrix.storage
         if matrix.offsets is not None:
             raise RefusedError("offset", OFFSET_REASON)
-        if (storage.width, storage.signed) != (target.bits, target.is_signed):
+        if storage.width != target.bits:
             raise RefusedError("storage", f"codes are {storage.name}, of {storage.width} bits")
         if (storage.codebook is None) != (not target.storage) or (
             target.storage and storage.name != target.storage
@@ -164,6 +192,7 @@ class Converted:
         if target.block[0] != 1 or wide % self.columns:
             raise RefusedError("block", f"blocks of {wide} columns are not cut into {self.columns}")
         matrix.check_finite()
+        matrix = matrix.with_sign(is_signed=target.is_signed)
         count = -(-self.module.shape[-1] // self.columns)
 
         def cut(array: NDArray[Any]) -> NDArray[Any]:
@@ -180,9 +209,6 @@ class Converted:
             raise RefusedError("zero", f"zero points are not {target.zero or 0}")
         elif isinstance(target.zero, Numbers) and zeros.any():
             raise RefusedError("zero", "zero points are not written")
-        (scale,) = target.scale
-        assert isinstance(scale, Numbers)
-        _bits_of(scales, self._dtype_of_scales(scale), scale)
         return replace(matrix, scales=scales, zeros=zeros, block=(1, self.columns))
 
 
@@ -222,32 +248,33 @@ def _put_words(
         writer.write(name, column.view(np.uint8).data, number * rows + first)
 
 
-def _bits_of(scales: NDArray[np.float32], dtype: str, part: Numbers) -> NDArray[Any]:
-    """Scales as they are stored. Raises RefusedError if the dtype does not hold them."""
+def _bits_of(scales: NDArray[np.float32], dtype: str, part: Numbers) -> NDArray[Any] | None:
+    """Scales as they are stored; None if the dtype does not hold them."""
     if part.meaning is Meaning.EXPONENT:
         fractions, exponents = np.frexp(scales)
         stored = exponents - 1 + EXPONENT_BIAS
         if (fractions != 0.5).any() or ((stored < 0) | (stored > 254)).any():
-            raise RefusedError("scale", "scales are no powers of two")
+            return None
         return stored.astype(np.uint8)
     format = FLOAT_FORMATS[DTYPES[dtype].type]
     numbers = scales.astype(np.float64)
     if not np.array_equal(format.round(numbers), numbers):
-        raise RefusedError("scale", f"{DTYPES[dtype].type} does not hold all scales")
+        return None
     return format.encode(numbers).astype(f"u{DTYPES[dtype].itemsize}")
 
 
 def write_configuration(
-    folder: Path, checkpoint: str, target: Layout, columns: int, names: Mapping[str, str]
+    folder: Path, source: Path, target: Layout, columns: int, names: Mapping[str, str]
 ) -> None:
     """
     Write the index of a folder, for each tensor its file, and the configuration of a model.
+
+    `source` is the configuration from before, which there may not be.
 
     A layout that no library has a word for has no section there. Raises OSError.
     """
     index = {"metadata": {}, "weight_map": dict(sorted(names.items()))}
     (folder / INDEX).write_text(json.dumps(index, indent=1) + "\n", encoding="utf-8")
-    source = Path(checkpoint) / CONFIG
     if not source.exists():
         return
     config: dict[str, Any] = json.loads(source.read_text(encoding="utf-8"))

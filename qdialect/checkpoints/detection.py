@@ -14,13 +14,21 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from qdialect.algebra.parameters import StorageFormat
 from qdialect.checkpoints.gguf_files import read_gguf
-from qdialect.checkpoints.layouts import Layout, Numbers, Plane, Planes, Turn, layouts
+from qdialect.checkpoints.layouts import Layout, Numbers, Plane, Planes, Turn, layouts, plain
 from qdialect.checkpoints.matrices import RefusedError
 from qdialect.support.files import FileError, JsonError, JsonValue, read_text
 from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.weights.copying import Descriptors, array_of
-from qdialect.weights.manifest import tensors_of
+from qdialect.weights.manifest import (
+    CODES,
+    OFFSET,
+    SCALE,
+    ZERO_POINT,
+    read_manifest,
+    tensors_of,
+)
 from qdialect.weights.strided_views import StridedView
 from qdialect.weights.tensor_files import DTYPES, TensorInFile, WeightsError, numbers_of_bits
 
@@ -114,6 +122,8 @@ def read_checkpoint(path: str, layout: str | None = None) -> Checkpoint:
         raise ValueError(f"there is no layout '{layout}'; the layouts are {', '.join(layouts())}")
     if path.endswith(".gguf"):
         return _of_gguf(path)
+    if path.endswith(".json"):
+        return _of_manifest(path)
     folder, hints = Path(path), Hints()
     if folder.is_dir():
         files = sorted(folder.glob("*.safetensors"))
@@ -126,6 +136,46 @@ def read_checkpoint(path: str, layout: str | None = None) -> Checkpoint:
     if layout is not None:
         hints = hints._replace(allowed=(layout,), is_symmetric=False)
     return _of_tensors(tensors_of(map(str, files)), hints)
+
+
+def _of_manifest(path: str) -> Checkpoint:
+    """The quantized weights of a manifest, as `import` and `quantize` write them."""
+    manifest = read_manifest(path)
+    modules, refused, taken = dict[str, QuantizedModule](), dict[str, str](), set[str]()
+    for name, weight in manifest.quantized.items():
+        keys = {CODES: weight.codes, SCALE: weight.scale, ZERO_POINT: weight.zero_point}
+        keys[OFFSET] = weight.offset
+        tensors = {part: manifest[key] for part, key in keys.items() if key is not None}
+        taken |= {name, weight.gather or name, *(key for key in keys.values() if key is not None)}
+        try:
+            if weight.gather is not None:
+                raise RefusedError("act-order", "columns are gathered")
+            modules[name] = _of_parts(name, tensors, weight.parsed_type().storage.format)
+        except RefusedError as error:
+            refused[name] = str(error)
+    others = {key: tensor for key, tensor in manifest.tensors.items() if key not in taken}
+    # Files of the manifest may also have the matrices that its weights were read from.
+    return Checkpoint(modules, _of_tensors(others, Hints()).others, refused)
+
+
+def _of_parts(
+    name: str, tensors: Mapping[str, TensorInFile], storage: StorageFormat
+) -> QuantizedModule:
+    """A weight of codes in plain rows. Raises RefusedError."""
+    if storage.codebook is not None and not storage.codebook.is_float:
+        raise RefusedError("table", "codes are of a table")
+    entry, slots = tensors[CODES].entry, tensors[SCALE].entry.shape
+    row = plain(storage, entry.dtype, has_offset=OFFSET in tensors)
+    shape, rows = entry.shape, math.prod(slots[:-1])
+    if row.codes[0].bits < DTYPES[entry.dtype].bits and shape:
+        shape = (*shape[:-1], 2 * shape[-1])
+    if len(shape) < 2 or not slots or 0 in (*shape, *slots):
+        raise RefusedError("block", f"codes are {list(entry.shape)}, and scales {list(slots)}")
+    counts, lengths = (rows, slots[-1]), (math.prod(shape[:-1]), shape[-1])
+    if any(length % count for length, count in zip(lengths, counts, strict=True)):
+        raise RefusedError("block", f"codes are {list(entry.shape)}, and scales {list(slots)}")
+    block = lengths[0] // counts[0], lengths[1] // counts[1]
+    return QuantizedModule(name, row, tensors, shape, block)
 
 
 def _of_gguf(path: str) -> Checkpoint:
@@ -400,6 +450,8 @@ def _block(module: QuantizedModule, hints: Hints, elements: int | None) -> tuple
         high = rows // stored[0]
     if not wide:
         asked = hints.columns or 0
+        if part.padding > 1 and not asked:
+            raise RefusedError("block", "scales are padded, and no configuration has 'group_size'")
         wide = columns if asked < 0 or stored[1] == 1 else asked or columns // stored[1]
     high, wide = max(1, high), max(1, wide)
     counts = -(-rows // high), -(-columns // wide)

@@ -81,6 +81,18 @@ class Matrix:
         scales = np.where(none, np.float32(1), abs(self.scales))
         return replace(self, codes=codes, scales=scales, zeros=zeros)
 
+    def with_sign(self, *, is_signed: bool) -> Matrix:
+        """The same values, of integers with or without a sign."""
+        storage = self.storage
+        if storage.codebook is not None or storage.signed == is_signed:
+            return self
+        half = 1 << (storage.width - 1)
+        codes = (self.codes & np.uint8(2 * half - 1)) ^ np.uint8(half)
+        zeros = self.zeros + np.int16(-half if is_signed else half)
+        return replace(
+            self, storage=StorageFormat(storage.width, is_signed), codes=codes, zeros=zeros
+        )
+
     def check_finite(self) -> None:
         """Raise RefusedError for scales or offsets that are not finite."""
         for name, numbers in (("scale", self.scales), ("offset", self.offsets)):
@@ -226,6 +238,7 @@ class MatrixReader:
         """
         (plane, *others), bits = self._layout.codes, self.shape[1] * self._layout.bits
         is_plain = plane.order is None and plane.turn in (Turn.NONE, Turn.BEFORE)
+        is_plain &= plane.bits == self._layout.bits and self._order is None
         if others or not is_plain or self._layout.record or bits % 8:
             return None
         return self._bytes(plane, rows)[:, : bits // 8]

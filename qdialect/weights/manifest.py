@@ -104,6 +104,20 @@ class QuantizedWeight(NamedTuple):
     gather: str | None = None
     """The key of the places of columns, int32, among those of the codes; None if they are equal."""
 
+    def parsed_type(self) -> UniformQuantizedType:
+        """The type. Raises WeightsError for a text that is none."""
+        context = Context()
+        context.load_dialect(Builtin)
+        context.load_dialect(Quant)
+        try:
+            like = AttributeParser(context, Input(self.type, "<manifest>")).parse_attribute()
+        except ParseError as error:
+            reason = f"'{self.type}' of the manifest is no type: {error.msg}"
+            raise WeightsError(reason) from None
+        if not isinstance(like, UniformQuantizedType):
+            raise WeightsError(f"'{self.type}' of the manifest is no quantized type")
+        return like
+
 
 class Manifest:
     """Tensors by the keys of the constants that stand for them."""
@@ -322,15 +336,12 @@ def _quantized_type(
     Where these floats do not hold the scales, the codes are of f32, and rounded afterwards. There
     is a second type if there are offsets: that of a constant of ones.
     """
-    context = Context()
-    context.load_dialect(Builtin)
-    context.load_dialect(Quant)
     shape, expressed = type.get_shape(), type.get_element_type()
     try:
-        like = AttributeParser(context, Input(weight.type, "<manifest>")).parse_attribute()
-    except ParseError as error:
-        return f"'{weight.type}' of the manifest is no type: {error.msg}"
-    if not isinstance(like, UniformQuantizedType) or not isinstance(expressed, AnyFloat):
+        like = weight.parsed_type()
+    except WeightsError as error:
+        return str(error)
+    if not isinstance(expressed, AnyFloat):
         return f"tensor '{weight.codes}' has codes of floats of type '{weight.type}'"
     scales = _numbers_of(manifest[weight.scale], ("F32",))
     zeros = np.zeros(scales.shape, np.int64)

@@ -10,6 +10,7 @@ from typing import Final
 
 from qdialect.checkpoints.commands import contents_of, converted_contents, table_of
 from qdialect.checkpoints.converting import write_configuration
+from qdialect.checkpoints.detection import CONFIG
 from qdialect.checkpoints.importing import Imported
 from qdialect.checkpoints.layouts import layouts
 from qdialect.folding.plan_json import plans_of_json
@@ -87,7 +88,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             "--layout", metavar="NAME", help="that of its weights, where several would fit"
         )
     for action in (bring, convert):
-        action.add_argument("checkpoint", metavar="CHECKPOINT", help="a folder, or a file of GGUF")
+        action.add_argument(
+            "checkpoint", metavar="CHECKPOINT", help="a folder, or a file: GGUF, or a manifest"
+        )
         action.add_argument(
             "--refused", default="fail", choices=("fail", "keep"), help="what does not fit (fail)"
         )
@@ -95,6 +98,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             "--only", default="*", metavar="NAMES", help="the weights: '*.weight,head' are patterns"
         )
         _add_options_of_runs(action)
+    convert.add_argument(
+        "--config", metavar="FILE", help="the configuration of the model (that of CHECKPOINT)"
+    )
     convert.add_argument("--to", required=True, choices=tuple(layouts()), help="the new layout")
     bring.add_argument(
         "--join", action="append", default=[], metavar="A,B=C", help="rows of A and B become C"
@@ -247,7 +253,8 @@ def _convert(options: Namespace) -> bool:
     folder = _folder_of(options)
     written = read_manifest(folder / MANIFEST).tensors
     names = {name: Path(tensor.path).name for name, tensor in written.items()}
-    write_configuration(folder, options.checkpoint, target, columns, names)
+    config = Path(options.config or Path(options.checkpoint) / CONFIG)
+    write_configuration(folder, config, target, columns, names)
     return True
 
 

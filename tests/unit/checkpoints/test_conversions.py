@@ -121,3 +121,62 @@ def test_what_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     (path,) = (tmp_path / "o").glob("*.safetensors")
     assert {"l.a.g_idx", "l.b.qweight", "norm.weight"} <= read_header(path).keys()
     assert "l.b.g_idx" not in read_header(path)
+
+
+@needs("torch", "safetensors")
+@pytest.mark.parametrize("layout", ["gptq", "awq", "pack-quantized", "awq_gemv"])
+def test_what_is_imported_is_written_again(layout: str, tmp_path: Path):
+    """By way of plain rows and a manifest: the same bytes."""
+    source = gptq(tmp_path / "source")
+    assert convert(source, layout, tmp_path / "first") == 0
+    flags = [f"--layout={layout}"]
+    bring = ["import", str(tmp_path / "first"), "-o", str(tmp_path / "plain"), *flags]
+    assert weights(bring) == 0
+    config = f"--config={source / 'config.json'}"
+    manifest = tmp_path / "plain" / "weights.json"
+    assert convert(manifest, layout, tmp_path / "again", config, "--max-memory=1") == 0
+    read: Any = import_module("safetensors.numpy").load_file
+    pair = [read(next((tmp_path / name).glob("*.safetensors"))) for name in ("first", "again")]
+    assert pair[0].keys() == pair[1].keys()
+    for name, array in pair[0].items():
+        assert array.dtype == pair[1][name].dtype
+        assert np.array_equal(array, pair[1][name]), name
+    section = json.loads((tmp_path / "again" / "config.json").read_text())
+    first = json.loads((tmp_path / "first" / "config.json").read_text())
+    assert section == first
+
+
+@needs("compressed_tensors")
+@pytest.mark.parametrize("storage", ["i4", "i8"])
+def test_weights_that_are_quantized_here_are_read_by_a_library(storage: str, tmp_path: Path):
+    """Signed codes are packed as those without a sign, 2^(bits - 1) higher."""
+    scheme_of: Any = import_module("compressed_tensors.quantization")
+    base: Any = import_module("compressed_tensors.compressors.pack_quantized.base")
+    torch: Any = import_module("torch")
+    torch.manual_seed(5)
+    floats = {"l.weight": torch.randn(48, 64), "norm.weight": torch.ones(3)}
+    folder = save(tmp_path / "floats", floats)
+    source = str(folder / "model.safetensors")
+    flags = [f"--storage={storage}", "--granularity=block", "--block-size=32"]
+    quantize = ["quantize", "--weights", source, "-o", str(tmp_path / "q"), *flags]
+    assert weights(quantize) == 0
+    manifest = tmp_path / "q" / "weights.json"
+    assert convert(manifest, "pack-quantized-symmetric", tmp_path / "packed") == 0
+    (path,) = (tmp_path / "packed").glob("*.safetensors")
+    tensors: Any = import_module("safetensors.torch").load_file(str(path))
+    assert "l.weight" not in tensors
+    assert torch.equal(tensors["norm.weight"], torch.ones(3))
+    arguments = scheme_of.QuantizationArgs(
+        num_bits=int(storage[1:]), type="int", symmetric=True, strategy="group", group_size=32
+    )
+    scheme = scheme_of.QuantizationScheme(targets=["Linear"], weights=arguments)
+    own = {name.removeprefix("l."): tensors[name] for name in tensors if name.startswith("l.")}
+    read: Any = base.PackedQuantizationCompressor.decompress(own, scheme)
+    (path,) = (tmp_path / "q").glob("*.safetensors")
+    values: Any = import_module("safetensors.torch").load_file(str(path))
+    codes = values["l.weight.codes"].numpy()
+    if storage == "i4":
+        codes = np.stack([codes & 15, codes >> 4], axis=-1).reshape(48, 64).astype(np.int8)
+        codes = (codes ^ 8) - 8
+    scales = values["l.weight.scale"].numpy().repeat(32, 1)
+    assert np.array_equal(read["weight"].float().numpy(), codes * scales)

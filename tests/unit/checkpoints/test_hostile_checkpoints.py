@@ -80,6 +80,17 @@ def changes() -> dict[str, tuple[dict[str, Any], dict[str, Any], str]]:
 
 
 @needs("torch", "safetensors")
+def test_padded_scales_need_a_group_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    own = arrays()
+    own |= {"qweight": np.zeros((32, 8), np.int32), "qzeros": np.zeros((32, 4), np.int32)}
+    own["scales"] = np.ones((32, 32), np.float16)
+    del own["g_idx"]
+    folder = written(tmp_path / "c", own, {"quant_method": "awq", "version": "gemv"})
+    assert weights(["import", str(folder), "-o", str(tmp_path / "o")]) == 1
+    assert "l.q.weight: block: scales are padded, and no" in capsys.readouterr().err
+
+
+@needs("torch", "safetensors")
 @pytest.mark.parametrize("name", sorted(changes()))
 def test_what_is_refused(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     changed, config, reason = changes()[name]
