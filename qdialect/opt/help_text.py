@@ -88,7 +88,7 @@ def _text_of_pass(name: str) -> str:
         return f"--{name} does not load: {describe(error)}"
     options = [option for option in fields(cls) if option.init]
     texts = option_texts(cls)
-    rows = [_row_of_option(option, texts.get(option.name, "")) for option in options]
+    rows = [row_of_option(option, texts.get(option.name, "")) for option in options]
     required = [shown for shown, text in rows if text.endswith(_REQUIRED)]
     values = '[="option=value ..."]'
     if required:
@@ -96,7 +96,7 @@ def _text_of_pass(name: str) -> str:
     usage = f"usage: {TOOL} --{name}{values if rows else ''} [input file]"
     lines = _wrapped(usage)
     example = example_of(cls)
-    for paragraph in _paragraphs(cls):
+    for paragraph in paragraphs_of(cls):
         if not paragraph.startswith("Example: "):
             lines += ["", *_wrapped(paragraph)]
     if rows:
@@ -108,7 +108,7 @@ def _text_of_pass(name: str) -> str:
 
 def example_of(cls: type[ModulePass]) -> str | None:
     """The command in the docstring of a pass, in a paragraph like "Example: `command`."."""
-    for paragraph in _paragraphs(cls):
+    for paragraph in paragraphs_of(cls):
         if (example := re.fullmatch("Example: `(.*)`.", paragraph)) is not None:
             return example[1]
     return None
@@ -140,7 +140,7 @@ _REQUIRED: Final = " (required)"
 _KINDS: Final = {"int": "INTEGER", "float": "NUMBER", "bool": "BOOL", "str": "TEXT"}
 
 
-def _row_of_option(option: Field[object], text: str) -> tuple[str, str]:
+def row_of_option(option: Field[object], text: str) -> tuple[str, str]:
     """The name of an option with the kind of its value, and its text with values and default."""
     type = (option.type if isinstance(option.type, str) else type_repr(option.type)).strip("'")
     names = re.findall(r"\w+", type)
@@ -166,13 +166,13 @@ def _value_text(value: object) -> str:
 
 def _line_of_pass(name: str, factory: PassFactory) -> tuple[str, str]:
     try:
-        text = next(iter(_paragraphs(factory())), "")
+        text = next(iter(paragraphs_of(factory())), "")
     except Exception as error:
         text = f"(does not load: {describe(error)})"
     return f"--{name}", text
 
 
-def _paragraphs(cls: type[ModulePass]) -> Sequence[str]:
+def paragraphs_of(cls: type[ModulePass]) -> Sequence[str]:
     """The paragraphs of the docstring of a pass, each in one line."""
     text = inspect.cleandoc(cls.__doc__ or "")
     # The docstring of a dataclass defaults to its signature.
