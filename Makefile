@@ -3,7 +3,7 @@
 # Of random examples; `make test SEED=...` repeats those of another run. In CI, the commit gives it.
 SEED := $(or $(SEED),$(shell python -c "import random; print(random.randrange(1 << 32))"))
 
-.PHONY: test unit filecheck lint
+.PHONY: test unit filecheck lint site
 
 test: unit filecheck
 
@@ -17,3 +17,6 @@ lint:
 	ruff check .
 	ruff format --check .
 	basedpyright
+
+site:
+	mkdocs build --strict
