@@ -190,7 +190,7 @@ def interface() -> Mapping[str, str]:
         loaded = import_module(module)
         part = ".".join(module.split(".")[:2])
         lines = [f"# {module}" if module == part else f"## {module}"]
-        for name in sorted(getattr(loaded, "__all__", used)):
+        for name in sorted(getattr(loaded, "__all__", used - {""})):
             value = getattr(loaded, name)
             is_named = isinstance(value, type) or callable(value)
             path = f"{value.__module__}.{value.__qualname__}" if is_named else f"{module}.{name}"
