@@ -26,13 +26,8 @@ FOLDS = ("--fold-constant-shapes", "--fold-quant-shapes")
 LOWERED = ("--lower-quant-shapes", "--lower-dequantization=to=linalg-ext", "--canonicalize")
 
 
-@needs("jax", "iree.compiler", "iree.runtime", "compressed_tensors", "torch", "safetensors")
-@pytest.mark.iree
-def test_a_decoder_of_a_checkpoint(tmp_path: Path):
-    """The numbers of the decoder with what the library dequantizes."""
-    sizes = ("--layers=1", "--width=64", "--words=32", "--heads=4", "--files=1")
-    command = [sys.executable, str(SCRIPT), "jax", str(tmp_path), *sizes]
-    subprocess.run(command, check=True, capture_output=True)
+def compressed(weight: Any, scales: Any, zeros: Any) -> tuple[dict[str, Any], Any]:
+    """The tensors of compressed-tensors, and what it dequantizes."""
     torch: Any = import_module("torch")
     scheme_of: Any = import_module("compressed_tensors.quantization")
     base: Any = import_module("compressed_tensors.compressors.pack_quantized.base")
@@ -40,6 +35,48 @@ def test_a_decoder_of_a_checkpoint(tmp_path: Path):
         num_bits=4, type="int", symmetric=False, strategy="group", group_size=32
     )
     scheme = scheme_of.QuantizationScheme(targets=["Linear"], weights=arguments)
+    zeros = (zeros - 8).to(torch.int8)
+    state = {"weight": weight, "weight_scale": scales, "weight_zero_point": zeros}
+    packed: Any = base.PackedQuantizationCompressor.compress(state, scheme)
+    return packed, base.PackedQuantizationCompressor.decompress(packed, scheme)["weight"]
+
+
+def packed_by_eights(weight: Any, scales: Any, zeros: Any) -> tuple[dict[str, Any], Any]:
+    """The tensors of AutoAWQ's gemm, and (code - zero) * scale, with scales of f16."""
+    torch: Any = import_module("torch")
+    scales = scales.half()
+    spread = [array.float().repeat_interleave(32, 1) for array in (scales, zeros)]
+    codes = torch.clamp(torch.round(weight / spread[0] + spread[1]), 0, 15)
+
+    def packed(array: Any) -> Any:
+        eights = array.T.to(torch.int64).reshape(array.shape[1], -1, 8)
+        order = torch.tensor([0, 2, 4, 6, 1, 3, 5, 7])
+        words = (eights[:, :, order] << (4 * torch.arange(8))).sum(-1)
+        return torch.from_numpy(words.numpy().astype(np.uint32).view(np.int32))
+
+    tensors = {"qweight": packed(codes), "qzeros": packed(zeros), "scales": scales.T}
+    return tensors, (codes - spread[1]) * spread[0]
+
+
+COMPRESSED = {"quant_method": "compressed-tensors", "format": "pack-quantized", "bits": 4}
+AWQ = {"quant_method": "awq", "bits": 4, "group_size": 32, "version": "gemm"}
+
+
+@needs("jax", "iree.compiler", "iree.runtime", "torch_mlir", "torch", "safetensors")
+@needs("compressed_tensors")
+@pytest.mark.iree
+@pytest.mark.parametrize(
+    ("exporter", "quantized", "config"),
+    [("jax", compressed, COMPRESSED), ("torch", packed_by_eights, AWQ)],
+)
+def test_a_decoder_of_a_checkpoint(
+    exporter: str, quantized: Any, config: dict[str, Any], tmp_path: Path
+):
+    """The numbers of the decoder with what the library dequantizes."""
+    sizes = ("--layers=1", "--width=64", "--words=32", "--heads=4", "--files=1")
+    command = [sys.executable, str(SCRIPT), exporter, str(tmp_path), *sizes]
+    subprocess.run(command, check=True, capture_output=True)
+    torch: Any = import_module("torch")
     (source,) = tmp_path.glob("model-*.safetensors")
     data, header = source.read_bytes(), read_header(source)
     packed, floats = dict[str, Any](), dict[str, Any]()
@@ -51,13 +88,9 @@ def test_a_decoder_of_a_checkpoint(tmp_path: Path):
             continue
         blocks = weight.reshape(len(weight), -1, 32)
         scales = (blocks.amax(2) - blocks.amin(2)) / 15
-        zeros = torch.clamp(torch.round(-blocks.amin(2) / scales) - 8, -8, 7).to(torch.int8)
-        state = {"weight": weight, "weight_scale": scales, "weight_zero_point": zeros}
-        compressed: Any = base.PackedQuantizationCompressor.compress(state, scheme)
-        read: Any = base.PackedQuantizationCompressor.decompress(compressed, scheme)
-        floats[name] = read["weight"]
-        packed |= {f"{name}.{part}": tensor for part, tensor in compressed.items()}
-    config = {"quant_method": "compressed-tensors", "format": "pack-quantized", "bits": 4}
+        zeros = torch.clamp(torch.round(-blocks.amin(2) / scales), 0, 15)
+        parts, floats[name] = quantized(weight, scales, zeros)
+        packed |= {f"{name}.{part}": tensor for part, tensor in parts.items()}
     checkpoint, imported = save(tmp_path / "c", packed, config), tmp_path / "imported"
     assert weights(["import", str(checkpoint), "-o", str(imported)]) == 0
     # The arguments of the function have the names of the checkpoint.
@@ -77,7 +110,7 @@ def test_a_decoder_of_a_checkpoint(tmp_path: Path):
     assert weights(fold) == 0
     files = [*tmp_path.glob("folded/*.safetensors"), *imported.glob("*.safetensors")]
     files += [tmp_path / "scales.safetensors", checkpoint / "model.safetensors"]
-    tokens = np.arange(8, dtype=np.int32)
+    tokens = np.arange(8, dtype=np.int32 if exporter == "jax" else np.int64)
     result = ran(tmp_path, "named", files, tokens)
     with writing(
         tmp_path / "floats.safetensors", [(n, "F32", e.shape) for n, e in header.items()]
