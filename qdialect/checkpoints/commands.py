@@ -64,6 +64,8 @@ def contents_of(options: Namespace) -> tuple[dict[str, Content], Manifest]:
     groups = {name: [Part.of(module)] for name, module in _wanted(checkpoint, options).items()}
     for split in options.split:
         groups = _split(groups, split)
+    for rotary in options.rotary:
+        groups = _rotated(groups, rotary)
     for join in options.join:
         groups = _joined(groups, join)
     groups = _shards(groups, options.shard)
@@ -150,6 +152,18 @@ def _joined(groups: Mapping[str, list[Part]], join: str) -> dict[str, list[Part]
         parts = [part for other in own for part in joined.pop(other)]
         joined[_renamed(name, names[0], match[2])] = parts
     return joined
+
+
+def _rotated(groups: Mapping[str, list[Part]], rotary: str) -> dict[str, list[Part]]:
+    """Groups after `q_proj,k_proj=128:halves`, in each place of these. Raises ToolError."""
+    match = re.fullmatch(r"([\w.,]+)=([1-9]\d*):(halves|pairs)", rotary)
+    if match is None or (count := int(match[2])) % 2:
+        raise ToolError(f"--rotary must be as q_proj,k_proj=128:halves, but is '{rotary}'")
+    head, rotated = (count // 2, 2) if match[3] == "halves" else (2, count // 2), dict(groups)
+    for word in match[1].split(","):
+        for name in _places(groups, word, f"--rotary={rotary}"):
+            rotated[name] = [part._replace(head=head) for part in groups[name]]
+    return rotated
 
 
 def _split(groups: Mapping[str, list[Part]], split: str) -> dict[str, list[Part]]:

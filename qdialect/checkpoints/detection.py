@@ -16,7 +16,15 @@ from typing import Any, Final, NamedTuple
 
 from qdialect.algebra.parameters import StorageFormat
 from qdialect.checkpoints.gguf_files import read_gguf
-from qdialect.checkpoints.layouts import Layout, Numbers, Plane, Planes, Turn, layouts, plain
+from qdialect.checkpoints.layouts import (
+    PLAIN,
+    Layout,
+    Numbers,
+    Plane,
+    Planes,
+    Turn,
+    layouts,
+)
 from qdialect.checkpoints.matrices import RefusedError
 from qdialect.support.files import FileError, JsonError, JsonValue, read_text
 from qdialect.support.lazy_numpy import NDArray, np
@@ -30,7 +38,13 @@ from qdialect.weights.manifest import (
     tensors_of,
 )
 from qdialect.weights.strided_views import StridedView
-from qdialect.weights.tensor_files import DTYPES, TensorInFile, WeightsError, numbers_of_bits
+from qdialect.weights.tensor_files import (
+    DTYPES,
+    PACKED,
+    TensorInFile,
+    WeightsError,
+    numbers_of_bits,
+)
 
 CONFIG: Final = "config.json"
 
@@ -165,7 +179,7 @@ def _of_parts(
     if storage.codebook is not None and not storage.codebook.is_float:
         raise RefusedError("table", "codes are of a table")
     entry, slots = tensors[CODES].entry, tensors[SCALE].entry.shape
-    row = plain(storage, entry.dtype, has_offset=OFFSET in tensors)
+    row = _plain(storage, entry.dtype, has_offset=OFFSET in tensors)
     shape, rows = entry.shape, math.prod(slots[:-1])
     if row.codes[0].bits < DTYPES[entry.dtype].bits and shape:
         shape = (*shape[:-1], 2 * shape[-1])
@@ -176,6 +190,22 @@ def _of_parts(
         raise RefusedError("block", f"codes are {list(entry.shape)}, and scales {list(slots)}")
     block = lengths[0] // counts[0], lengths[1] // counts[1]
     return QuantizedModule(name, row, tensors, shape, block)
+
+
+def _plain(storage: StorageFormat, dtype: str, *, has_offset: bool) -> Layout:
+    """The layout of codes in plain rows, of elements of `dtype`."""
+    is_packed = dtype == "U8" and storage.width == DTYPES[PACKED].bits
+    bits = storage.width if is_packed else DTYPES[dtype].bits
+    return Layout(
+        PLAIN,
+        storage.width,
+        (Plane(CODES, bits, dtype),),
+        (Numbers(SCALE, ("F32",)),),
+        Numbers(ZERO_POINT, ("I8", "U8")),
+        storage=storage.name if storage.codebook is not None else "",
+        is_signed=storage.signed,
+        offset=(Numbers(OFFSET, ("F32",)),) if has_offset else (),
+    )
 
 
 def _of_gguf(path: str) -> Checkpoint:

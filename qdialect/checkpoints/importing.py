@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -38,6 +39,8 @@ class Part(NamedTuple):
     module: QuantizedModule
     rows: range
     columns: range
+    head: tuple[int, int] = (1, 1)
+    """The rows of a head as an array that is transposed: see `Matrix.turned`."""
 
     @classmethod
     def of(cls, module: QuantizedModule) -> Part:
@@ -52,6 +55,8 @@ class Part(NamedTuple):
         edges = self.rows.start, self.rows.stop, self.columns.start, self.columns.stop
         if any(edge % high for edge in edges[:2]) or any(edge % wide for edge in edges[2:]):
             raise RefusedError("block", f"rows {self.rows} or columns {self.columns} cut a block")
+        if any(edge % math.prod(self.head) for edge in edges[:2]):
+            raise RefusedError("block", f"rows {self.rows} cut heads of {math.prod(self.head)}")
         if self.module.order is not None and len(self.columns) < self.module.matrix[1]:
             raise RefusedError("act-order", "columns are cut that are in another order")
         return high, wide
@@ -126,13 +131,13 @@ class Imported:
         for part in self.parts:
             module, reader = part.module, reader_of(part.module, files)
             try:
-                for band in reader.bands(max_memory):
+                for band in reader.bands(max_memory, math.prod(part.head)):
                     start, stop = max(band.start, part.rows.start), min(band.stop, part.rows.stop)
                     if start >= stop:
                         continue
                     matrix = reader.read(band).positive().divided(module.matrix)
                     rows = range(start - band.start, stop - band.start)
-                    matrix = matrix.part(rows, part.columns)
+                    matrix = matrix.part(rows, part.columns).turned(part.head)
                     self._write(key, writer, matrix, first + start - part.rows.start)
             except RefusedError as error:
                 raise WeightsError(f"{module.name}: {module.layout.name}: {error}") from None

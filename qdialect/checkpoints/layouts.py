@@ -16,10 +16,8 @@ from functools import cache
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from qdialect.algebra.parameters import StorageFormat
 from qdialect.checkpoints.bit_fields import Order
 from qdialect.support.memory import registered_cache
-from qdialect.weights.manifest import CODES, OFFSET, SCALE, ZERO_POINT
 from qdialect.weights.tensor_files import DTYPES
 
 
@@ -76,9 +74,6 @@ class Meaning(Enum):
     SUMMAND = "summand"
     """It is one number, in the state that is saved beside a flat matrix."""
 
-
-_NIBBLE: Final = 4
-"""The bits of codes of which two are in a byte."""
 
 EXPONENT_BIAS: Final = 127
 """What is added to an exponent to be stored, as in `f8E8M0FNU`."""
@@ -164,21 +159,6 @@ _E8: Final = Meaning.EXPONENT
 
 PLAIN: Final = "qdialect"
 """The layout of quantized weights of a manifest, which is written by `import` and `quantize`."""
-
-
-def plain(storage: StorageFormat, dtype: str, *, has_offset: bool) -> Layout:
-    """The layout of codes in plain rows, of elements of `dtype`."""
-    bits = storage.width if dtype == "U8" and storage.width == _NIBBLE else DTYPES[dtype].bits
-    return Layout(
-        PLAIN,
-        storage.width,
-        (Plane(CODES, bits, dtype),),
-        (Numbers(SCALE, ("F32",)),),
-        Numbers(ZERO_POINT, ("I8", "U8")),
-        storage=storage.name if storage.codebook is not None else "",
-        is_signed=storage.signed,
-        offset=(Numbers(OFFSET, ("F32",)),) if has_offset else (),
-    )
 
 
 # fmt: off

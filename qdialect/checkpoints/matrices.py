@@ -113,6 +113,19 @@ class Matrix:
         codes = self.codes[rows.start : rows.stop, inside]
         return replace(self.of_blocks(lambda array: array[slots, blocks]), codes=codes)
 
+    def turned(self, head: tuple[int, int]) -> Matrix:
+        """The same with the rows of each head, an array of shape `head`, transposed."""
+        count = math.prod(head)
+
+        def turned(array: NDArray[Any]) -> NDArray[Any]:
+            heads = array.reshape(-1, *head, array.shape[1])
+            return heads.swapaxes(1, 2).reshape(array.shape)
+
+        if self.block[0] > 1 and self.block[0] % count:
+            raise RefusedError("block", f"heads of {count} rows have parts of blocks")
+        own = self if self.block[0] > 1 else self.of_blocks(turned)
+        return replace(own, codes=turned(self.codes))
+
     def divided(self, shape: tuple[int, int]) -> Matrix:
         """The same with blocks that divide the axes of the whole matrix, of `shape`."""
         block = whole_blocks(self.block, shape)
@@ -169,9 +182,11 @@ class MatrixReader:
             return StorageFormat.of_table(layout.bits, numbers)
         return StorageFormat(layout.bits, layout.is_signed)
 
-    def bands(self, most: int) -> list[range]:
+    def bands(self, most: int, multiple: int = 1) -> list[range]:
         """The rows of bands that take about `most` bytes while they are read."""
-        unit = _ROWS if self.block[0] == self.shape[0] else math.lcm(_ROWS, self.block[0])
+        unit = math.lcm(_ROWS, multiple)
+        if self.block[0] < self.shape[0]:
+            unit = math.lcm(unit, self.block[0])
         count = max(1, most // (8 * unit * max(1, self.shape[1]))) * unit
         rows = range(self.shape[0])
         return [rows[start : start + count] for start in range(0, len(rows), count)]

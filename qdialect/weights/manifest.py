@@ -41,7 +41,7 @@ from qdialect.dialects.quant import (
     UniformQuantizedType,
 )
 from qdialect.dialects.quant.storage import Storage, StoredType, element_type_of
-from qdialect.dialects.stablehlo.models import columns_taken
+from qdialect.dialects.stablehlo.syntax import columns_taken
 from qdialect.ir.errors import OpErrors
 from qdialect.ir.resources import ALIGNMENT_BYTES, Blob, BlobStorage, ResourceBlobs
 from qdialect.ir.rewriting import Replacements

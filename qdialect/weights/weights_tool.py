@@ -109,6 +109,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--split", action="append", default=[], metavar="C=A:N,B:M", help="N rows of C become A"
     )
     bring.add_argument(
+        "--rotary",
+        action="append",
+        default=[],
+        metavar="A,B=ROWS:ORDER",
+        help="the order of the rows of each head of ROWS rows becomes halves, or pairs",
+    )
+    bring.add_argument(
         "--offsets",
         default="refuse",
         choices=("refuse", "constants"),

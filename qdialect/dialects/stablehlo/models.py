@@ -17,13 +17,10 @@ from typing import Any, Final, cast
 from typing_extensions import override
 from xdsl.dialects.builtin import (
     AnyFloat,
-    BoolAttr,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
     IntegerAttr,
     TensorType,
-    UnregisteredAttr,
-    UnregisteredOp,
     i32,
     i64,
 )
@@ -216,27 +213,6 @@ def _gathered(op: Operation, sizes: Shape, operands: Operands) -> Movements:
     lengths = dict(zip(places, (*batch, *window), strict=True))
     movements.append(BroadcastInDim(places, tuple(lengths[at] for at in range(rank))))
     return Movements(op.operands[:1], movements)
-
-
-def columns_taken(value: SSAValue, places: SSAValue) -> Operation:
-    """A gather of the columns of a tensor, its last axis, at `places`, a tensor of one axis."""
-    window = list(static_shape_of(value)[:-1])
-    axes, axis = list(range(len(window))), len(window)
-    numbers = (
-        f"offset_dims = {axes}, collapsed_slice_dims = [{axis}], start_index_map = [{axis}], "
-        "index_vector_dim = 1"
-    )
-    attribute = UnregisteredAttr.with_name_and_type("stablehlo.gather", False)
-    properties = {
-        "dimension_numbers": attribute("stablehlo.gather", False, False, f"<{numbers}>"),
-        "indices_are_sorted": BoolAttr.from_bool(False),
-        "slice_sizes": DenseArrayBase.from_list(i64, [*window, 1]),
-    }
-    (length,) = static_shape_of(places)
-    type = TensorType(element_type_or_self(value.type), [*window, length])
-    return UnregisteredOp.with_name("stablehlo.gather").create(
-        operands=[value, places], result_types=[type], properties=properties
-    )
 
 
 def window_numbers(op: Operation, name: str, fields: str) -> WindowNumbers:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final, cast
 from typing_extensions import override
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    BoolAttr,
     ComplexType,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
@@ -20,6 +21,8 @@ from xdsl.dialects.builtin import (
     FunctionType,
     IntegerAttr,
     TensorType,
+    UnregisteredAttr,
+    UnregisteredOp,
     i1,
     i32,
     i64,
@@ -30,7 +33,7 @@ from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 
-from qdialect.ir.value_types import tensor_element_type
+from qdialect.ir.value_types import element_type_or_self, shape_of, tensor_element_type
 from qdialect.ir.xdsl_private import print_under_names_of, resume_from
 from qdialect.text.form_kinds import FormMismatchError, FormText, integer_of, integers_of, listed
 from qdialect.text.messages import TextError, balanced_end
@@ -766,3 +769,24 @@ SYNTAX = DialectSyntax(
     ),
     prints=True,
 )
+
+
+def columns_taken(value: SSAValue, places: SSAValue) -> Operation:
+    """A gather of the columns of a tensor, its last axis, at `places`, a tensor of one axis."""
+    window = list(shape_of(value.type) or ())[:-1]
+    axes, axis = list(range(len(window))), len(window)
+    numbers = (
+        f"offset_dims = {axes}, collapsed_slice_dims = [{axis}], start_index_map = [{axis}], "
+        "index_vector_dim = 1"
+    )
+    attribute = UnregisteredAttr.with_name_and_type("stablehlo.gather", False)
+    properties = {
+        "dimension_numbers": attribute("stablehlo.gather", False, False, f"<{numbers}>"),
+        "indices_are_sorted": BoolAttr.from_bool(False),
+        "slice_sizes": DenseArrayBase.from_list(i64, [*window, 1]),
+    }
+    lengths = shape_of(places.type) or ()
+    type = TensorType(element_type_or_self(value.type), [*window, *lengths])
+    return UnregisteredOp.with_name("stablehlo.gather").create(
+        operands=[value, places], result_types=[type], properties=properties
+    )

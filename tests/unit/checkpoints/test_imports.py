@@ -123,6 +123,15 @@ def test_awq(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     split = imported(folder, tmp_path / "u", "--split=q=a:100,b:60")
     assert np.array_equal(split["l.a.weight"], wanted[:100])
     assert np.array_equal(split["l.b.weight"], wanted[100:])
+    # Pairs of rows become halves of heads, and pairs again.
+    halves = imported(folder, tmp_path / "w", "--rotary=q=32:halves", "--max-memory=1")[
+        "l.q.weight"
+    ]
+    assert np.array_equal(halves, wanted.reshape(5, 16, 2, 64).swapaxes(1, 2).reshape(160, 64))
+    joined = imported(folder, tmp_path / "x", "--rotary=k=32:pairs", "--join=q,k=qk")["l.qk.weight"]
+    assert np.array_equal(joined[:160], wanted)
+    pairs = wanted.reshape(5, 2, 16, 64).swapaxes(1, 2).reshape(160, 64)
+    assert np.array_equal(joined[160:], pairs)
     refused = ["import", str(folder), "-o", str(tmp_path / "v")]
     for flags, reason in (
         (["--shard=columns:4"], "l.k.weight.0: awq: block: "),
@@ -130,6 +139,8 @@ def test_awq(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
         (["--shard=7"], "--shard must be as rows:4 or columns:4"),
         (["--split=q=a:1,b:2"], "--split=q=a:1,b:2: 'l.q.weight' has 160 rows, not 3"),
         (["--split=q"], "--split must be as"),
+        (["--rotary=q=31:pairs"], "--rotary must be as q_proj,k_proj=128:halves, but is"),
+        (["--rotary=q=48:pairs"], "l.q.weight: awq: block: rows range(0, 160) cut heads of 48"),
     ):
         assert weights([*refused, *flags]) == 1
         assert reason in capsys.readouterr().err
