@@ -82,7 +82,7 @@ BUDGETS = {
     "algebra": (3168, 4),
     "ir": (1859, 2),
     "text": (5813, 5),
-    "ops": (3124, 4),
+    "ops": (3216, 4),
     "dialects": (16663, 10),
     "lowering": (2306, 4),
     "folding": (6732, 5),
@@ -95,7 +95,7 @@ BUDGETS = {
     "ptq": (20578, 8),
     "integers": (2522, 5),
     "frontends": (993, 4),
-    "export": (2207, 4),
+    "export": (2219, 4),
 }
 """
 Of each folder: the number of its lines, and of the files in its longest chain of imports. They only
