@@ -115,3 +115,8 @@ BY_RULE: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """The functions of ops that do not name one, by the name in their rules."""
+
+
+def has_nodes(path: str) -> bool:
+    """Whether nodes compute a function of elements."""
+    return path in (SAME, CLAMPED) or any(path in table for table in (NODES, ON_TRUTHS, COMPOSED))

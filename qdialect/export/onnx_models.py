@@ -42,6 +42,7 @@ from qdialect.export.onnx_functions import (
     NODES,
     ON_TRUTHS,
     SAME,
+    has_nodes,
 )
 from qdialect.export.onnx_graph import Graph, type_name
 from qdialect.export.onnx_layers import MAXIMUM, SUM, Layers
@@ -248,7 +249,7 @@ class _Writer:
         if model.comparison is not None:
             return self._compared(op, model.comparison(op), operands)
         path = named_function(op)
-        if path is not None:
+        if path is not None and has_nodes(path):
             return self._function(op, path, operands)
         if is_arithmetic(op):
             term = read_elementwise(op, self).term
@@ -258,6 +259,12 @@ class _Writer:
                 ]
                 if len(inputs) == len(term.operands):
                     return self._elementwise(node, inputs, type)
+        # No node computes a function of another package, unless its rule says which one it is.
+        tensor = self._by_rule(op, operands)
+        return self._function(op, path, operands) if tensor is None and path else tensor
+
+    def _by_rule(self, op: Operation, operands: Sequence[Tensor]) -> Tensor | None:
+        """The result of an op whose rule says what it computes; None for another op."""
         rule = rule_of(op)
         if rule is None:
             return None

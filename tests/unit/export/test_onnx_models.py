@@ -23,7 +23,15 @@ from qdialect.check.interpreters import TypedArray, find_function, run_function
 from qdialect.export import onnx_graph
 from qdialect.export.export_tool import main
 from qdialect.export.onnx_functions import COMPOSED, NODES
-from qdialect.ops.model import OnElements, OnNumbers, models_for_all
+from qdialect.ops import own
+from qdialect.ops.model import (
+    OnElements,
+    OnNumbers,
+    OpModel,
+    OpModels,
+    models_for_all,
+    register_models,
+)
 from qdialect.opt.registry import ToolContext
 from qdialect.text import parse_module
 
@@ -586,6 +594,24 @@ func.func @main(%x: tensor<2x64xf32>) -> tensor<2x96xf32> {{
     assert model.stat().st_size < 2000
     (result,) = results_of(model, np.ones((2, 64), "f4"))
     assert np.array_equal(result, np.broadcast_to(codes.sum(0) * 0.5, (2, 96)))
+
+
+def test_a_function_of_another_package_is_what_its_rule_says(tmp_path: Path) -> None:
+    relu6 = OpModel(
+        run=OnElements(f"{__name__}:relu6"), rule=own(0, function="clamp", limits=(0.0, 6.0))
+    )
+    largest = OpModel(
+        run=OnElements(f"{__name__}:largest", arity=2), rule=own(0, 1, function="max")
+    )
+    register_models(OpModels("own", {"relu6": relu6, "largest": largest}))
+    text = """
+func.func @main(%x: tensor<3xf32>, %y: tensor<3xf32>) -> tensor<3xf32> {
+  %r = "own.relu6"(%x) : (tensor<3xf32>) -> tensor<3xf32>
+  %m = "own.largest"(%r, %y) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+  return %m : tensor<3xf32>
+}"""
+    nodes = written_in(exported(text, tmp_path))
+    assert nodes["Clip"] == nodes["Max"] == 1
 
 
 @pytest.mark.parametrize(
