@@ -167,11 +167,14 @@ class PageRunner:
     def __post_init__(self) -> None:
         (self.folder / "examples").symlink_to(ROOT / "examples")
         self.installed = self.folder / ".installed"
-        self._install()
+        self.paths = list[Path]()
+        self._install(ROOT)
 
     def run(self, block: Block) -> None:
         """Do what the info string says. Raises what goes wrong."""
         match block.kind, block.arguments:
+            case _, ("in", name):
+                assert block.text in (ROOT / name).read_text(), f"{block.place}: not in {name}"
             case "mlir", ("error", *flags):
                 self._check_diagnostics(block, flags)
             case "mlir", ("remarks", *flags):
@@ -221,17 +224,19 @@ class PageRunner:
         assert "expected-" in block.text, f"{block.place}: nothing is expected"
         opt(*flags, "--split-input-file", "--verify-diagnostics", str(file))
 
-    def _install(self) -> None:
-        """What pip would do for plug-ins: the metadata with the entry points."""
-        metadata = self.installed / "qdialect-0.dist-info"
+    def _install(self, folder: Path) -> None:
+        """What pip would do for plug-ins: the metadata with the entry points of a project."""
+        project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+        metadata = self.installed / f"{project['name']}-0.dist-info"
         metadata.mkdir(parents=True)
-        name_and_version = f"Name: {PROJECT['name']}\nVersion: {PROJECT['version']}\n"
+        name_and_version = f"Name: {project['name']}\nVersion: {project['version']}\n"
         (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\n{name_and_version}")
         entry_points = "".join(
-            f"[{group}]\n" + "".join(f"{name} = {of}\n" for name, of in points.items())
-            for group, points in PROJECT["entry-points"].items()
+            f"[{group}]\n" + "".join(f"{name} = {place}\n" for name, place in points.items())
+            for group, points in project["entry-points"].items()
         )
         (metadata / "entry_points.txt").write_text(entry_points)
+        self.paths.append(folder)
 
     def _write(self, name: str, text: str) -> Path:
         """A block as a file; one that the repository has must be the same."""
@@ -253,6 +258,9 @@ class PageRunner:
             words = shlex.split(command)
             if words[0] in CHECKED_COMMANDS or any("tests/" in word for word in words):
                 check_command(words, block.place)
+                for word in words[1:] if words[0] == "pip" else ():
+                    if "/" in word:
+                        self._install(ROOT / word)
             elif all(map(shutil.which, TOOLS_OF_OTHERS.intersection(words))):
                 done = self._run_command(command)
                 self.printed = done.stdout
@@ -260,10 +268,13 @@ class PageRunner:
                 assert failed == ("fails" in block.arguments), f"{block.place}: {done.stdout}"
 
     def _run_command(self, command: str) -> subprocess.CompletedProcess[str]:
-        paths = [shared_server().folder, str(Path(sys.executable).parent), os.environ["PATH"]]
+        paths = [str(Path(sys.executable).parent), os.environ["PATH"]]
+        if len(self.paths) == 1:
+            # The server knows of no other packages.
+            paths = [shared_server().folder, *paths]
         environment = {
             "PATH": os.pathsep.join(paths),
-            "PYTHONPATH": os.pathsep.join([str(self.installed), str(ROOT)]),
+            "PYTHONPATH": os.pathsep.join(map(str, (self.installed, *self.paths))),
         }
         return subprocess.run(
             command,
@@ -363,6 +374,7 @@ def test_what_is_not_installed_is_skipped(kind: str, tmp_path: Path) -> None:
 
 WRONG_PAGES = {
     "unknown block": "```yaml\na: 1\n```\n",
+    "part of a file that is not in it": "```toml in pyproject.toml\nname = 1\n```\n",
     "python that raises": "```python\nassert 1 == 2\n```\n",
     "needed python that raises": "```python needs qdialect\nassert 1 == 2\n```\n",
     "needed command that fails": "```sh needs qdialect\nno-such-command\n```\n",
@@ -432,6 +444,9 @@ def test_what_is_right_is_accepted(tmp_path: Path) -> None:
         '%w = "tosa.const"() <{values = dense<9> : tensor<2xi8>}>'
         " : () -> tensor<2x!quant.uniform<i8<-7:7>:f32, 0.5>>\n```\n"
         "```text\nnothing\n```\n"
+        '```toml in examples/npu/pyproject.toml\nname = "npu"\n```\n'
+        "```sh\npip install examples/npu\nxdsl-opt -p npu-fuse-relu6 examples/npu/model.mlir\n```\n"
+        "```output\nbuiltin.module {\n...npu.relu6...\n}\n```\n"
         '```mlir before --allow-unregistered-dialect\n"other.op"() : () -> ()\n```\n'
         '```mlir after\n"other.op"() : () -> ()\n```\n'
         "```mlir error --verify-quant-shapes --allow-unregistered-dialect\n"
