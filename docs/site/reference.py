@@ -182,7 +182,10 @@ def interface() -> Mapping[str, str]:
     for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
         for info, code in FENCED.findall(page.read_text(encoding="utf-8")):
             if info.startswith("python"):
-                for module, name in _imports(code):
+                # A part of a file uses what the file imports.
+                file = info.partition(" in ")[2]
+                text = (ROOT / file).read_text(encoding="utf-8") if file else code
+                for module, name in _imports(text):
                     names.setdefault(module, set()).add(name)
     parts: dict[str, list[str]] = {}
     shown = set[str]()
@@ -192,7 +195,7 @@ def interface() -> Mapping[str, str]:
         lines = [f"# {module}" if module == part else f"## {module}"]
         for name in sorted(getattr(loaded, "__all__", used - {""})):
             value = getattr(loaded, name)
-            is_named = isinstance(value, type) or callable(value)
+            is_named = hasattr(value, "__qualname__")
             path = f"{value.__module__}.{value.__qualname__}" if is_named else f"{module}.{name}"
             if path.startswith("qdialect.") and path not in shown:
                 shown.add(path)
