@@ -191,7 +191,7 @@ class PageRunner:
             case "mlir", ():
                 opt(str(self._write("block.mlir", block.text)))
             case "mlir", (name,):
-                opt(str(self._write(name, block.text)))
+                self._read(self._write(name, block.text))
             case "python", ():
                 with redirect_stdout(io.StringIO()) as printed, chdir(self.folder):
                     exec(
@@ -218,6 +218,14 @@ class PageRunner:
                 self._write(name, block.text)
             case _:
                 pytest.fail(f"{block.place}: what is {block.kind} {block.arguments}?")
+
+    def _read(self, file: Path) -> None:
+        """Read a module; with other packages, in a process that knows of these."""
+        if len(self.paths) == 1:
+            opt(str(file))
+        else:
+            done = self._run_command(f"qdialect-opt {file}")
+            assert done.returncode == 0, done.stdout
 
     def _check_diagnostics(self, block: Block, flags: Sequence[str]) -> None:
         file = self._write("diagnostics.mlir", block.text)

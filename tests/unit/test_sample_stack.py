@@ -56,7 +56,6 @@ def run(installed: Path, *command: str) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=600,
     )
     assert done.returncode == 0, done.stdout
     return done.stdout
