@@ -104,7 +104,8 @@ def _linked(target: Path, config: MkDocsConfig, files: Files, written: str) -> s
         return written.removeprefix("docs/")
     if url := PROJECT.get("urls", {}).get("Repository"):
         return f"{url}/blob/main/{path}"
-    copied = f"files/{path}"
+    # A page would be written anew.
+    copied = f"files/{path}.txt" if target.suffix == ".md" else f"files/{path}"
     if files.get_file_from_path(copied) is None:
         files.append(File.generated(config, copied, abs_src_path=str(target)))
     return copied
