@@ -328,3 +328,43 @@ def test_offsets(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
         values = imported(folder, tmp_path / f"{name}-o", *flags, "--offsets=constants")
         assert values["l.weight"].dtype == np.float16
         assert np.array_equal(values["l.weight"], wanted)
+
+
+@needs("torchao", "torch", "safetensors")
+@pytest.mark.parametrize("form", ["i4 in groups", "i8", "f8"])
+def test_torchao(form: str, tmp_path: Path):
+    torch: Any = import_module("torch")
+    api: Any = import_module("torchao.quantization")
+    granularity: Any = import_module("torchao.quantization.granularity")
+    files: Any = import_module("torchao.prototype.safetensors.safetensors_support")
+    config = {
+        "i4 in groups": lambda: api.IntxWeightOnlyConfig(torch.int4, granularity.PerGroup(32)),
+        "i8": api.Int8WeightOnlyConfig,
+        "f8": api.Float8WeightOnlyConfig,
+    }[form]()
+    torch.manual_seed(8)
+    model = torch.nn.Sequential(torch.nn.Linear(64, 48, bias=False))
+    api.quantize_(model, config)
+    tensors, _ = files.flatten_tensor_state_dict(model.state_dict())
+    folder = save(tmp_path / "c", tensors, {"quant_method": "torchao"})
+    values = imported(folder, tmp_path / "o")["0.weight"]
+    assert np.array_equal(values, model[0].weight.dequantize().detach().numpy())
+
+
+@needs("torch", "safetensors")
+def test_quark(tmp_path: Path):
+    """Its words are those of AutoAWQ, under other names."""
+    torch: Any = import_module("torch")
+    rng = np.random.default_rng(9)
+    codes, zeros = rng.integers(0, 16, (64, 160)), rng.integers(0, 16, (2, 160))
+    scales = rng.uniform(0.01, 1, (2, 160)).astype(np.float32)
+
+    def packed(array: Array) -> Array:
+        eights = array.reshape(len(array), -1, 8)[:, :, [0, 2, 4, 6, 1, 3, 5, 7]]
+        return np.stack([stream(row, 4) for row in eights.reshape(len(array), -1)])
+
+    arrays = {"weight": packed(codes), "weight_zero_point": packed(zeros), "weight_scale": scales}
+    named = {f"l.{name}": torch.from_numpy(array.copy()) for name, array in arrays.items()}
+    folder = save(tmp_path / "c", named, {"quant_method": "quark", "bits": 4})
+    wanted = (codes - zeros.repeat(32, 0)).astype(np.float32) * scales.repeat(32, 0)
+    assert np.array_equal(imported(folder, tmp_path / "o")["l.weight"], wanted.T)
