@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from qdialect.algebra.views import Splat
     from qdialect.ptq.quantizing import Quantized, quantize
     from qdialect.support.memory import clear_caches
+    from qdialect.support.version import __version__
 
 __all__ = [
     "BroadcastInDim",
@@ -50,6 +51,7 @@ __all__ = [
     "Take",
     "TooManySlotsError",
     "Transpose",
+    "__version__",
     "clear_caches",
     "quantize",
 ]
@@ -64,6 +66,7 @@ __getattr__ = lazy_exports(
     | {
         "Splat": "algebra.views",
         "TooManySlotsError": "algebra.run_map",
+        "__version__": "support.version",
         "clear_caches": "support.memory",
     },
 )

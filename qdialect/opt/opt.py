@@ -288,13 +288,12 @@ def _separated_by_spaces(text: str) -> str | None:
 def version_text() -> str:
     """The text of `--version`."""
     # Only `--version` needs the versions of packages (40 ms).
-    from importlib.metadata import PackageNotFoundError, version
+    from importlib.metadata import version
 
-    try:
-        own = version("qdialect")
-    except PackageNotFoundError:
-        own = "(not installed)"
-    return f"{TOOL} {own} (xDSL {version('xdsl')}, MLIR 22 quant dialect)"
+    # For the same reason.
+    from qdialect.support.version import __version__
+
+    return f"{TOOL} {__version__} (xDSL {version('xdsl')}, MLIR 22 quant dialect)"
 
 
 def help_text(options: Options) -> str:
