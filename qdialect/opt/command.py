@@ -31,6 +31,9 @@ TASKS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
             "check": "prove or test that two modules compute the same",
             "run": "run a function of a module on given or random arguments",
         },
+        "Use a shell": {
+            "completion": "print the script with which bash, zsh or fish completes these commands",
+        },
     }
 )
 """The subcommands by task, each with a line about it."""

@@ -8,7 +8,7 @@ import re
 import shutil
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 from itertools import pairwise
 from typing import Final, cast
@@ -38,15 +38,15 @@ def tool_help(*, all: bool) -> str:
     """
     passes = get_all_passes()
     rows = {
-        title: [_line_of_pass(name, passes[name]) for name in names]
+        title: [line_of_pass(name, passes[name]) for name in names]
         for title, names in GROUPS.items()
     }
     if all:
         rest = sorted(passes.keys() - {name for names in GROUPS.values() for name in names})
-        rows["Passes of xDSL and of plug-ins"] = [_line_of_pass(n, passes[n]) for n in rest]
+        rows["Passes of xDSL and of plug-ins"] = [line_of_pass(n, passes[n]) for n in rest]
     for title, options in OPTIONS.items():
-        rows[title] = [(_dashed(name), text) for name, text in options.items()]
-    also = ", ".join(f"{_dashed(name)} for {_dashed(same)}" for name, same in SYNONYMS.items())
+        rows[title] = [(dashed(name), text) for name, text in options.items()]
+    also = ", ".join(f"{dashed(name)} for {dashed(same)}" for name, same in SYNONYMS.items())
     targets = f"Targets of -t: {', '.join(sorted(get_all_targets()))}."
     more = [f"{TOOL} --PASS --help prints the options of a pass, and an example."]
     if not all:
@@ -118,6 +118,8 @@ def option_texts(cls: type[ModulePass]) -> Mapping[str, str]:
     """The strings after the fields of a pass class, by the name of the field."""
     texts: dict[str, str] = {}
     for base in reversed(cls.__mro__):
+        if not (is_dataclass(base) and fields(base)):
+            continue
         try:
             tree = ast.parse(textwrap.dedent(inspect.getsource(base)))
         except (OSError, TypeError, SyntaxError):
@@ -147,13 +149,18 @@ def row_of_option(option: Field[object], text: str) -> tuple[str, str]:
     kind = "NUMBER" if {"int", "float"} <= {*names} else _KINDS.get(names[0], "TEXT")
     if names[0] == "tuple":
         kind = f"{_KINDS.get(names[1], 'TEXT')},..."
-    if values := option.metadata.get("values"):
-        text += f" One of: {', '.join(map(_value_text, values))}."
+    if values := values_of(option):
+        text += f" One of: {', '.join(values)}."
     if option.default is MISSING and option.default_factory is MISSING:
         text += _REQUIRED
     elif option.default not in (None, (), MISSING):
         text += f" (default: {_value_text(option.default)})"
     return f"{option_name(option)}={kind}", text.strip()
+
+
+def values_of(option: Field[object]) -> Sequence[str]:
+    """The values of an option, if its class lists them."""
+    return [*map(_value_text, option.metadata.get("values", ()))]
 
 
 def _value_text(value: object) -> str:
@@ -164,7 +171,8 @@ def _value_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _line_of_pass(name: str, factory: PassFactory) -> tuple[str, str]:
+def line_of_pass(name: str, factory: PassFactory) -> tuple[str, str]:
+    """The flag of a pass, and the first paragraph of its docstring."""
     try:
         text = next(iter(paragraphs_of(factory())), "")
     except Exception as error:
@@ -181,7 +189,7 @@ def paragraphs_of(cls: type[ModulePass]) -> Sequence[str]:
     return [" ".join(paragraph.split()) for paragraph in re.split(r"\n\s*\n", text)]
 
 
-def _dashed(name: str) -> str:
+def dashed(name: str) -> str:
     """The name of an option as it is typed, with the kind of its value if that is behind it."""
     short, _, value = name.partition("=")
     return f"-{short} {value}".rstrip() if len(short) == 1 else f"--{name}"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from argparse import ArgumentParser, Namespace
+from argparse import Action, ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, NoReturn
 
 from typing_extensions import override
@@ -59,8 +60,28 @@ def _value_of_input(text: str) -> tuple[str, float]:
         raise ToolError(f"--value must be like rate=16000, but is '{text}'") from None
 
 
+_asked: ContextVar[list[ModuleArgumentParser]] = ContextVar("asked")
+"""Takes the command line instead of printing its help, where it is set."""
+
+
+def parser_of(main: Callable[[Sequence[str]], int]) -> ModuleArgumentParser:
+    """The command line of a tool, whose `--help` is run for it, and prints nothing."""
+    parsers = list[ModuleArgumentParser]()
+    token = _asked.set(parsers)
+    try:
+        main(("--help",))
+    finally:
+        _asked.reset(token)
+    return parsers[0]
+
+
 class ModuleArgumentParser(ArgumentParser):
     """The command line of a tool that reads modules. Wrong arguments raise ToolError."""
+
+    @property
+    def actions(self) -> Sequence[Action]:
+        """The flags and the positional arguments."""
+        return self._actions
 
     def run(
         self,
@@ -159,6 +180,9 @@ class ModuleArgumentParser(ArgumentParser):
 
     @override
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
+        if (parsers := _asked.get(None)) is not None:
+            parsers.append(self)
+            return
         # argparse ignores errors of standard output.
         with standard_output() as stream:
             stream.write(self.format_help())

@@ -32,6 +32,7 @@ MODULES = {
     "profile": "qdialect.ptq.tools.merge_profiles",
     "export": "qdialect.export.export_tool",
     "weights": "qdialect.weights.weights_tool",
+    "completion": "qdialect.opt.completion",
     "": "qdialect.opt.command",
 }
 """The modules of the subcommands of `qdialect`; the last one is the command without any."""

@@ -78,7 +78,7 @@ NUMBERS = ("support.", "algebra.", "ptq.schemes.")
 
 
 BUDGETS = {
-    "support": (1729, 3),
+    "support": (1738, 3),
     "algebra": (3168, 4),
     "ir": (1859, 2),
     "text": (5813, 5),
@@ -88,7 +88,7 @@ BUDGETS = {
     "folding": (6732, 5),
     "sinking": (949, 2),
     "passes": (1476, 2),
-    "opt": (3452, 5),
+    "opt": (3801, 5),
     "check": (7367, 7),
     "weights": (2978, 7),
     "checkpoints": (2190, 7),

@@ -4,11 +4,13 @@ import importlib
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
-from qdialect.opt.command import TASKS
+import qdialect
+from qdialect.opt.command import TASKS, main
 from qdialect.opt.process import MODULES
 
 ROOT = Path(__file__).parents[2]
@@ -19,6 +21,12 @@ def test_every_package_is_installed():
     modules = {path.parent for path in (ROOT / "qdialect").rglob("__init__.py")}
     packages = {".".join(path.relative_to(ROOT).parts) for path in modules}
     assert set(settings["tool"]["setuptools"]["packages"]) == packages
+
+
+def test_the_version_is_that_of_the_project(capsys: pytest.CaptureFixture[str]):
+    assert qdialect.__version__ == version("qdialect")
+    assert main(["--version"]) == 0
+    assert f" {qdialect.__version__} (" in capsys.readouterr().out
 
 
 def test_commands_start_in_one_place():
