@@ -8,12 +8,16 @@ therefore be applied to another module with the same names, such as one with oth
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from typing_extensions import override
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Attribute, Operation
+
+from qdialect.dialects.quant.tables import brief
+from qdialect.support.terminal import Displayed, Table, first_rows
 
 if TYPE_CHECKING:
     from qdialect.algebra.movement import Movement
@@ -99,8 +103,8 @@ class PlannedRefusal(NamedTuple):
     reason: str
 
 
-@dataclass(frozen=True)
-class FoldPlan:
+@dataclass(frozen=True, repr=False)
+class FoldPlan(Displayed):
     """
     The plan of a fold of one module.
 
@@ -120,6 +124,25 @@ class FoldPlan:
     """The shape ops of quant that are composed with the ops before them."""
 
     refused: tuple[PlannedRefusal, ...] = ()
+
+    @override
+    def __repr__(self) -> str:
+        parts: Mapping[str, Sequence[object]] = vars(self)
+        counts = ", ".join(f"{len(part)} {name}" for name, part in parts.items())
+        return f"{type(self).__name__}({counts})"
+
+    @override
+    def tables(self) -> Sequence[Table]:
+        constants = (
+            (item.name, ", ".join(item.sources), brief(item.types[-1]), str(item.nbytes))
+            for item in self.constants
+        )
+        refused = ((item.name, item.op, item.code.value, item.reason) for item in self.refused)
+        names = "name", "made of", "type", "bytes"
+        return (
+            first_rows("constants", names, constants, 3, len(self.constants)),
+            first_rows("refused", ("name", "op", "code", "reason"), refused, 4, len(self.refused)),
+        )
 
 
 class PlanError(ValueError):

@@ -8,16 +8,17 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from typing_extensions import override
 from xdsl.ir import Block, Operation, SSAValue
 
 from qdialect.ir.errors import op_name
+from qdialect.support.terminal import Displayed, Table, first_rows
 
 if TYPE_CHECKING:
     # Deferred: a tool that does not fold does not need numpy.
     from qdialect.algebra.movement import ValueSet
     from qdialect.folding.provenance import Provenance
     from qdialect.ops.refusals import Refusal, RefusalCode
-    from qdialect.support.terminal import Table
 
 
 class Outcome(StrEnum):
@@ -117,8 +118,8 @@ class Names(Protocol):
         ...
 
 
-@dataclass
-class PassReport:
+@dataclass(repr=False)
+class PassReport(Displayed):
     """The report of a pass."""
 
     records: list[PassRecord] = field(default_factory=list[PassRecord])
@@ -169,6 +170,30 @@ class PassReport:
     def refused_by_code(self) -> Counter[RefusalCode]:
         """The number of refused ops by code."""
         return Counter(record.code for record in self.records if record.code is not None)
+
+    @override
+    def __repr__(self) -> str:
+        counts = Counter(record.outcome.value for record in self.records)
+        parts = [f"{count} {outcome}" for outcome, count in counts.items()]
+        if self.constants:
+            parts.append(f"{self.constants} constants of {self.bytes_after} bytes")
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+    @override
+    def tables(self) -> Sequence[Table]:
+        rows = (
+            (
+                record.op_name,
+                record.outcome.value,
+                record.code.value if record.code else "",
+                record.reason,
+            )
+            for record in self.records
+        )
+        names = "op", "outcome", "code", "reason"
+        records = first_rows("outcomes", names, rows, 4, len(self.records))
+        values = self.values_table()
+        return (records,) if values is None else (records, values)
 
     def values_table(self) -> Table | None:
         """For a quantizer, a table of the parameters of each value."""

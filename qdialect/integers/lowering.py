@@ -74,7 +74,7 @@ from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import MemoryLimitError, memory_budget
 
 
-@dataclass
+@dataclass(repr=False)
 class IntegerReport(PassReport):
     """The report of the lowering."""
 

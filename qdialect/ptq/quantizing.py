@@ -34,10 +34,9 @@ from qdialect.ptq.precision_search import (
     least_raised,
 )
 from qdialect.support.files import number_from_json
-from qdialect.support.html import html_of
 from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import DEFAULT_MAX_MEMORY
-from qdialect.support.terminal import Table, table_text
+from qdialect.support.terminal import Displayed, Table, table_text
 from qdialect.text import parse_module, write_module
 
 Record: TypeAlias = "Mapping[str, NDArray[Any]] | Sequence[NDArray[Any]] | NDArray[Any]"
@@ -72,7 +71,7 @@ class Step:
         return shlex.join(("qdialect", *self.arguments))
 
 
-class Quantized:
+class Quantized(Displayed):
     """
     A model, its records, and what the steps make of them: the files in `folder`.
 
@@ -299,6 +298,7 @@ class Quantized:
         ratios = (number_from_json(result["signal_to_noise"]) for result in results)
         return min((ratio for ratio in ratios if ratio is not None), default=None)
 
+    @override
     def tables(self) -> tuple[Table, ...]:
         """What each step took, and how good the results are."""
         steps = [
@@ -333,9 +333,6 @@ class Quantized:
             if table.rows:
                 stream.write(table_text(table))
         return stream.getvalue().rstrip()
-
-    def _repr_html_(self) -> str:
-        return "".join(html_of(table) for table in self.tables() if table.rows)
 
     # Files and processes
 

@@ -107,7 +107,7 @@ class ValueReport(NamedTuple):
         return name_of(self.value.owner) if isinstance(self.value.owner, Operation) else "argument"
 
 
-@dataclass
+@dataclass(repr=False)
 class QuantizationReport(PassReport):
     """The report of a pass that quantizes: of ops, and of values."""
 

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Generator, Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from itertools import islice
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self, TextIO
 
 _SECONDS: Final = 5.0
 """The least interval between two lines of progress."""
+
+
+MAX_ROWS: Final = 50
+"""The most rows of a table in a notebook."""
 
 
 class Table(NamedTuple):
@@ -22,6 +28,38 @@ class Table(NamedTuple):
     rows: tuple[tuple[str, ...], ...]
     texts: int
     """The number of leading columns that are left-aligned."""
+
+    def _repr_html_(self) -> str:
+        return _in_notebook(self)
+
+
+def _in_notebook(table: Table) -> str:
+    # Only notebooks need it.
+    from qdialect.support.html import html_of
+
+    title, names, rows, texts = table
+    return html_of(first_rows(title, names, rows, texts, len(rows))) if rows else ""
+
+
+def first_rows(
+    title: str, names: tuple[str, ...], rows: Iterable[tuple[str, ...]], texts: int, total: int
+) -> Table:
+    """A table of the first of `total` rows; where these are too many, the title says so."""
+    shown = tuple(islice(rows, MAX_ROWS))
+    if len(shown) < total:
+        title += f" (the first {len(shown)} of {total} rows)"
+    return Table(title, names, shown, texts)
+
+
+class Displayed(ABC):
+    """What notebooks show as tables."""
+
+    @abstractmethod
+    def tables(self) -> Sequence[Table]:
+        """What is shown; a table without rows is not."""
+
+    def _repr_html_(self) -> str:
+        return "".join(map(_in_notebook, self.tables()))
 
 
 def write_tables(stream: TextIO, tables: Iterable[Table]) -> None:

@@ -35,6 +35,7 @@ from xdsl.utils.exceptions import VerifyException
 from qdialect.algebra.views import ArrayView, Elements, Joined, Splat, Values, as_view
 from qdialect.dialects.quant import builder_arguments
 from qdialect.dialects.quant.storage import StoredType, element_type_of
+from qdialect.dialects.quant.tables import brief, table_of_elements, table_of_slots
 from qdialect.dialects.quant.types import QuantizedTensor, UniformQuantizedType, uniform_tensor
 from qdialect.dialects.quant.verification import verified_parts, verify_fits
 from qdialect.ir.elements import (
@@ -50,6 +51,7 @@ from qdialect.ir.xdsl_private import parse_resource_key, resume_from
 from qdialect.support.arguments import array_of
 from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import BoundedCache, registered_cache
+from qdialect.support.terminal import Displayed, Table
 from qdialect.text.dense import DenseLiteral, print_dense
 from qdialect.text.plain_lists import (
     bytes_of_plain_list,
@@ -135,7 +137,7 @@ def _fills_dtype(type: StoredType) -> bool:
 
 
 @irdl_op_definition
-class ConstantOp(VerifiedByAttributes, HasFolderInterface, ListsElements):
+class ConstantOp(VerifiedByAttributes, HasFolderInterface, ListsElements, Displayed):
     """
     A tensor of quantized values, given by its codes.
 
@@ -183,13 +185,24 @@ class ConstantOp(VerifiedByAttributes, HasFolderInterface, ListsElements):
         elements.
         """
         value = self.properties.get("value")
-        text = repr(value)
+        text = str(value)
         if isinstance(value, DenseIntOrFPElementsAttr):
             text = f"<{len(value.data.data)} bytes of {value.get_element_type()}>"
-        return (
-            f"<{type(self).__name__} {id(self)}(value={text}, result_types={self.result_types!r}, "
-            f"attributes={self.attributes!r})>"
-        )
+        types = ", ".join(map(brief, self.result_types))
+        attributes = "".join(f", {name}={value}" for name, value in self.attributes.items())
+        return f"<{type(self).__name__} {id(self)}(value={text}, type={types}{attributes})>"
+
+    @override
+    def tables(self) -> Sequence[Table]:
+        result = cast(QuantizedTensor, self.result.type)
+        name = f"%{self.result.name_hint} = " if self.result.name_hint else ""
+        title = f"{name}{self.name} : {brief(result)}"
+        slots = table_of_slots(result.element_type)
+        if isinstance(self.value, DenseResourceAttr):
+            elements = Table(title, ("elements",), ((str(self.value.resource_handle.data),),), 1)
+        else:
+            elements = table_of_elements(title, self.values, result.element_type)
+        return elements, slots
 
     @property
     @override

@@ -119,10 +119,13 @@ class Slots:
 
     @override
     def __repr__(self) -> str:
+        return f"Slots({self.granularity.value}{self.axes_text}, {self.brief})"
+
+    @property
+    def brief(self) -> str:
         """The text of the slots, or only their number if there are many."""
         count = math.prod(self.shape)
-        text = self.text if count <= _MAX_SHOWN_SLOTS else f"{count} slots of shape {self.shape}"
-        return f"Slots({self.granularity.value}{self.axes_text}, {text})"
+        return self.text if count <= _MAX_SHOWN_SLOTS else f"{count} slots of shape {self.shape}"
 
     @cached_property
     def scales(self) -> FloatArray:

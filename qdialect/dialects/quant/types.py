@@ -40,6 +40,7 @@ from qdialect.dialects.quant.slots import (
     scale_message,
 )
 from qdialect.dialects.quant.storage import QuantileType, QuantizedType, Storage, StoredType
+from qdialect.dialects.quant.tables import table_of_slots
 from qdialect.dialects.quant.type_parser import (
     body_text,
     errors_at,
@@ -63,6 +64,7 @@ from qdialect.support.arguments import (
 from qdialect.support.float_format import FLOAT_FORMATS, FloatFormat
 from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import BoundedCache
+from qdialect.support.terminal import Displayed, Table
 from qdialect.text.written_ops import PrintedForm
 
 
@@ -126,7 +128,7 @@ class SlotsAttr(Data[Slots]):
 
 
 @irdl_attr_definition
-class UniformQuantizedType(StoredType):
+class UniformQuantizedType(StoredType, Displayed):
     """
     A quantized type whose values are `(stored - zero_point) * scale`.
 
@@ -150,6 +152,21 @@ class UniformQuantizedType(StoredType):
     def __hash__(self) -> int:
         # Types are the keys of many caches, and differ mostly in their slots.
         return hash(self.slots.data)
+
+    @override
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.brief})"
+
+    @property
+    def brief(self) -> str:
+        """The text, which has the number of slots in place of many slots."""
+        slots = self.slots.data
+        values = f"{self.storage_text}:{self.expressed_type}{slots.axes_text}"
+        return f"!{self.name}<{values}, {slots.brief}>"
+
+    @override
+    def tables(self) -> Sequence[Table]:
+        return (table_of_slots(self),)
 
     @classmethod
     def per_tensor(

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, cast
 
+from typing_extensions import override
+
 from qdialect.ptq.schemes.ranges import (
     WHOLE,
     FloatHistogram,
@@ -23,6 +25,7 @@ from qdialect.ptq.schemes.ranges import (
 )
 from qdialect.support.files import FileError, JsonError, JsonValue, read_text
 from qdialect.support.lazy_numpy import NDArray, np
+from qdialect.support.terminal import Displayed, Table, first_rows
 
 FORMAT: Final = "qdialect-profile"
 VERSION: Final = 2
@@ -80,8 +83,8 @@ class Fingerprint:
         ]
 
 
-@dataclass(frozen=True, eq=False)
-class Profile:
+@dataclass(frozen=True, eq=False, repr=False)
+class Profile(Displayed):
     """The statistics of the values of a module."""
 
     fingerprint: Fingerprint
@@ -99,6 +102,20 @@ class Profile:
                 raise ValueError(f"'{alias}' is an alias of '{key}', which has no statistics")
             if alias in self.values:
                 raise ValueError(f"'{alias}' is an alias, but has statistics of its own")
+
+    @override
+    def __repr__(self) -> str:
+        records = max((part.records.size for part in self.values.values()), default=0)
+        return f"{type(self).__name__}({len(self.values)} values, up to {records} records each)"
+
+    @override
+    def tables(self) -> Sequence[Table]:
+        rows = (
+            (key, *map(str, (part.records.size, part.minima.min(), part.maxima.max(), part.nans)))
+            for key, part in self.values.items()
+        )
+        names = "value", "records", "minimum", "maximum", "NaNs"
+        return (first_rows("profile", names, rows, 1, len(self.values)),)
 
     def statistics(self, key: str) -> Statistics | None:
         """The statistics of the value with `key`, which may be an alias; None if there are none."""
