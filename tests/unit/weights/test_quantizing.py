@@ -210,7 +210,7 @@ def test_a_manifest_that_lies(folder: Path, capsys: pytest.CaptureFixture[str]):
         ({"scale": "layer.w.codes"}, "tensor 'layer.w.codes' is i8, not f32"),
         ({"scale": "nothing"}, "no file has a tensor 'nothing'"),
         ({"type": "!quant.uniform<i8"}, "of the manifest is no type"),
-        ({"type": "f32"}, "has codes of floats of type 'f32'"),
+        ({"type": "f32"}, "'f32' of the manifest is no quantized type"),
         ({"codes": "layer.w.scale"}, "'layer.w.scale' is of type 'tensor<24x32xi8>'"),
     ):
         content["quantized"]["layer.w"] = {**weight, **changes}
