@@ -1,5 +1,5 @@
 """
-Running the documentation: README.md and every page in docs/.
+Running the documentation: README.md, the pages beside it, and every page in docs/.
 
 The info string of a fenced block selects how it is tested, as docs/testing.md explains.
 """
@@ -36,6 +36,7 @@ from qdialect.weights.weights_tool import main as weights_main
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+ALL_PAGES = [*PAGES, *sorted({*ROOT.glob("*.md")} - {*PAGES})]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 FENCED = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -315,12 +316,12 @@ def with_marker(page: Path) -> ParameterSet:
     return pytest.param(page, marks=marks, id=page.name)
 
 
-@pytest.mark.parametrize("page", [with_marker(page) for page in PAGES])
+@pytest.mark.parametrize("page", [with_marker(page) for page in ALL_PAGES])
 def test_blocks(page: Path, tmp_path: Path) -> None:
     run_page(page.name, page.read_text(encoding="utf-8"), tmp_path)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: page.name)
 def test_links(page: Path) -> None:
     for target in LINK.findall(prose_of(page)):
         if target.startswith("https://"):
@@ -334,7 +335,7 @@ def test_links(page: Path) -> None:
             assert anchor in known, f"{page.name}: there is no {target}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: page.name)
 def test_options(page: Path) -> None:
     """An option in the text is one of the tools."""
     helps = [opt("--help"), *map(help_of, TOOLS)]
@@ -362,6 +363,14 @@ def test_files_of_the_architecture_exist() -> None:
 def test_every_page_is_in_the_table_of_contents() -> None:
     linked = set(LINK.findall(prose_of(ROOT / "README.md")))
     assert {f"docs/{page.name}" for page in PAGES[1:]} <= linked
+
+
+def test_the_readme_is_short() -> None:
+    """Before the blocks of its first example, it says for whom it is; commands follow soon."""
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 150
+    assert lines.index("```mlir before") < 30
+    assert max(at for at, line in enumerate(lines) if line.startswith("pip install")) < 75
 
 
 def test_the_guide_can_be_read_in_an_afternoon() -> None:
