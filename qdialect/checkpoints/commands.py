@@ -90,34 +90,35 @@ def contents_of(options: Namespace) -> tuple[dict[str, Content], Manifest]:
     return contents, Manifest(others)
 
 
-def converted_contents(options: Namespace) -> tuple[dict[str, Content], Layout, int]:
+def converted_contents(options: Namespace) -> tuple[dict[str, Content], Layout | None, int]:
     """
     The contents of a checkpoint in another layout, the layout, and the columns of its blocks.
 
-    Raises as `contents_of`.
+    There is no layout if all weights have it before: they are copied. Raises as `contents_of`.
     """
     checkpoint = read_checkpoint(options.checkpoint, options.layout)
     contents, refused = dict[str, Content](), dict(checkpoint.refused)
-    others, columns = dict(checkpoint.others), list[int]()
-    files, target = Descriptors(), layouts()[options.to]
+    others, columns = {**checkpoint.others, **checkpoint.kept}, list[int]()
+    files, target = Descriptors(), None
     wanted = _wanted(checkpoint, options)
     try:
         for name, module in checkpoint.modules.items():
             content = Converted(module, layouts(module.layout.bits)[options.to])
             try:
-                if name in wanted:
+                if name in wanted and (module.layout.name != options.to or module.layout.record):
                     content = content.checked(files, options.max_memory)
                     contents[name.removesuffix(".weight")] = content
                     target = content.target
                     columns.append(content.columns)
                     continue
+                columns += [module.block[1]] if name in wanted else []
             except RefusedError as error:
                 refused[name] = f"{module.layout.name}: {error}"
             others |= {tensor.entry.name: tensor for tensor in module.tensors.values()}
     finally:
         files.close()
     _tell(refused, options)
-    if not contents:
+    if not columns:
         raise ToolError(f"{options.checkpoint}: no quantized weight that matches is converted")
     for name, tensor in others.items():
         contents[name] = Moved(StridedView.of(tensor, tensor.entry.shape))

@@ -264,12 +264,13 @@ def _bits_of(scales: NDArray[np.float32], dtype: str, part: Numbers) -> NDArray[
 
 
 def write_configuration(
-    folder: Path, source: Path, target: Layout, columns: int, names: Mapping[str, str]
+    folder: Path, source: Path, target: Layout | None, columns: int, names: Mapping[str, str]
 ) -> None:
     """
     Write the index of a folder, for each tensor its file, and the configuration of a model.
 
-    `source` is the configuration from before, which there may not be.
+    `source` is the configuration from before, which there may not be. It stays as it is without a
+    `target`.
 
     A layout that no library has a word for has no section there. Raises OSError.
     """
@@ -278,7 +279,15 @@ def write_configuration(
     if not source.exists():
         return
     config: dict[str, Any] = json.loads(source.read_text(encoding="utf-8"))
-    config.pop("quantization_config", None)
+    if target is not None:
+        config.pop("quantization_config", None)
+        if section := _section(target, columns):
+            config["quantization_config"] = section
+    (folder / CONFIG).write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
+
+
+def _section(target: Layout, columns: int) -> Mapping[str, object]:
+    """What a configuration says of a layout; nothing if no library has a word for it."""
     section: dict[str, object] = {**_FAMILIES.get(target.name, {})}
     symmetric = not isinstance(target.zero, Planes)
     if "format" in section:
@@ -287,6 +296,4 @@ def write_configuration(
         section["config_groups"] = {"group_0": {"targets": ["Linear"], "weights": own}}
     elif section:
         section |= {"bits": target.bits, "group_size": columns, "sym": symmetric}
-    if section:
-        config["quantization_config"] = section
-    (folder / CONFIG).write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
+    return section

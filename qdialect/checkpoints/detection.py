@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from qdialect.algebra.parameters import StorageFormat
@@ -111,6 +112,8 @@ class Checkpoint(NamedTuple):
     """Tensors that belong to no quantized matrix."""
     refused: Mapping[str, str]
     """For a matrix that is not understood: the reason."""
+    kept: Mapping[str, TensorInFile] = MappingProxyType({})
+    """The tensors of matrices that are not understood."""
 
 
 class Hints(NamedTuple):
@@ -263,6 +266,8 @@ def _of_section(section: JsonValue, allowed: tuple[str, ...] | None) -> Hints:
 
 def _of_tensors(tensors: Mapping[str, TensorInFile], hints: Hints) -> Checkpoint:
     modules, refused, taken = dict[str, QuantizedModule](), dict[str, str](), set[str]()
+    kept = dict[str, TensorInFile]()
+    states = {name.partition(_STATE)[0]: name for name in tensors if _STATE in name}
     rows = [row for row in layouts(hints.bits or 4).values() if not row.record]
     ends = {row.codes[0].name for row in rows}
     files = Descriptors()
@@ -275,21 +280,22 @@ def _of_tensors(tensors: Mapping[str, TensorInFile], hints: Hints) -> Checkpoint
                     continue
                 weight = prefix if end.startswith("_") else f"{prefix}.weight"
                 try:
-                    module = _module(weight, prefix, fitting, tensors, hints, files)
+                    state = states.get(prefix)
+                    module = _module(weight, prefix, fitting, tensors, state, hints, files)
                 except RefusedError as error:
                     refused[weight] = str(error)
                 else:
                     modules[weight] = module
-                taken |= {
-                    other
-                    for other in (prefix + own for row in fitting for own in _all_names(row))
-                    if other in tensors
-                }
-                taken |= {other for other in tensors if other.startswith(prefix + _STATE)}
+                own = {prefix + name for row in fitting for name in _all_names(row)}
+                own.add(states.get(prefix, ""))
+                parts = {name: tensors[name] for name in sorted(own & tensors.keys())}
+                taken |= parts.keys()
+                if weight in refused:
+                    kept |= parts
     finally:
         files.close()
     others = {name: tensor for name, tensor in tensors.items() if name not in taken}
-    return Checkpoint(modules, others, refused)
+    return Checkpoint(modules, others, refused, kept)
 
 
 def _all_names(row: Layout) -> Iterable[str]:
@@ -350,10 +356,11 @@ def _module(
     prefix: str,
     fitting: Sequence[Layout],
     tensors: Mapping[str, TensorInFile],
+    place: str | None,
     hints: Hints,
     files: Descriptors,
 ) -> QuantizedModule:
-    """The matrix of some tensors. Raises RefusedError."""
+    """The matrix of some tensors, with a state at `place`. Raises RefusedError."""
     if len(fitting) > 1:
         names = " or ".join(row.name for row in fitting)
         raise RefusedError("ambiguous", f"it is {names}: choose one with --layout")
@@ -370,9 +377,9 @@ def _module(
     elements: int | None = None
     state: dict[str, float] = {}
     if row.is_flat:
-        place = next((name for name in tensors if name.startswith(prefix + _STATE)), None)
         if place is None:
             raise RefusedError("missing", f"there is no tensor '{prefix}{_STATE}...'")
+        own[place.removeprefix(prefix)] = tensors[place]
         shape, elements = _of_state(tensors[place], files, math.prod(stored) * 2, state)
         *leading_axes, columns = shape
         leading = tuple(leading_axes)

@@ -91,7 +91,7 @@ BUDGETS = {
     "opt": (3801, 6),
     "check": (7367, 7),
     "weights": (2978, 7),
-    "checkpoints": (2190, 7),
+    "checkpoints": (2205, 7),
     "ptq": (20592, 8),
     "integers": (2522, 5),
     "frontends": (993, 4),
