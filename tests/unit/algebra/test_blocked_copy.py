@@ -168,7 +168,8 @@ def test_large_arrays(shape: tuple[int, ...], axes: tuple[int, ...], dtype: str)
 def test_64_axes(called: Counter[str]):
     array = np.arange(2**14, dtype=np.int32).reshape((2, 1, 1, 1) * 14 + (1,) * 8).T
     assert array.ndim == 64
-    assert contiguous_bytes(array) == array.tobytes()
+    # The oldest numpy has no bytes of more than 32 axes.
+    assert contiguous_bytes(array) == np.ascontiguousarray(array).reshape(-1).tobytes()
 
 
 def test_nan_payloads_are_kept(called: Counter[str]):
