@@ -365,6 +365,15 @@ def test_every_page_is_in_the_table_of_contents() -> None:
     assert {f"docs/{page.name}" for page in PAGES[1:]} <= linked
 
 
+def test_the_changes_of_contributing_are_rows_of_the_architecture() -> None:
+    _, _, text = prose_of(ROOT / "CONTRIBUTING.md").partition("## 2. ")
+    changes = re.findall(r"^\d+\. (.*)$", text.partition("## 3. ")[0], re.MULTILINE)
+    rows = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").splitlines()
+    assert len(changes) == 10
+    for change in changes:
+        assert any(re.match(rf"\| {change}[ ;:]", row) for row in rows), change
+
+
 def test_the_readme_is_short() -> None:
     """Before the blocks of its first example, it says for whom it is; commands follow soon."""
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
