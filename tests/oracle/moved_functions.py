@@ -6,7 +6,6 @@ They are what is lowered, run and verified by several tests.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from io import StringIO
@@ -17,7 +16,6 @@ from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from own_ops import OWN_OPS, own_movements
-from random_tensors import cut, expanded, numpy_moves, parameters, shapes
 from xdsl.context import Context
 from xdsl.dialects import arith, tensor
 from xdsl.dialects.arith import Arith
@@ -26,7 +24,6 @@ from xdsl.dialects.builtin import (
     IntegerType,
     ModuleOp,
     TensorType,
-    f32,
 )
 from xdsl.dialects.func import Func, FuncOp, ReturnOp
 from xdsl.dialects.linalg import Linalg
@@ -37,9 +34,7 @@ from xdsl.parser import Parser
 
 from qdialect.algebra.joins import Concat
 from qdialect.algebra.movement import DYNAMIC, BroadcastInDim, Movement, Reshape, Shape
-from qdialect.algebra.padding import Pad
-from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
-from qdialect.algebra.views import Splat
+from qdialect.algebra.parameters import StorageFormat
 from qdialect.dialects.quant import (
     ConstantOp,
     Quant,
@@ -47,16 +42,13 @@ from qdialect.dialects.quant import (
     ShapeOp,
     Storage,
     StorageCastOp,
-    UniformQuantizedType,
     infer_result_type,
 )
 from qdialect.ir.elements import dense_elements
 from qdialect.passes.lower_quant_shapes import LowerQuantShapesPass
+from qdialect.testing.movements import numpy_moves
+from qdialect.testing.tensors import INTEGERS, constants, cut, expanded, shapes
 from qdialect.text.printer import MLIRPrinter
-
-STORAGES = [
-    StorageFormat(width, signed) for width in (1, 3, 4, 8, 16, 24, 32) for signed in (True, False)
-]
 
 # An example is a module of several functions, which a tool reads at once.
 LARGE_EXAMPLES = [HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -107,12 +99,6 @@ class Function:
         self.block.add_op(op)
         return op.results[0]
 
-    def constant(self, type: QuantizedTensor, integers: NDArray[np.int64]) -> SSAValue:
-        """A constant of the dialect, a splat where all elements are equal."""
-        if integers.size and (integers == integers.flat[0]).all():
-            return self.add(ConstantOp(Splat(np.int64(integers.flat[0]), integers.shape), type))
-        return self.add(ConstantOp(integers, type))
-
     def storage(self, type: QuantizedTensor, integers: NDArray[np.int64], shape: Shape) -> SSAValue:
         """A quantized value of `shape`, with some lengths made dynamic by casts."""
         storage = IntegerType(type.element_type.storage_type.bitwidth)
@@ -134,12 +120,8 @@ class Function:
         op = OWN_OPS[type(movement)].of_movement(
             movement, [of.value for of in operands], TensorType(inferred.element_type, shape)
         )
-        moved = np.array(numpy_moves(movement, *(of.integers for of in operands)))
-        zero_points = np.array(numpy_moves(movement, *(of.zero_points for of in operands)))
-        if isinstance(movement, Pad):
-            inside = zip(movement.low, operands[0].integers.shape, strict=True)
-            moved = zero_points.copy()
-            moved[tuple(slice(low, low + n) for low, n in inside)] = operands[0].integers
+        zero_points = numpy_moves(movement, *(of.zero_points for of in operands))
+        moved = numpy_moves(movement, *(of.integers for of in operands), padding=zero_points)
         return Value(self.add(op), moved, zero_points)
 
     def finish(self, name: str, results: Sequence[SSAValue]) -> FuncOp:
@@ -159,17 +141,6 @@ def hide(shape: Shape, axes: Iterable[int]) -> Shape:
     return tuple(DYNAMIC if axis in hidden else length for axis, length in enumerate(shape))
 
 
-def quantized_tensor(moved: QuantizationParameters) -> QuantizedTensor:
-    storage = Storage.of(IntegerType(moved.storage.width), signed=moved.storage.signed)
-    like = UniformQuantizedType.per_tensor(storage, f32, 1.0)
-    return TensorType(like.with_parameters(moved), moved.shape)
-
-
-def random_integers(shape: Shape, storage: StorageFormat, seed: int) -> NDArray[np.int64]:
-    values = np.random.default_rng(seed).integers(0, 1 << 32, shape, dtype=np.int64)
-    return cut(values, storage)
-
-
 @st.composite
 def hidden_axes(draw: st.DrawFn, movement: Movement, operands: Sequence[Value]) -> list[int]:
     """Axes of a result whose lengths can be computed though the type does not tell them."""
@@ -187,30 +158,27 @@ def hidden_axes(draw: st.DrawFn, movement: Movement, operands: Sequence[Value]) 
 
 @st.composite
 def sources(
-    draw: st.DrawFn, function: Function, shape: Shape, storage: StorageFormat, *, arguments: bool
+    draw: st.DrawFn, function: Function, shape: Shape, storage: Storage, *, arguments: bool
 ) -> Value:
     """A constant, an argument if `arguments`, or what is not known to be a constant."""
-    moved = draw(parameters(shape, storage, distinct=draw(st.booleans())))
-    type = quantized_tensor(moved)
-    integers = random_integers(shape, storage, draw(st.integers(0, 2**32 - 1)))
-    if shape and math.prod(shape) and draw(st.integers(0, 4)) == 0:
-        integers = np.full(shape, integers.flat[0])
+    constant = draw(constants(shape, [storage]))
+    type, integers = constant.type, constant.codes
     hidden = hide(shape, draw(st.lists(st.sampled_from(range(len(shape))))) if shape else [])
     match draw(st.sampled_from(["constant", "storage", "argument"][: 2 + arguments])):
         case "constant":
-            value = function.constant(type, integers)
+            value = function.add(constant.op())
         case "storage":
             value = function.storage(type, integers, hidden)
         case _:
             block, position = function.block, len(function.block.args)
             value = block.insert_arg(TensorType(type.element_type, hidden), position)
-    return Value(value, integers, expanded(moved)[1])
+    return Value(value, integers, expanded(constant.parameters)[1])
 
 
 @st.composite
 def chains(draw: st.DrawFn, function: Function, *, arguments: bool) -> list[Value]:
     """Values, each but the first moved from the one before."""
-    storage = draw(st.sampled_from(STORAGES))
+    storage = Storage.of_format(draw(st.sampled_from(INTEGERS)))
     shape = draw(shapes(max_rank=4))
     values = [draw(sources(function, shape, storage, arguments=arguments))]
     for _ in range(draw(st.integers(1, 3))):

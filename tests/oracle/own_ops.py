@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from hypothesis import strategies as st
-from random_tensors import movements_by_class
 
 from qdialect.algebra.movement import Movement, Shape
 from qdialect.dialects.quant import Quant, ShapeOp
+from qdialect.testing.movements import movements_by_class
 
 OWN_OPS: dict[type[Movement], type[ShapeOp]] = {
     op.MOVEMENT: op for op in Quant.operations if issubclass(op, ShapeOp)

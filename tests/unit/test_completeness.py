@@ -9,14 +9,13 @@ from typing import get_args
 
 import numpy as np
 import pytest
-import random_tensors
 from folded_modules import op_of, parse
 from hypothesis import find
 from hypothesis import strategies as st
-from random_tensors import joins, numpy_moves, unary_movements
 from xdsl.ir import Operation
 
 import qdialect
+import qdialect.testing.movements
 from qdialect import (
     BroadcastInDim,
     Chain,
@@ -46,6 +45,7 @@ from qdialect.opt.opt import help_text
 from qdialect.opt.options import Options
 from qdialect.passes import PASSES
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
+from qdialect.testing.movements import joins, numpy_moves, unary_movements
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 
@@ -119,7 +119,7 @@ class TestMovement:
         several = joins().map(lambda join: join[0])
         drawn = st.one_of(unary_movements((2, 3)), several)
         assert find(drawn, lambda movement: type(movement) is cls)
-        assert hasattr(random_tensors, cls.__name__)
+        assert hasattr(qdialect.testing.movements, cls.__name__)
 
     def test_it_is_folded_certified_and_run(self, cls: type[Movement]) -> None:
         """As an op that nothing else knows: all that a movement needs is the movement."""
@@ -169,18 +169,7 @@ def moved_by_numpy(movement: Movement, arrays: Sequence[np.ndarray]) -> np.ndarr
         for step in (movement.first, *movement.others):
             arrays = [moved_by_numpy(step, arrays)]
         return arrays[0]
-    moved = numpy_moves(movement, *arrays)
-    if isinstance(movement, Pad):
-        inside = tuple(
-            slice(low, length - high, gap + 1)
-            for low, high, gap, length in zip(
-                movement.low, movement.high, movement.gaps, moved.shape, strict=True
-            )
-        )
-        padded = np.full_like(moved, 3)
-        padded[inside] = moved[inside]
-        return padded
-    return moved
+    return numpy_moves(movement, *arrays, padding=3)
 
 
 @pytest.mark.parametrize("cls", own_ops())

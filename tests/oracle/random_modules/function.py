@@ -11,8 +11,8 @@ import numpy as np
 from hypothesis import strategies as st
 from nested_text import nested
 from numpy.typing import NDArray
-from random_tensors import divisors
 
+from qdialect.testing.tensors import divisors
 from random_modules.spelling import (
     PLAIN,
     STORAGES,

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from nested_text import nested
 from numpy.typing import NDArray
-from random_tensors import divisors
+
+from qdialect.testing.tensors import divisors
 
 Shape = tuple[int, ...]
 

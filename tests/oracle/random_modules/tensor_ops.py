@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 from hypothesis import strategies as st
-from random_tensors import divisors, reshaped
 
+from qdialect.testing.movements import reshaped
+from qdialect.testing.tensors import divisors
 from random_modules.building import Cut, concat, either, generic, of, positions, without_units
 from random_modules.function import Function, Node
 from random_modules.padding import Widths, padding

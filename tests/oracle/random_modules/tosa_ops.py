@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 from hypothesis import strategies as st
-from random_tensors import reshaped
 
+from qdialect.testing.movements import reshaped
 from random_modules.building import Cut, concat, generic, of, permutation_of, positions
 from random_modules.function import Function, Node, Write
 from random_modules.padding import Widths, padding

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
-from random_tensors import joins, movements_by_class, numpy_moves, shapes, unary_movements
 
 from qdialect.algebra.joins import Concat, InsertSlice
 from qdialect.algebra.movement import (
@@ -25,6 +24,8 @@ from qdialect.algebra.movement import (
 )
 from qdialect.algebra.padding import Pad
 from qdialect.algebra.views import Splat, as_view
+from qdialect.testing.movements import joins, movements_by_class, numpy_moves, unary_movements
+from qdialect.testing.tensors import shapes
 
 
 @given(shapes(), st.data())

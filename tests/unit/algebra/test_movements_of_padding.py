@@ -9,22 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from random_tensors import (
-    F32,
-    I8,
-    expanded,
-    numpy_moves,
-    parameters,
-    shapes,
-    slices,
-    unary_movements,
-)
 
 from qdialect.algebra.joins import InsertSlice
 from qdialect.algebra.movement import DYNAMIC, Chain, Movement, MovementError, Shape, Slice
 from qdialect.algebra.padding import Pad, Padding, PaddingError, PadWith, Real, Stored, ZeroPoint
 from qdialect.algebra.parameters import QuantizationParameters
 from qdialect.algebra.views import ArrayView, Splat
+from qdialect.testing.movements import numpy_moves, slices, unary_movements
+from qdialect.testing.tensors import F32, I8, expanded, parameters, shapes
 
 
 @st.composite

@@ -6,24 +6,23 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from random_tensors import (
-    F32,
-    I8,
-    cut,
-    divisors,
-    expanded,
-    first_index,
-    numpy_moves,
-    parameters,
-    shapes,
-    unary_movements,
-)
 
 from qdialect.algebra.joins import Concat
 from qdialect.algebra.movement import Movement, Reshape, Reverse, Slice, Transpose
 from qdialect.algebra.parameters import QuantizationParameters, Slot, StorageFormat
 from qdialect.algebra.run_map import MAX_SLOTS, TooManySlotsError
 from qdialect.support.float_format import FLOAT_FORMATS, Rounding
+from qdialect.testing.movements import numpy_moves, unary_movements
+from qdialect.testing.tensors import (
+    F32,
+    I8,
+    cut,
+    divisors,
+    expanded,
+    first_index,
+    parameters,
+    shapes,
+)
 
 
 def blocks(shape: tuple[int, ...], scales: object, zero_points: object = 0):

@@ -5,10 +5,11 @@ from itertools import chain
 
 from hypothesis import given
 from hypothesis import strategies as st
-from random_tensors import reshaped, shapes
 
 from qdialect.algebra.movement import Shape
 from qdialect.algebra.run_map import regroup
+from qdialect.testing.movements import reshaped
+from qdialect.testing.tensors import shapes
 
 pairs = shapes().flatmap(lambda shape: st.tuples(st.just(shape), reshaped(shape)))
 

@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from random_tensors import numpy_moves, shapes, unary_movements
 
 from qdialect.algebra.blocked_copy import SMALL_SIZE, write
 from qdialect.algebra.joins import Concat
 from qdialect.algebra.movement import BroadcastInDim
 from qdialect.algebra.padding import Pad
 from qdialect.algebra.views import ArrayView
+from qdialect.testing.movements import numpy_moves, unary_movements
+from qdialect.testing.tensors import shapes
 
 
 @given(shapes(), st.data())

@@ -17,7 +17,6 @@ from folded_modules import fold, parse, returned
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from random_tensors import numpy_moves, shapes, unary_movements
 from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr
 
 from qdialect.algebra.joins import Concat, InsertSlice
@@ -34,6 +33,8 @@ from qdialect.ir.resources import ResourceBlobs
 from qdialect.opt.opt import main
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
 from qdialect.support.memory import BoundedCache
+from qdialect.testing.movements import numpy_moves, unary_movements
+from qdialect.testing.tensors import shapes
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 

@@ -8,15 +8,6 @@ from example_counts import examples
 from hypothesis import given
 from hypothesis import strategies as st
 from own_ops import OWN_OPS, own_movements
-from random_tensors import (
-    I8,
-    expanded,
-    first_index,
-    numpy_moves,
-    parameters,
-    shapes,
-    slot_counts,
-)
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerType, TensorType, f32
 from xdsl.dialects.test import TestOp as SourceOp
 from xdsl.utils.exceptions import VerifyException
@@ -39,6 +30,8 @@ from qdialect.dialects.quant import (
     UniformQuantizedType,
 )
 from qdialect.support.float_format import FLOAT_FORMATS
+from qdialect.testing.movements import numpy_moves
+from qdialect.testing.tensors import I8, expanded, first_index, parameters, shapes, slot_counts
 
 LIKE = UniformQuantizedType.per_tensor(Storage.of(IntegerType(8)), f32, 1.0)
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from random_tensors import expanded, parameters, shapes
 from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin, IntegerType, Signedness, bf16, f16, f32, f64
 from xdsl.ir import Attribute
@@ -26,6 +25,7 @@ from qdialect.dialects.quant import (
     Storage,
     UniformQuantizedType,
 )
+from qdialect.testing.tensors import expanded, parameters, shapes
 
 I8 = Storage.of(IntegerType(8))
 U8 = Storage.of(IntegerType(8), signed=False)

@@ -6,11 +6,10 @@ numpy computes the expected values, with one scale and zero point per element.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from io import StringIO
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import pytest
@@ -19,7 +18,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from own_ops import OWN_OPS, own_movements
-from random_tensors import I8, cut, expanded, numpy_moves, parameters, shapes
 from xdsl.context import Context
 from xdsl.dialects import test
 from xdsl.dialects.builtin import (
@@ -28,8 +26,6 @@ from xdsl.dialects.builtin import (
     IntegerType,
     ModuleOp,
     StringAttr,
-    TensorType,
-    f32,
 )
 from xdsl.dialects.test import Test
 from xdsl.ir import Operation, SSAValue
@@ -40,7 +36,6 @@ from xdsl.transforms.canonicalize import CanonicalizePass
 
 from qdialect.algebra.joins import Concat
 from qdialect.algebra.movement import Movement
-from qdialect.algebra.padding import Pad
 from qdialect.algebra.parameters import StorageFormat
 from qdialect.algebra.views import Splat, Values, as_view
 from qdialect.dialects.quant import (
@@ -48,16 +43,16 @@ from qdialect.dialects.quant import (
     ConcatOp,
     ConstantOp,
     Quant,
-    QuantizedTensor,
     ShapeOp,
     Storage,
     TransposeOp,
-    UniformQuantizedType,
 )
 from qdialect.dialects.quant.types import uniform_tensor
 from qdialect.folding.policy import DEFAULT_MAX_GROWTH, FREE_SLOTS
 from qdialect.ir.elements import DenseElementsAttr, dense_elements
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
+from qdialect.testing.movements import numpy_moves
+from qdialect.testing.tensors import I8, constants, dequantized, expanded, shapes
 
 STORAGES = {
     "i4": StorageFormat(4, signed=True),
@@ -87,13 +82,6 @@ class Weight:
     """The number of the constant that each element came from."""
 
 
-def dequantize(
-    values: NDArray[Any], scales: NDArray[np.float32], zero_points: NDArray[np.int64]
-) -> NDArray[np.float32]:
-    difference = (values.astype(np.int64) - zero_points).astype(np.float32)
-    return difference * scales
-
-
 def context() -> Context:
     made = Context()
     for dialect in (Builtin, Quant, Test):
@@ -111,23 +99,12 @@ def constant(
     data: st.DataObject, shape: tuple[int, ...], storage: StorageFormat, number: int
 ) -> tuple[ConstantOp, Weight]:
     """Constant `w{number}` of random elements, or sometimes a splat."""
-    moved = data.draw(parameters(shape, storage, distinct=data.draw(st.booleans())))
-    like = UniformQuantizedType.per_tensor(
-        Storage.of(IntegerType(storage.width), signed=storage.signed), f32, 1.0
-    )
-    type = TensorType(like.with_parameters(moved), shape)
-    seed = data.draw(st.integers(0, 2**32 - 1))
-    values = np.random.default_rng(seed).integers(0, 1 << 32, shape, dtype=np.int64)
-    values = cut(values, storage)
-    op = ConstantOp(values, type)
-    if math.prod(shape) and data.draw(st.integers(0, 4)) == 0:
-        values = np.full(shape, values.flat[0])
-        op = ConstantOp(Splat(np.int64(values.flat[0]), shape), type)
+    drawn = data.draw(constants(shape, [Storage.of_format(storage)]))
+    op = drawn.op()
     op.result.name_hint = f"w{NAMES[number]}"
     op.attributes["profile"] = StringAttr(op.result.name_hint)
-    scales, zero_points = expanded(moved)
-    floats = dequantize(values, scales, zero_points)
-    return op, Weight(op.result, floats, scales, zero_points, np.full(shape, number))
+    origins = np.full(shape, number)
+    return op, Weight(op.result, drawn.numbers, *expanded(drawn.parameters), origins)
 
 
 def apply(movement: Movement, *weights: Weight) -> tuple[ShapeOp, Weight]:
@@ -140,24 +117,11 @@ def apply(movement: Movement, *weights: Weight) -> tuple[ShapeOp, Weight]:
         fields = {name: getattr(movement, name) for name in movement.__dataclass_fields__}
         make = cast(Callable[..., ShapeOp], OWN_OPS[type(movement)])
         op = make(first.value, **fields)
-    floats = numpy_moves(movement, *(weight.floats for weight in weights))
     scales = numpy_moves(movement, *(weight.scales for weight in weights))
     zero_points = numpy_moves(movement, *(weight.zero_points for weight in weights))
     origins = numpy_moves(movement, *(weight.origins for weight in weights))
-    if isinstance(movement, Pad):
-        # What numpy repeats at the edges is read as zero.
-        inside = numpy_moves(movement, np.ones(first.floats.shape, dtype=np.int8))
-        inside[...] = 0
-        low = movement.low
-        inside[tuple(slice(at, at + n) for at, n in zip(low, first.floats.shape, strict=True))] = 1
-        floats = np.where(inside, floats, (np.float32(0) * scales).astype(np.float32))
+    floats = numpy_moves(movement, *(weight.floats for weight in weights), padding=0 * scales)
     return op, Weight(op.result, floats, scales, zero_points, origins)
-
-
-def dequantized(op: ConstantOp) -> NDArray[np.float32]:
-    type: QuantizedTensor = op.result.type  # pyright: ignore[reportAssignmentType]
-    scales, zero_points = expanded(type.element_type.parameters_on(type.get_shape()))
-    return dequantize(as_view(op.values).array(), scales, zero_points)
 
 
 def bits(floats: NDArray[np.float32]) -> NDArray[np.uint32]:
@@ -207,7 +171,10 @@ def test_random_chains_fold_to_one_constant(
         assert name in names or isinstance(fold, CanonicalizePass)
         assert result.result.name_hint == name
         assert result.attributes == {"profile": StringAttr(name or "")}
-        assert np.array_equal(bits(dequantized(result)), bits(weight.floats))
+        tensor = uniform_tensor(result.result.type)
+        slots = tensor.element_type.parameters_on(tensor.get_shape())
+        numbers = dequantized(as_view(result.values).array(), slots)
+        assert np.array_equal(bits(numbers), bits(weight.floats))
 
 
 def parse(text: str) -> ModuleOp:

@@ -30,7 +30,6 @@ from random_modules import (
     module_text,
     spelled,
 )
-from random_tensors import expanded
 from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
@@ -50,6 +49,7 @@ from qdialect.opt.registry import ToolContext
 from qdialect.opt.verifier import ModuleVerifier
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
 from qdialect.passes.verify_quant_shapes import quant_shape_errors
+from qdialect.testing.tensors import expanded
 from qdialect.text.parser import LocatingParser
 from qdialect.text.printer import MLIRPrinter
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from moved_functions import text_of
 from numpy.typing import NDArray
 from own_ops import OWN_OPS, own_movements
-from random_tensors import expanded, numpy_moves, parameters, shapes
 from xdsl.dialects.builtin import (
     Float4E2M1FNType,
     Float6E2M3FNType,
@@ -30,8 +29,6 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region
 
-from qdialect.algebra.movement import Movement
-from qdialect.algebra.padding import Pad
 from qdialect.algebra.views import Splat
 from qdialect.check.interpreters.interpreter import run_function
 from qdialect.dialects.quant import (
@@ -45,6 +42,8 @@ from qdialect.dialects.quant import (
 from qdialect.dialects.quant.types import uniform_tensor
 from qdialect.passes.dequantization import RaiseDequantizationPass
 from qdialect.passes.lower_quant_shapes import LowerQuantShapesPass
+from qdialect.testing.movements import numpy_moves
+from qdialect.testing.tensors import expanded, parameters, shapes
 
 Bits = NDArray[np.uint32]
 
@@ -82,16 +81,6 @@ def read(number: Any, scales: Any, zero_points: Any) -> Bits:
     with np.errstate(all="ignore"):
         values = (number - zero_points.astype(np.float32)) * scales.astype(np.float32)
     return np.where(np.isnan(values), np.float32("nan"), values).astype("f4").view(np.uint32)
-
-
-def moved(movement: Movement, bits: Bits) -> Bits:
-    """numpy's result. New positions are zero."""
-    result = np.array(numpy_moves(movement, bits))
-    if isinstance(movement, Pad):
-        inside = tuple(slice(low, low + n) for low, n in zip(movement.low, bits.shape, strict=True))
-        result = np.zeros_like(result)
-        result[inside] = bits
-    return result
 
 
 SCALES_OF: dict[str, tuple[tuple[int, ...], str, list[int]]] = {
@@ -164,7 +153,7 @@ def test_chains_of_movements(data: st.DataObject):
         movement = data.draw(own_movements(wanted.shape))
         inferred = infer_result_type(movement, ops[-1].results)
         ops.append(OWN_OPS[type(movement)].of_movement(movement, ops[-1].results, inferred))
-        wanted = moved(movement, wanted)
+        wanted = numpy_moves(movement, wanted, padding=0)
     ops.append(DequantizeCastOp(ops[-1].results[0], TensorType(f32, wanted.shape)))
     module = ModuleOp(
         [

@@ -26,12 +26,9 @@ from moved_functions import (
     hide,
     lower,
     parse,
-    quantized_tensor,
-    random_integers,
     text_of,
 )
 from numpy.typing import NDArray
-from random_tensors import F32, cut, expanded
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
@@ -64,6 +61,7 @@ from qdialect.ir.elements import DenseElementsAttr, elements_of
 from qdialect.ir.errors import OpErrors
 from qdialect.opt.registry import ToolContext
 from qdialect.passes.lower_quant_shapes import LowerQuantShapesPass
+from qdialect.testing.tensors import F32, Constant, cut, expanded, quantized_tensor
 
 
 def evaluate(functions: Sequence[FuncOp]) -> list[tuple[Shape, list[int]]]:
@@ -171,11 +169,12 @@ def test_every_movement_evaluates_to_the_same_integers(granularity: str, is_dyna
             function, operands = Function(), list[Value]()
             for seed in range(2 if isinstance(movement, Concat) else 1):
                 moved = source_parameters(shape, granularity, storage)
-                type, integers = quantized_tensor(moved), random_integers(shape, storage, seed)
+                integers = np.random.default_rng(seed).integers(*storage.bounds, shape)
+                constant = Constant(integers, moved, quantized_tensor(moved))
                 value = (
-                    function.storage(type, integers, hide(shape, range(len(shape))))
+                    function.storage(constant.type, integers, hide(shape, range(len(shape))))
                     if is_dynamic
-                    else function.constant(type, integers)
+                    else function.add(constant.op())
                 )
                 operands.append(Value(value, integers, expanded(moved)[1]))
             result = function.move(movement, operands)

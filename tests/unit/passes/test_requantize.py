@@ -20,7 +20,6 @@ from mlir_tools import needs_mlir_runner, run_main
 from numpy.typing import NDArray
 from own_ops import OWN_OPS, own_movements
 from random_modules import tensor
-from random_tensors import cut, expanded, numpy_moves, parameters, shapes
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     Float16Type,
@@ -45,6 +44,8 @@ from qdialect.passes.elide_round_trips import ElideRoundTripsPass
 from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
 from qdialect.passes.sink_quant_shapes import SinkQuantShapesPass
 from qdialect.support.float_format import FLOAT_FORMATS, Rounding
+from qdialect.testing.movements import numpy_moves
+from qdialect.testing.tensors import cut, expanded, parameters, shapes
 from qdialect.text.parser import LocatingParser
 from qdialect.text.printer import MLIRPrinter
 
@@ -254,13 +255,13 @@ def test_shape_ops_move_below(data: st.DataObject, rounding: Rounding):
     random = np.random.default_rng(1)
     codes = np.asarray(random.integers(source.least, source.greatest, shape, endpoint=True))
     given = TypedArray.of_numbers(codes, source.tensor_type)
-    of_operand = numpy_moves(movement, codes)
-    if isinstance(movement, Pad):
-        _, zero_points = expanded(moved)
-        if not ((zero_points >= source.least) & (zero_points <= source.greatest)).all():
-            return
-        is_new = numpy_moves_of_padding(movement, shape)
-        of_operand = np.where(is_new, zero_points, of_operand)
+    _, zeros = expanded(moved)
+    if (
+        isinstance(movement, Pad)
+        and not ((zeros >= source.least) & (zeros <= source.greatest)).all()
+    ):
+        return
+    of_operand = numpy_moves(movement, codes, padding=zeros)
     expected = stored_anew(read_anew(of_operand, before), wanted, rounding)
     for passes in ([], [SinkQuantShapesPass()]):
         for each in passes:
@@ -268,14 +269,6 @@ def test_shape_ops_move_below(data: st.DataObject, rounding: Rounding):
             module.verify()
         (value,) = run_function(module, "f", [given])
         assert value.numbers.tolist() == expected.tolist()
-
-
-def numpy_moves_of_padding(movement: Pad, shape: Shape) -> NDArray[np.bool_]:
-    if not shape:
-        # numpy pads no scalars.
-        return np.zeros(shape, dtype=bool)
-    widths = list(zip(movement.low, movement.high, strict=True))
-    return np.pad(np.zeros(shape, dtype=bool), widths, constant_values=True)
 
 
 def _moved_and_requantized(

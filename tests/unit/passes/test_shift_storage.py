@@ -8,7 +8,6 @@ from example_counts import examples
 from hypothesis import HealthCheck, given, reject
 from hypothesis import strategies as st
 from own_ops import OWN_OPS, own_movements
-from random_tensors import parameters, shapes
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerType, ModuleOp, TensorType, f32
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -30,6 +29,7 @@ from qdialect.dialects.quant import (
 from qdialect.ir.elements import integer_range
 from qdialect.opt.registry import ToolContext
 from qdialect.ptq.passes.storage import ShiftStoragePass
+from qdialect.testing.tensors import parameters, shapes
 from qdialect.text.parser import LocatingParser
 
 pytestmark = pytest.mark.usefixtures("without_plugins")

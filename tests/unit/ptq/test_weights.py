@@ -8,7 +8,6 @@ from dequantizing_arithmetic import Array, Module, Text, tensor
 from hypothesis import given, note
 from hypothesis import strategies as st
 from moved_texts import MOVES
-from random_tensors import expanded
 from xdsl.ir import Operation
 
 from qdialect.algebra.views import Splat, as_view
@@ -18,6 +17,7 @@ from qdialect.ir.resources import ResourceBlobs
 from qdialect.ops.reading import Constants
 from qdialect.passes.fold_quant_shapes import FoldConstantShapesPass
 from qdialect.ptq.passes.weights import QuantizeDequantizeWeightsPass, QuantizeWeightsPass
+from qdialect.testing.tensors import expanded
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 

@@ -12,11 +12,9 @@ import pytest
 from example_counts import examples
 from hypothesis import HealthCheck, assume, given, note
 from hypothesis import strategies as st
-from moved_functions import quantized_tensor
 from own_ops import OWN_OPS, own_movements
 from random_graphs import FOR_MLIR, STORAGES, Graph, graphs
 from random_modules import Storage
-from random_tensors import F32, I8, parameters, shapes, unary_movements
 from xdsl.dialects.builtin import FloatAttr, ModuleOp, TensorType, UnknownLoc, f32
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region
@@ -43,6 +41,8 @@ from qdialect.passes.elide_round_trips import ElideRoundTripsPass
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
 from qdialect.passes.lower_quant_shapes import LowerQuantShapesPass
 from qdialect.passes.sink_quant_shapes import SinkQuantShapesPass
+from qdialect.testing.movements import unary_movements
+from qdialect.testing.tensors import F32, I8, parameters, quantized_tensor, shapes
 from qdialect.text.parser import LocatingParser
 from qdialect.text.printer import MLIRPrinter
 

@@ -15,11 +15,12 @@ from example_counts import examples
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from random_tensors import joins, movements_by_class, numpy_moves, shapes
 
 from qdialect.algebra.joins import Concat
 from qdialect.algebra.movement import Movement, Reshape, Slice
 from qdialect.algebra.padding import Pad
+from qdialect.testing.movements import joins, movements_by_class, numpy_moves
+from qdialect.testing.tensors import shapes
 from qdialect.weights import copying
 from qdialect.weights.copying import Descriptors, copy_view
 from qdialect.weights.strided_views import FileView, NeedsCopyError, StridedView

@@ -17,7 +17,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moved_functions import LARGE_EXAMPLES, Function, Value, chains, lower
 from numpy.typing import NDArray
-from random_tensors import cut, expanded, parameters, shapes
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -50,11 +49,8 @@ from qdialect.dialects.quant import Quant, Storage, UniformQuantizedType
 from qdialect.opt.registry import ToolContext
 from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
 from qdialect.support.float_format import FLOAT_FORMATS, FloatFormat
+from qdialect.testing.tensors import INTEGERS, cut, expanded, parameters, shapes
 from qdialect.text.parser import LocatingParser
-
-STORAGES = [
-    StorageFormat(width, signed) for width in (1, 3, 4, 8, 16, 24, 32) for signed in (True, False)
-]
 
 NATIVE: list[tuple[AnyFloat, type[np.floating[Any]]]] = [
     (Float16Type(), np.float16),
@@ -90,7 +86,7 @@ def function_of(module: ModuleOp, name: str) -> FuncOp:
 
 @st.composite
 def slots(
-    draw: st.DrawFn, shape: tuple[int, ...], storages: Sequence[StorageFormat] = STORAGES
+    draw: st.DrawFn, shape: tuple[int, ...], storages: Sequence[StorageFormat] = INTEGERS
 ) -> QuantizationParameters:
     """Parameters of any storage, with scales of many digits."""
     moved = draw(parameters(shape, draw(st.sampled_from(storages)), distinct=True))
@@ -531,7 +527,7 @@ def test_random_tensors_of_another_dialect():
 # Values
 
 
-@given(st.integers(0, 2**32), st.sampled_from(STORAGES), shapes(max_rank=2))
+@given(st.integers(0, 2**32), st.sampled_from(INTEGERS), shapes(max_rank=2))
 def test_values_are_read_as_they_are_printed(seed: int, storage: StorageFormat, shape: Any):
     of = Storage.of(IntegerType(storage.width), signed=storage.signed)
     quantized = UniformQuantizedType.per_tensor(of, f32, 0.5, 1)

@@ -19,7 +19,6 @@ from moved_functions import LARGE_EXAMPLES
 from nested_text import nested
 from numpy.typing import NDArray
 from random_modules import tensor
-from random_tensors import cut, expanded, parameters, shapes
 from xdsl.dialects.builtin import (
     AnyFloat,
     BFloat16Type,
@@ -35,6 +34,7 @@ from qdialect.check.interpreters import TypedArray, run_function
 from qdialect.dialects.quant import Storage, UniformQuantizedType
 from qdialect.opt.registry import ToolContext
 from qdialect.support.float_format import FLOAT_FORMATS, FloatFormat
+from qdialect.testing.tensors import cut, expanded, parameters, shapes
 from qdialect.text.parser import LocatingParser
 
 Shape = tuple[int, ...]

@@ -13,7 +13,6 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from dequantizing_arithmetic import Array, Module
-from random_tensors import expanded
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 
 from qdialect.algebra.views import as_view
@@ -27,6 +26,7 @@ from qdialect.ptq.passes.ranges import AttachRangesPass
 from qdialect.ptq.passes.weights import QuantizeWeightsPass
 from qdialect.ptq.schemes.profile import Profile
 from qdialect.ptq.schemes.ranges import Statistics
+from qdialect.testing.tensors import expanded
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 
