@@ -62,7 +62,7 @@ It may return several ops, of which the last is the one to test.
 
 Test: TypeAlias = Callable[[], None]
 
-UNTIMED: Final = Settings(deadline=None)
+UNTIMED: Final = Settings(deadline=None, report_multiple_bugs=False)
 
 ANY_SHAPES: Final = shapes()
 

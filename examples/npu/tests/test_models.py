@@ -20,7 +20,7 @@ from qdialect.check.interpreters import TypedArray, run_function
 from qdialect.dialects.quant import Storage, UniformQuantizedType
 from qdialect.integers.passes import LowerToIntegersPass
 from qdialect.opt.registry import ToolContext
-from qdialect.passes import FoldQuantShapesPass
+from qdialect.testing import check_movement
 from qdialect.text import parse_module
 
 Array = NDArray[Any]
@@ -102,37 +102,19 @@ def test_pixel_shuffle_moves_elements(
     assert_array_equal(result.numbers, expected)
 
 
-@given(LENGTHS, FACTORS, SEEDS, st.data())
-def test_scales_are_folded_with_elements(
-    lengths: tuple[int, int, int, int], factor: int, seed: int, data: st.DataObject
-) -> None:
-    *outer, depth = lengths
-    shape = (*outer, depth * factor**2)
-    blocks = [
-        data.draw(st.sampled_from([n for n in range(1, length + 1) if length % n == 0]))
-        for length in shape
-    ]
-    grid = tuple(length // block for length, block in zip(shape, blocks, strict=True))
-    numbers = np.random.default_rng(seed)
-    scales = numbers.choice(2.0 ** np.arange(-3, 4), grid)
-    zeros = numbers.integers(-9, 9, grid)
-    type = UniformQuantizedType.sub_channel(
-        Storage.of(i8), f32, list(enumerate(blocks)), scales, zeros
-    )
-    codes = integers(seed, i8, shape)
-    for axis, block in enumerate(blocks):
-        scales, zeros = scales.repeat(block, axis), zeros.repeat(block, axis)
-    expected = shuffle((codes - zeros) * scales, factor)
-    source, result = tensor(f32, shape), tensor(f32, expected.shape)
-    body = f"""
-    %w = quant.constant dense<{codes.tolist()}> : {tensor(type, shape)}
-    %f = quant.dcast %w : {tensor(type, shape)} to {source}
-    %result = npu.pixel_shuffle %f by {factor} : {source} to {result}
-    """
-    module = parse(function(body, {}, result))
-    FoldQuantShapesPass().apply(CONTEXT, module)
-    assert "npu" not in str(module)
-    assert_array_equal(run(module).numbers, expected)
+def pixels(lengths: tuple[int, int, int, int], factor: int) -> tuple[int, int, int, int]:
+    """The shape before, of channels that `factor` divides."""
+    batches, height, width, depth = lengths
+    return batches, height, width, depth * factor**2
+
+
+def factors(shape: tuple[int, ...]) -> dict[str, st.SearchStrategy[int]]:
+    return {"factor": st.sampled_from([n for n in (1, 2, 3) if shape[3] % n**2 == 0])}
+
+
+test_scales_are_folded_with_elements = check_movement(
+    "npu.pixel_shuffle", shuffle, st.builds(pixels, LENGTHS, FACTORS), factors, context=CONTEXT
+)
 
 
 # The sum of products

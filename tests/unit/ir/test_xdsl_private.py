@@ -32,7 +32,7 @@ FILE = "ir/xdsl_private.py"
 LISTED = {private.name for private in PRIVATE_NAMES}
 PRIVATE = re.compile("_[a-z]")
 
-OF_OTHERS = {"_exit"}
+OF_OTHERS = {"_actions", "_exit"}
 """Names of the standard library."""
 
 Tree = tuple[str, ast.Module]
