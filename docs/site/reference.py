@@ -196,6 +196,8 @@ def interface() -> Mapping[str, str]:
         for name in sorted(getattr(loaded, "__all__", used - {""})):
             value = getattr(loaded, name)
             is_named = hasattr(value, "__qualname__")
+            # A strategy of hypothesis is named by what made it.
+            is_named = is_named and "<locals>" not in value.__qualname__
             path = f"{value.__module__}.{value.__qualname__}" if is_named else f"{module}.{name}"
             if path.startswith("qdialect.") and path not in shown:
                 shown.add(path)
