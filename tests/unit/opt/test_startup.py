@@ -129,6 +129,7 @@ ON_ARRAYS = (
     "qdialect.ptq.tools.record",
     "qdialect.check.run_tool",
     "qdialect.export.export_tool",
+    "qdialect.testing",
 )
 
 
