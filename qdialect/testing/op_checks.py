@@ -43,8 +43,6 @@ from qdialect.opt.registry import ToolContext
 from qdialect.passes.fold_quant_shapes import FoldQuantShapesPass
 from qdialect.testing.tensors import STORAGES, constants, dequantized, first_index, shapes
 
-Array: TypeAlias = NDArray[Any]
-
 Shapes: TypeAlias = st.SearchStrategy[Shape] | st.SearchStrategy[list[Shape]]
 """The shape of the operand, or a list with the shape of each operand."""
 
@@ -62,9 +60,8 @@ It may return several ops, of which the last is the one to test.
 
 Test: TypeAlias = Callable[[], None]
 
-UNTIMED: Final = Settings(deadline=None, report_multiple_bugs=False)
-
 ANY_SHAPES: Final = shapes()
+"""The shapes of one operand, if no others are given."""
 
 DTYPES: Final[Mapping[Attribute, np.dtype[Any]]] = {
     type: np.dtype(name)
@@ -78,13 +75,13 @@ DTYPES: Final[Mapping[Attribute, np.dtype[Any]]] = {
 
 def check_movement(
     op: str | Builder,
-    reference: Callable[..., Array],
+    reference: Callable[..., NDArray[Any]],
     shapes: Shapes = ANY_SHAPES,
     attributes: Attributes | None = None,
     *,
     storages: Sequence[Storage] = STORAGES,
     context: ToolContext | None = None,
-    settings: Settings = UNTIMED,
+    settings: Settings | None = None,
 ) -> Test:
     """
     A test that an op which moves elements is folded into quantized constants as numpy moves them.
@@ -99,13 +96,16 @@ def check_movement(
     texts, lists of integers as arrays of i64, and attributes of xDSL as they are.
 
     `context` knows the op; by default, it is one of qdialect's tools, which searches plug-ins.
+    `settings` are those of hypothesis; by default, those of the profile, without a deadline.
 
     The test takes no arguments. It raises AssertionError where the op is not folded, with the
     reason, or where a number differs. Verifiers of ops raise VerifyException. A value that is not
     of these kinds raises TypeError.
     """
 
-    @settings
+    used = context or ToolContext(allow_unregistered=True)
+
+    @(settings or Settings(deadline=None, report_multiple_bugs=False))
     @given(st.data())
     def test(data: st.DataObject) -> None:
         operands, values = _drawn(data, shapes, attributes)
@@ -117,7 +117,6 @@ def check_movement(
             DequantizeCastOp(source.result, TensorType(f32, shape))
             for source, shape in zip(sources, operands, strict=True)
         ]
-        used = context or ToolContext(allow_unregistered=True)
         result = TensorType(f32, expected.shape)
         tested = _built(used, op, [cast.result for cast in casts], result, values)
         block = Block([*sources, *casts])
@@ -141,37 +140,39 @@ def check_movement(
 
 def check_run(
     op: str | Builder,
-    reference: Callable[..., Array],
+    reference: Callable[..., NDArray[Any]],
     shapes: Shapes = ANY_SHAPES,
     attributes: Attributes | None = None,
     *,
     elements: Sequence[Attribute | tuple[Attribute, ...]] = (f32,),
     tolerance: float = 0.0,
     context: ToolContext | None = None,
-    settings: Settings = UNTIMED,
+    settings: Settings | None = None,
 ) -> Test:
     """
     A test that the interpreter computes with an op what numpy does.
 
-    Each of `elements` is the element type of all operands, or a tuple with that of each:
-    f16, f32, f64, i1, i8, i16, i32 or i64. The arrays of the reference have the dtype of that type,
-    and the dtype and the shape of what it returns are the type of the result. Other arguments
-    are those of `check_movement`.
+    Each of `elements` is the element type of all operands, or a tuple with that of each. It may
+    list more than there are operands. A type is f16, f32, f64, i1, i8, i16, i32 or i64. The
+    arrays of the reference have the dtype of that type, and the dtype and the shape of what it
+    returns are the type of the result. Other arguments are those of `check_movement`.
 
     Numbers must be equal: NaN equals NaN, and 0.0 equals -0.0. With a `tolerance`, floats may
-    differ by it, and by its multiple of the number. Then, arguments are near to 1. Otherwise, they
-    are of all magnitudes, with infinities and NaN.
+    differ by it, and by its multiple of the number. Then, arguments are numbers around zero.
+    Otherwise, they are of all magnitudes, with infinities and NaN.
 
     The test raises AssertionError where a number differs, OpInterpretationError for an op
     that cannot be run, and ValueError for a type that is not in the list.
     """
 
-    @settings
+    used = context or ToolContext(allow_unregistered=True)
+
+    @(settings or Settings(deadline=None, report_multiple_bugs=False))
     @given(st.data())
     def test(data: st.DataObject) -> None:
         operands, values = _drawn(data, shapes, attributes)
         drawn = data.draw(st.sampled_from(elements))
-        kinds = drawn if isinstance(drawn, tuple) else (drawn,) * len(operands)
+        kinds = drawn[: len(operands)] if isinstance(drawn, tuple) else (drawn,) * len(operands)
         dtypes = [_dtype_of(kind) for kind in kinds]
         types = [TensorType(*pair) for pair in zip(kinds, operands, strict=True)]
         seed = data.draw(st.integers(0, 2**32 - 1))
@@ -185,11 +186,12 @@ def check_run(
         with np.errstate(all="ignore"):
             expected = np.asarray(reference(*arrays, **values))
         result = TensorType(_type_of(expected.dtype), expected.shape)
-        used = context or ToolContext(allow_unregistered=True)
         block = Block(arg_types=types)
         module = _module(block, _built(used, op, block.args, result, values))
         (actual,) = run_function(module, "main", arguments, used)
-        assert_allclose(actual.numbers, expected, tolerance, tolerance, err_msg=str(module))
+        # A true bit is -1 as an integer.
+        computed = actual.numbers.astype(expected.dtype)
+        assert_allclose(computed, expected, tolerance, tolerance, err_msg=str(module))
 
     return test
 

@@ -97,7 +97,7 @@ BUDGETS = {
     "integers": (2522, 5),
     "frontends": (993, 4),
     "export": (2219, 4),
-    "testing": (700, 3),
+    "testing": (702, 3),
 }
 """
 Of each folder: the number of its lines, and of the files in its longest chain of imports. They only

@@ -20,7 +20,7 @@ from qdialect.check.interpreters import TypedArray, run_function
 from qdialect.dialects.quant import Storage, UniformQuantizedType
 from qdialect.integers.passes import LowerToIntegersPass
 from qdialect.opt.registry import ToolContext
-from qdialect.testing import check_movement
+from qdialect.testing import check_movement, check_run
 from qdialect.text import parse_module
 
 Array = NDArray[Any]
@@ -81,92 +81,53 @@ def shuffle(pixels: Array, factor: int) -> Array:
     return result
 
 
-FACTORS = st.integers(1, 3)
-LENGTHS = st.tuples(st.integers(1, 2), st.integers(1, 3), st.integers(1, 3), st.integers(1, 3))
-SEEDS = st.integers(0, 1 << 32)
-
-
-# The movement
-
-
-@given(LENGTHS, FACTORS, SEEDS)
-def test_pixel_shuffle_moves_elements(
-    lengths: tuple[int, int, int, int], factor: int, seed: int
-) -> None:
-    *outer, depth = lengths
-    pixels = integers(seed, i32, (*outer, depth * factor**2))
-    expected = shuffle(pixels, factor)
-    types = tensor(i32, pixels.shape), tensor(i32, expected.shape)
-    op = f"%result = npu.pixel_shuffle %x by {factor} : {types[0]} to {types[1]}"
-    result = run(parse(function(op, {"x": types[0]}, types[1])), of_numbers(pixels, i32))
-    assert_array_equal(result.numbers, expected)
-
-
-def pixels(lengths: tuple[int, int, int, int], factor: int) -> tuple[int, int, int, int]:
-    """The shape before, of channels that `factor` divides."""
-    batches, height, width, depth = lengths
-    return batches, height, width, depth * factor**2
+LENGTHS, SEEDS = st.integers(1, 3), st.integers(0, 1 << 32)
+PIXELS = st.tuples(LENGTHS, LENGTHS, LENGTHS, st.sampled_from([1, 4, 8, 9]))
 
 
 def factors(shape: tuple[int, ...]) -> dict[str, st.SearchStrategy[int]]:
+    """Those whose squares divide the channels."""
     return {"factor": st.sampled_from([n for n in (1, 2, 3) if shape[3] % n**2 == 0])}
 
 
-test_scales_are_folded_with_elements = check_movement(
-    "npu.pixel_shuffle", shuffle, st.builds(pixels, LENGTHS, FACTORS), factors, context=CONTEXT
-)
-
+test_pixel_shuffle = check_movement("npu.pixel_shuffle", shuffle, PIXELS, factors)
+test_run_of_pixel_shuffle = check_run("npu.pixel_shuffle", shuffle, PIXELS, factors)
 
 # The sum of products
 
 SIZES = st.tuples(st.integers(1, 5), st.integers(1, 5), st.integers(1, 5))
 
 
-def matmul(operands: list[TensorType[Attribute]], result: TensorType[Attribute]) -> ModuleOp:
-    names = ["x", "w", "b"][: len(operands)]
-    bias = " bias %b" if len(operands) == 3 else ""
-    types = ", ".join(map(str, operands))
-    op = f"%result = npu.matmul %x, %w{bias} : {types} to {result}"
-    return parse(function(op, dict(zip(names, operands, strict=True)), result))
-
-
-@given(SIZES, st.sampled_from([i8, i32]), st.booleans(), SEEDS)
-def test_matmul_of_integers(
-    sizes: tuple[int, int, int], element: IntegerType, has_bias: bool, seed: int
-) -> None:
-    """Sums have 32 bits, and wrap."""
+def operands(sizes: tuple[int, int, int]) -> st.SearchStrategy[list[tuple[int, ...]]]:
+    """The shapes of two matrices, and maybe of a bias."""
     m, k, n = sizes
-    x, w = integers(seed, element, (m, k)), integers(seed + 1, element, (k, n))
-    b = integers(seed + 2, i32, (n,))
-    values = [of_numbers(x, element), of_numbers(w, element), of_numbers(b, i32)]
-    values = values[: 2 + has_bias]
-    module = matmul([tensor(v.element_type, v.shape) for v in values], tensor(i32, (m, n)))
-    expected = (x @ w + has_bias * b).astype(np.int32)
-    assert_array_equal(run(module, *values).numbers, expected)
+    return st.sampled_from([[(m, k), (k, n)], [(m, k), (k, n), (n,)]])
 
 
-@given(SIZES, st.booleans(), SEEDS)
-def test_matmul_of_floats(sizes: tuple[int, int, int], has_bias: bool, seed: int) -> None:
-    m, k, n = sizes
-    random = np.random.default_rng(seed)
-    x, w, b = (random.normal(size=shape).astype("f4") for shape in ((m, k), (k, n), (n,)))
-    values = [of_numbers(numbers, f32) for numbers in (x, w, b)][: 2 + has_bias]
-    module = matmul([tensor(f32, v.shape) for v in values], tensor(f32, (m, n)))
-    expected = x.astype("f8") @ w.astype("f8") + has_bias * b.astype("f8")
-    assert_allclose(run(module, *values).numbers, expected, rtol=1e-5, atol=1e-5)
+def matmul(x: Array, w: Array, bias: Array | int = 0) -> Array:
+    """Sums of integers have 32 bits, and wrap."""
+    if x.dtype.kind == "f":
+        return (x.astype("f8") @ w.astype("f8") + bias).astype("f4")
+    return (x.astype("i8") @ w.astype("i8") + bias).astype("i4")
 
+
+MATRICES = SIZES.flatmap(operands)
+
+test_matmul = check_run("npu.matmul", matmul, MATRICES, tolerance=1e-5)
+test_matmul_of_integers = check_run(
+    "npu.matmul", matmul, MATRICES, elements=[(i8, i8, i32), (i32, i32, i32)]
+)
 
 # The function of elements
 
 NUMBERS = st.lists(st.floats(width=32), min_size=1, max_size=20).map(lambda n: np.array(n, "f4"))
 
 
-@given(NUMBERS)
-def test_relu6_clamps(numbers: Array) -> None:
-    type = tensor(f32, numbers.shape)
-    module = parse(function(f"%result = npu.relu6 %x : {type} to {type}", {"x": type}, type))
-    expected = np.minimum(np.maximum(numbers, 0), 6)
-    assert_array_equal(run(module, of_numbers(numbers, f32)).numbers, expected)
+def relu6(numbers: Array) -> Array:
+    return np.minimum(np.maximum(numbers, 0), 6)
+
+
+test_relu6 = check_run("npu.relu6", relu6)
 
 
 @given(

@@ -1,103 +1,340 @@
-"""`qdialect.testing`: right models pass, and wrong ones fail."""
+"""Right models pass the checks of `qdialect.testing`, and wrong ones do not."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import settings
+from example_counts import examples
+from hypothesis import Phase, find, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import AnyTensorTypeConstr, f32, i32
-from xdsl.ir import Dialect, Operation
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
-from xdsl.traits import Pure
+from typing_extensions import override
+from xdsl.dialects.arith import ConstantOp as NumberOp
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    IntegerAttr,
+    ModuleOp,
+    TensorType,
+    bf16,
+    f16,
+    f32,
+    f64,
+    i1,
+    i8,
+    i32,
+    i64,
+)
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.tensor import ReshapeOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.utils.exceptions import VerifyException
 
-from qdialect import Reshape, Reverse, Slice, Transpose
-from qdialect.algebra.movement import Movement
-from qdialect.ops import Movements, OnNumbers, Operands, OpModel, OpModels, static_shape_of
+from qdialect import Reverse, Transpose
+from qdialect.algebra.movement import MovableT, Shape
+from qdialect.algebra.parameters import QuantizationParameters
+from qdialect.check.interpreters import OpInterpretationError, run_function
+from qdialect.dialects.quant import DequantizeCastOp, Granularity, Storage
+from qdialect.ir.elements import dense_elements
+from qdialect.ops import (
+    Movements,
+    OnElements,
+    Operands,
+    OpModel,
+    OpModels,
+    Refusal,
+    RefusalCode,
+    integer_of,
+    integers_of,
+    register_models,
+)
 from qdialect.opt.registry import ToolContext
-from qdialect.testing import check_movement, check_run, shapes
+from qdialect.testing import STORAGES, Constant, check_movement, check_run, constants, shapes
 
-Moves = Callable[[tuple[int, ...]], Sequence[Movement]]
+Array = NDArray[Any]
 
-SQUARES = st.sampled_from([(2, 2), (4, 4), (6, 6)])
+pytestmark = pytest.mark.usefixtures("without_plugins")
 
-
-@irdl_op_definition
-class TurnOp(IRDLOperation):
-    """The transpose of a square matrix."""
-
-    name = "own.turn"
-    input = operand_def(AnyTensorTypeConstr)
-    result = result_def(AnyTensorTypeConstr)
-    traits = traits_def(Pure())
+FIRST = examples(1000, phases=[Phase.generate], database=None, deadline=None)
+"""Of a test that fails: the first failure is enough."""
 
 
-def context_of(model: OpModel) -> ToolContext:
-    context = ToolContext()
-    context.load_dialect(Dialect("own", [TurnOp], [], [OpModels("own", {"turn": model})]))
-    return context
+def mirrored(x: Array, dim: int) -> Array:
+    return np.flip(x, dim)
 
 
-def moved_by(movements: Moves) -> ToolContext:
-    def movement(op: Operation, _: Operands) -> Movements:
-        return Movements(op.operands, movements(static_shape_of(op.operands[0])))
-
-    return context_of(OpModel(movement=movement))
+def turned(x: Array, order: Sequence[int]) -> Array:
+    return x.transpose(order)
 
 
-def test_a_right_model_passes() -> None:
-    context = moved_by(lambda _: [Transpose((1, 0))])
-    check_movement("own.turn", np.transpose, SQUARES, context=context)()
+def turned_back(x: Array, order: Sequence[int]) -> Array:
+    return x.transpose(np.argsort(order))
 
 
-WRONG: dict[str, Moves] = {
-    "nothing moves": lambda _: [Reverse((0,)), Reverse((0,))],
-    "another order": lambda shape: [Reshape(shape)],
-    "another axis": lambda _: [Transpose((1, 0)), Reverse((1,))],
-    "both axes": lambda shape: [Transpose((1, 0)), Slice((0, 0), shape, (1, 1)), Reverse((0, 1))],
-}
+def joined(*parts: Array, dimension: int) -> Array:
+    return np.concatenate(parts, dimension)
 
 
-@pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_model_fails(name: str) -> None:
-    test = check_movement("own.turn", np.transpose, SQUARES, context=moved_by(WRONG[name]))
-    with pytest.raises(AssertionError, match=r"'own.turn' is folded to .* the reference has"):
-        test()
+def padded(x: Array, low: int) -> Array:
+    return np.pad(x, (low, 0))
 
 
-def test_a_model_without_movement_fails() -> None:
-    test = check_movement("own.turn", np.transpose, SQUARES, context=context_of(OpModel()))
-    with pytest.raises(AssertionError, match=r"'own.turn' is not folded"):
-        test()
+def added(x: Array, y: Array) -> Array:
+    return x ^ y if x.dtype == bool else x + y
 
 
-def test_ops_with_attributes_are_tested() -> None:
-    def reverse(numbers: NDArray[Any], *, dimensions: Sequence[int]) -> NDArray[Any]:
-        return np.flip(numbers, tuple(dimensions))
-
-    def axes(shape: tuple[int, ...]) -> dict[str, Any]:
-        return {"dimensions": st.lists(st.integers(0, len(shape) - 1), unique=True)}
-
-    few = settings(deadline=None, max_examples=20)
-    check_movement("stablehlo.reverse", reverse, shapes(min_rank=1), axes, settings=few)()
+def nearly_added(x: Array, y: Array) -> Array:
+    return (x + y) * np.float32(1 + 1e-6)
 
 
-def test_runs_are_compared() -> None:
-    context = context_of(OpModel(run=OnNumbers("numpy:negative")))
-    check_run("own.turn", np.negative, elements=(f32, i32), context=context)()
-    with pytest.raises(AssertionError):
-        check_run("own.turn", np.abs, elements=(f32, i32), context=context)()
+def as_column(x: Array) -> Array:
+    return x.reshape(-1, 1)
 
 
-def test_what_is_no_attribute_is_told() -> None:
-    def turned(numbers: NDArray[Any], **_: float) -> NDArray[Any]:
-        return numbers.T
+def as_it_is(x: Array, **attributes: object) -> Array:
+    return x
 
-    context = moved_by(lambda _: [Transpose((1, 0))])
-    test = check_movement("own.turn", turned, SQUARES, {"a": st.just(1.5)}, context=context)
-    with pytest.raises(TypeError, match=r"'a' is 1\.5, which is no integer"):
-        test()
+
+def as_complex(x: Array) -> Array:
+    return x.astype(np.complex64)
+
+
+def mirrored_by_attribute(x: Array, axis: IntegerAttr) -> Array:
+    return np.flip(x, axis.value.data)
+
+
+def twice(shape: Shape) -> list[Shape]:
+    return [shape, shape]
+
+
+def dims(shape: Shape) -> Mapping[str, st.SearchStrategy[int]]:
+    return {"dim": st.integers(0, len(shape) - 1)}
+
+
+def dims_of_two(first: Shape, second: Shape) -> Mapping[str, st.SearchStrategy[int]]:
+    return {"dimension": st.integers(0, len(first) - 1)}
+
+
+def orders(shape: Shape) -> Mapping[str, st.SearchStrategy[list[int]]]:
+    return {"order": st.permutations(range(len(shape)))}
+
+
+SOME = shapes(min_rank=1, max_rank=4)
+
+
+@dataclass(frozen=True)
+class ReverseOfElements(Reverse):
+    """A movement with a mistake: parameters stay."""
+
+    @override
+    def __call__(self, *operands: MovableT) -> MovableT:
+        (operand,) = operands
+        return operand if isinstance(operand, QuantizationParameters) else super().__call__(operand)
+
+
+def mirror(op: Operation, operands: Operands) -> Movements:
+    return Movements(op.operands, [Reverse((integer_of(op, "dim"),))])
+
+
+def mirror_first(op: Operation, operands: Operands) -> Movements:
+    return Movements(op.operands, [Reverse((0,))])
+
+
+def mirror_elements(op: Operation, operands: Operands) -> Movements:
+    return Movements(op.operands, [ReverseOfElements((integer_of(op, "dim"),))])
+
+
+def turn(op: Operation, operands: Operands) -> Movements:
+    return Movements(op.operands, [Transpose(tuple(integers_of(op, "order")))])
+
+
+def turn_back(op: Operation, operands: Operands) -> Movements:
+    order = integers_of(op, "order")
+    return Movements(op.operands, [Transpose(tuple(map(order.index, range(len(order)))))])
+
+
+def refuse(op: Operation, operands: Operands) -> Movements:
+    raise Refusal(RefusalCode.DYNAMIC_SHAPE, "it is Monday")
+
+
+@pytest.fixture(autouse=True)
+def some_models() -> None:
+    models = {
+        "mirror": OpModel(movement=mirror),
+        "mirror_first": OpModel(movement=mirror_first),
+        "mirror_elements": OpModel(movement=mirror_elements),
+        "turn": OpModel(movement=turn),
+        "turn_back": OpModel(movement=turn_back),
+        "refuse": OpModel(movement=refuse),
+        "negate": OpModel(run=OnElements("numpy:negative", "numpy:negative")),
+        "add": OpModel(run=OnElements("numpy:add", "numpy:add", "numpy:logical_xor", arity=2)),
+    }
+    register_models(OpModels("checked", models))
+
+
+# Right models
+
+test_mirror = check_movement("checked.mirror", mirrored, SOME, dims)
+test_turn = check_movement("checked.turn", turned, attributes=orders)
+
+
+def reshape(operands: Sequence[SSAValue], result: TensorType[Any]) -> list[Operation]:
+    lengths = NumberOp(dense_elements(np.array(result.get_shape()), i32))
+    return [lengths, ReshapeOp(operands[0], lengths.result, result)]
+
+
+test_built_ops = check_movement(reshape, as_column)
+
+test_several_operands = check_movement(
+    "stablehlo.concatenate",
+    joined,
+    SOME.map(twice),
+    dims_of_two,
+)
+
+
+def pad(operands: Sequence[SSAValue], result: TensorType[Any], low: int) -> list[Operation]:
+    zero = NumberOp(dense_elements(np.zeros((), np.uint32), f32))
+    op = ToolContext().get_op("stablehlo.pad").create
+    rank = len(result.get_shape())
+    widths = {"edge_padding_low": low, "edge_padding_high": 0, "interior_padding": 0}
+    properties = {
+        name: DenseArrayBase.from_list(i64, [width] * rank) for name, width in widths.items()
+    }
+    operands = [*operands, zero.result]
+    return [zero, op(operands=operands, result_types=[result], properties=properties)]
+
+
+test_padding = check_movement(pad, padded, SOME, {"low": st.integers(0, 2)})
+
+test_run_of_a_movement = check_run("checked.turn", turned, SOME, orders, elements=[i8, f16])
+test_run = check_run("checked.negate", np.negative, elements=[f16, f32, f64, i8, i32])
+test_run_of_several = check_run(
+    "checked.add",
+    added,
+    shapes().map(twice),
+    elements=[f16, f32, i1, i8, (i32, i32)],
+)
+test_run_with_tolerance = check_run(
+    "checked.add", nearly_added, st.just([(3,), (3,)]), tolerance=1e-5
+)
+
+
+# Wrong models
+
+
+@pytest.mark.parametrize(
+    ("name", "reference", "attributes"),
+    [
+        ("mirror_first", mirrored, dims),
+        ("mirror_elements", mirrored, dims),
+        ("turn_back", turned, orders),
+        ("turn", turned_back, orders),
+    ],
+    ids=["wrong axis", "scales that stay", "wrong order", "reference of another op"],
+)
+@pytest.mark.parametrize("storage", STORAGES, ids=lambda storage: str(storage.format.name))
+def test_a_wrong_movement_fails(
+    name: str, reference: Any, attributes: Any, storage: Storage
+) -> None:
+    # With other lengths, the result has another shape.
+    squares = st.sampled_from([(2, 2), (3, 3, 3)])
+    check = check_movement(
+        f"checked.{name}", reference, squares, attributes, storages=[storage], settings=FIRST
+    )
+    with pytest.raises(AssertionError, match=rf"'checked\.{name}' is folded to .* at \[\d, \d"):
+        check()
+
+
+def test_a_movement_of_another_shape_fails() -> None:
+    check = check_movement("checked.turn_back", turned, SOME, orders, settings=FIRST)
+    with pytest.raises((AssertionError, VerifyException)):
+        check()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("refuse", r"'checked\.refuse' is not folded: it is Monday"),
+        ("negate", r"'checked\.negate' is not folded: "),
+    ],
+)
+def test_an_op_that_is_not_folded_fails_with_the_reason(name: str, message: str) -> None:
+    check = check_movement(f"checked.{name}", as_it_is, settings=FIRST)
+    with pytest.raises(AssertionError, match=message):
+        check()
+
+
+@pytest.mark.parametrize("element", [f16, f32, i8], ids=str)
+def test_a_wrong_run_fails(element: Attribute) -> None:
+    check = check_run("checked.negate", np.positive, elements=[element], settings=FIRST)
+    with pytest.raises(AssertionError, match=r"Not equal to tolerance"):
+        check()
+
+
+def test_an_op_that_cannot_be_run_fails() -> None:
+    with pytest.raises(OpInterpretationError, match=r"checked\.unknown"):
+        check_run("checked.unknown", np.negative, settings=FIRST)()
+
+
+# What is not understood
+
+
+HALVES = {"dim": st.just(0.5)}
+
+
+def test_values_that_are_no_attributes() -> None:
+    with pytest.raises(TypeError, match=r"'dim' is 0\.5, which is no integer"):
+        check_movement("checked.mirror", as_it_is, SOME, HALVES, settings=FIRST)()
+
+
+def test_other_element_types() -> None:
+    with pytest.raises(ValueError, match=r"elements are f16, f32, .*, not 'bf16'"):
+        check_run("checked.negate", np.negative, elements=[bf16], settings=FIRST)()
+    with pytest.raises(ValueError, match="the reference returns complex64"):
+        check_run("checked.negate", as_complex, settings=FIRST)()
+
+
+def test_attributes_of_xdsl_are_given_as_they_are() -> None:
+    """As properties, where the class of the op declares them."""
+    dims = st.sampled_from([IntegerAttr(0, i32), IntegerAttr(1, i32)])
+    check_movement(
+        "tosa.reverse",
+        mirrored_by_attribute,
+        st.just((2, 3)),
+        {"axis": dims},
+    )()
+
+
+# Strategies
+
+NARROW = [storage for storage in STORAGES if storage.format.width <= 16]
+"""With more bits, a run rounds once, and the numbers of a constant are rounded twice."""
+
+
+@pytest.mark.parametrize("granularity", Granularity)
+@pytest.mark.parametrize("storage", STORAGES, ids=lambda storage: str(storage.format.name))
+def test_every_granularity_of_every_storage_is_drawn(
+    storage: Storage, granularity: Granularity
+) -> None:
+    drawn = find(
+        constants((2, 4), [storage]),
+        lambda constant: constant.type.element_type.granularity is granularity,
+    )
+    assert drawn.type.element_type.storage == storage
+
+
+@examples(200)
+@given(shapes().flatmap(lambda shape: constants(shape, NARROW)))
+def test_numbers_are_those_of_a_run(constant: Constant) -> None:
+    assert repr(constant) == f"{constant.codes.tolist()} : {constant.type}"
+    source = constant.op()
+    source.verify()
+    cast = DequantizeCastOp(source.result, TensorType(f32, constant.codes.shape))
+    block = Block([source, cast, ReturnOp(cast.result)])
+    module = ModuleOp([FuncOp("main", ([], [cast.result.type]), Region(block))])
+    (result,) = run_function(module, "main")
+    assert np.array_equal(result.numbers, constant.numbers, equal_nan=True)
