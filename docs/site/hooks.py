@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import pictures
 import reference
@@ -14,7 +13,6 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT: Final = reference.ROOT
-PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 LINK = re.compile(r"(?<=\]\()(?!https?:|#|mailto:)([^)\s#]+)(#[^)\s]*)?(?=\))")
 HOME: Final = "index.md"
@@ -23,6 +21,7 @@ PICTURES: Final = "pictures.md"
 
 ADDED: Final = {
     "algebra.md": f"[Pictures]({PICTURES}) show how each op moves slots.",
+    "calibration.md": f"[A picture]({PICTURES}#noise-of-a-quantized-model) shows what is drawn.",
     "architecture.md": f"[A picture]({PICTURES}#folders-and-imports) shows the imports of folders.",
 }
 """What pages say on the site alone, below their titles."""
@@ -42,6 +41,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     svgs = {
         f"pictures/{op}.svg": pictures.slots(op, rows) for op, rows in pictures.examples().items()
     }
+    svgs["pictures/noise.svg"] = pictures.noise()
     svgs["pictures/architecture.svg"] = pictures.architecture()
     home = {HOME: (ROOT / "README.md").read_text(encoding="utf-8"), PICTURES: _pictures()}
     for path, text in {**home, **svgs, **reference.pages(), **reference.interface()}.items():
@@ -61,6 +61,11 @@ def _pictures() -> str:
         parts += [f"### {op}", f"![The slots before and after {op}](pictures/{op}.svg)"]
     others = ", ".join(f"`{high}` from `{low}`" for high, low in pictures.upward())
     parts += [
+        "## Noise of a quantized model",
+        "The signal to noise of each value in the convolutions of `examples/digits`, stored in 8 "
+        "bits: [measured](calibration.md#evaluation) on images, and expected from ranges. What "
+        "`qdialect quantize --plot=FILE` draws.",
+        "![Bars with the signal to noise of each value](pictures/noise.svg)",
         "## Folders and imports",
         "An arrow points from a folder to one that it imports from. Arrows that follow from "
         "others are left out. [Architecture](architecture.md) says what is in each folder.",
@@ -102,8 +107,8 @@ def _linked(target: Path, config: MkDocsConfig, files: Files, written: str) -> s
         return HOME
     if target.is_relative_to(ROOT / "docs"):
         return written.removeprefix("docs/")
-    if url := PROJECT.get("urls", {}).get("Repository"):
-        return f"{url}/blob/main/{path}"
+    if config.repo_url:
+        return f"{config.repo_url}/blob/main/{path}"
     # A page would be written anew.
     copied = f"files/{path}.txt" if target.suffix == ".md" else f"files/{path}"
     if files.get_file_from_path(copied) is None:

@@ -1,18 +1,23 @@
 """
-Pictures of slots that shape ops move, and of the folders that import each other, as SVG.
+Pictures of slots that shape ops move, of noise, and of the folders that import each other, as SVG.
 
-The slot numbers are moved by `qdialect.algebra`, and the arrows are the imports in the source text.
+The slot numbers are moved by `qdialect.algebra`, the bars are what a command draws, and the arrows
+are the imports in the source text.
 """
 
 from __future__ import annotations
 
 import ast
+import re
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from html import escape
 from math import prod
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -46,6 +51,10 @@ text { font: 12px sans-serif; fill: #1a1a1a }
   .box { fill: #2f3550 }
   .paper { fill: #1e2129 } .tip { fill: #bbb }
 }
+"""
+
+INVERTED = """
+@media (prefers-color-scheme: dark) { svg { filter: invert(0.9) hue-rotate(180deg) } }
 """
 
 Rows = Sequence[tuple[Movement, Sequence[QuantizationParameters]]]
@@ -133,6 +142,22 @@ def _tensor(parameters: QuantizationParameters, x: int, y: int) -> tuple[list[st
 
 def _product(lengths: Sequence[int]) -> str:
     return " x ".join(map(str, lengths))
+
+
+def noise() -> str:
+    """What `--plot` draws of the convolutions in examples/digits, quantized on 8 images."""
+    digits = PACKAGE.parent / "examples" / "digits"
+    model = str(digits / "convolutions.mlir")
+    with TemporaryDirectory() as folder:
+        svg = Path(folder, "noise.svg")
+        write = "import data, pathlib, sys; data.write_records(pathlib.Path(sys.argv[1]), 8, 8)"
+        data = [sys.executable, "-c", write, folder]
+        quantize = [sys.executable, "-m", "qdialect", "quantize", model, "--scheme=torch-i8"]
+        quantize += ["--data=calibration.npz", "-o=quantized.mlir", f"--plot={svg}"]
+        for command, where in ((data, digits), (quantize, folder)):
+            subprocess.run(command, cwd=where, check=True, capture_output=True)
+        # matplotlib draws on white.
+        return re.sub(r"(<svg [^>]*>)", rf"\1<style>{INVERTED}</style>", svg.read_text(), count=1)
 
 
 @cache

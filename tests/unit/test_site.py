@@ -104,7 +104,7 @@ def test_the_reference_has_all_ops_types_and_passes(
 
 def test_pictures_are_xml_for_light_and_dark(site: Path) -> None:
     paths = list(site.glob("pictures/*.svg"))
-    assert len(paths) == 9
+    assert len(paths) == 10
     for path in paths:
         text = path.read_text(encoding="utf-8")
         ElementTree.fromstring(text)

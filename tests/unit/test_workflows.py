@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -71,6 +74,38 @@ def test_ci_has_the_commands_of_the_workflows() -> None:
     for command in ("make test", "make oldest", "make lint", "make wheel", "upstream/check.py"):
         assert command in run
         assert any(command in path.read_text() for path in WORKFLOWS), command
+
+
+def metadata(folder: Path, **environment: str) -> str:
+    """What PyPI would get."""
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "qdialect"):
+        (folder / name).symlink_to(ROOT / name)
+    program = "from setuptools.build_meta import *; print(prepare_metadata_for_build_wheel('.'))"
+    variables = {name: text for name, text in os.environ.items() if name != "PROJECT_URL"}
+    tool = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=folder,
+        env={**variables, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return (folder / tool.stdout.splitlines()[-1] / "METADATA").read_text()
+
+
+def test_urls_of_the_project_are_where_it_is_built(tmp_path: Path) -> None:
+    """Of a release, they are in the metadata. Elsewhere, nobody knows them."""
+    url = "https://example.com/project"
+    elsewhere, released = tmp_path / "elsewhere", tmp_path / "released"
+    elsewhere.mkdir()
+    released.mkdir()
+    of_release = metadata(released, PROJECT_URL=url)
+    assert f"Project-URL: Repository, {url}\n" in of_release
+    for path in re.findall(r"^Project-URL: .*/(?:blob|tree)/main/(.*)$", of_release, re.MULTILINE):
+        assert (ROOT / path).exists(), path
+    assert "Project-URL" not in metadata(elsewhere)
+    for name in ("release", "docs"):
+        assert "\nenv:\n  PROJECT_URL: " in (WORKFLOWS[0].parent / f"{name}.yml").read_text()
 
 
 def test_the_changelog_has_the_version() -> None:

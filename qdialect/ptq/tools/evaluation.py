@@ -418,7 +418,7 @@ class _Drawing:
             self._draw(axis, rows[panel * length : (panel + 1) * length], length)
         title = "Signal-to-noise ratios of the quantized module"
         if any(row.form for row in rows):
-            title += ", and how values are computed by --lower-to-integers"
+            title += ",\nand how --lower-to-integers computes values"
         self.figure.suptitle(title)
         self._add_legend()
 
