@@ -202,12 +202,23 @@ DTYPES = (*INTEGERS, "float16", "bfloat16", "float32", "float64")
 
 @needs_torch
 @pytest.mark.parametrize("form", ["torch", "linalg-on-tensors", "stablehlo"])
-def test_torch_tensors_are_as_torch_mlir_reads_them(form: Any):
+def test_torch_tensors_are_as_torch_mlir_reads_them(form: Any, monkeypatch: pytest.MonkeyPatch):
     """The memory of tensors is handed over, and torch-mlir makes numbers of their elements."""
     from qdialect.frontends import read_printed
 
     torch: Any = import_module("torch")
     fx: Any = import_module("torch_mlir.fx")
+
+    # torch-mlir knows a tensor by its address, and converts booleans for each use: what it frees may
+    # have the address of the next one, which it then takes for the same.
+    tracker: Any = import_module("torch_mlir.extras.fx_importer").RefTracker
+    track, kept = tracker.track, list[Any]()
+
+    def keep_and_track(self: Any, tensor: Any) -> Any:
+        kept.append(tensor)
+        return track(self, tensor)
+
+    monkeypatch.setattr(tracker, "track", keep_and_track)
 
     class Sum(torch.nn.Module):
         def __init__(self) -> None:
