@@ -143,15 +143,15 @@ class Converted:
         (scale,) = target.scale
         assert isinstance(scale, Numbers)
         try:
-            for band in reader.bands(max_memory):
-                is_plain = plane.order is None and plane.turn in (Turn.NONE, Turn.BEFORE)
-                is_plain &= self.module.layout.is_signed == target.is_signed
-                stream = reader.stream(band) if is_plain else None
-                matrix = self._encoded(reader.read(band, with_codes=stream is None))
-                if stream is None:
+            is_stream = plane.is_stream and reader.is_stream
+            is_stream &= self.module.layout.is_signed == target.is_signed
+            # Codes are not unpacked then.
+            for band in reader.bands(max_memory, taken=2 if is_stream else 8):
+                matrix = self._encoded(reader.read(band, with_codes=not is_stream))
+                if not is_stream:
                     _put(writer, key, plane, matrix.codes, band.start, rows)
                 else:
-                    words = whole(stream, DTYPES[plane.dtype].itemsize)
+                    words = whole(reader.stream(band), DTYPES[plane.dtype].itemsize)
                     words = words.view(f"u{DTYPES[plane.dtype].itemsize}")
                     _put_words(writer, key + plane.name, words, plane.turn, band.start, rows)
                 bits = _bits_of(matrix.scales, self.dtype, scale)
@@ -196,8 +196,9 @@ class Converted:
         count = -(-self.module.shape[-1] // self.columns)
 
         def cut(array: NDArray[Any]) -> NDArray[Any]:
-            rows = array.repeat(high, 0)[: len(matrix.codes)]
-            return rows.repeat(wide // self.columns, 1)[:, :count]
+            for axis, times in enumerate((high, wide // self.columns)):
+                array = array.repeat(times, axis) if times > 1 else array
+            return array[: len(matrix.codes), :count]
 
         scales, zeros = cut(matrix.scales), cut(matrix.zeros)
         least, most = (int(end) for end in (zeros.min(initial=0), zeros.max(initial=0)))
@@ -257,6 +258,9 @@ def _bits_of(scales: NDArray[np.float32], dtype: str, part: Numbers) -> NDArray[
             return None
         return stored.astype(np.uint8)
     format = FLOAT_FORMATS[DTYPES[dtype].type]
+    if format.dtype is not None:
+        stored = scales.astype(format.dtype)
+        return stored.view(f"u{stored.itemsize}") if np.array_equal(stored, scales) else None
     numbers = scales.astype(np.float64)
     if not np.array_equal(format.round(numbers), numbers):
         return None

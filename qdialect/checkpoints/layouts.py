@@ -52,6 +52,11 @@ class Plane(NamedTuple):
     fan: int = 1
     """The rows whose fields are in one row of the tensor."""
 
+    @property
+    def is_stream(self) -> bool:
+        """Whether its fields follow each other along the columns of a matrix."""
+        return self.order is None and self.turn in (Turn.NONE, Turn.BEFORE)
+
     def stored(self, rows: int, columns: int) -> tuple[int, int]:
         """The shape of a tensor with fields for rows and columns, in whole words."""
         is_along_rows = self.turn in (Turn.AFTER, Turn.BOTH)

@@ -182,12 +182,12 @@ class MatrixReader:
             return StorageFormat.of_table(layout.bits, numbers)
         return StorageFormat(layout.bits, layout.is_signed)
 
-    def bands(self, most: int, multiple: int = 1) -> list[range]:
-        """The rows of bands that take about `most` bytes while they are read."""
+    def bands(self, most: int, multiple: int = 1, taken: int = 8) -> list[range]:
+        """The rows of bands that take about `most` bytes, `taken` for each code."""
         unit = math.lcm(_ROWS, multiple)
         if self.block[0] < self.shape[0]:
             unit = math.lcm(unit, self.block[0])
-        count = max(1, most // (8 * unit * max(1, self.shape[1]))) * unit
+        count = max(1, most // (taken * unit * max(1, self.shape[1]))) * unit
         rows = range(self.shape[0])
         return [rows[start : start + count] for start in range(0, len(rows), count)]
 
@@ -245,18 +245,17 @@ class MatrixReader:
         numbers = numbers_of_bits(in_rows(bits), dtype)
         return numbers if dtype[0] in "IU" else numbers.astype(np.float32)
 
-    def stream(self, rows: range) -> NDArray[np.uint8] | None:
-        """
-        The bytes of the codes of some rows, as they are stored one after another, low bits first.
+    @property
+    def is_stream(self) -> bool:
+        """Whether codes follow each other along rows, which end with a byte."""
+        (plane, *others), layout = self._layout.codes, self._layout
+        is_plain = plane.is_stream and plane.bits == layout.bits and self._order is None
+        return is_plain and not (others or layout.record or self.shape[1] * layout.bits % 8)
 
-        None if codes have another order, or if the last byte of a row has bits of none.
-        """
-        (plane, *others), bits = self._layout.codes, self.shape[1] * self._layout.bits
-        is_plain = plane.order is None and plane.turn in (Turn.NONE, Turn.BEFORE)
-        is_plain &= plane.bits == self._layout.bits and self._order is None
-        if others or not is_plain or self._layout.record or bits % 8:
-            return None
-        return self._bytes(plane, rows)[:, : bits // 8]
+    def stream(self, rows: range) -> NDArray[np.uint8]:
+        """The bytes of the codes of some rows, low bits first, if `is_stream`."""
+        (plane,) = self._layout.codes
+        return self._bytes(plane, rows)[:, : self.shape[1] * plane.bits // 8]
 
     def _bytes(self, plane: Plane, rows: range) -> NDArray[np.uint8]:
         """The bytes that have the fields of some rows, a row for each."""

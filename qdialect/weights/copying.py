@@ -276,7 +276,6 @@ def array_of(view: StridedView, files: Descriptors) -> NDArray[Any]:
     if 0 in view.shape:
         return np.empty(view.shape, f"u{size}")
     reading = _Reading([dimension for axis in view.axes for dimension in axis], size)
-    elements = reading.elements(
-        view.tensor, view.offset, files, memoryview(bytearray(reading.nbytes))
-    )
+    buffer = np.empty(reading.nbytes, np.uint8).data
+    elements = reading.elements(view.tensor, view.offset, files, buffer)
     return elements.reshape(view.shape)

@@ -209,8 +209,8 @@ def test_torch_tensors_are_as_torch_mlir_reads_them(form: Any, monkeypatch: pyte
     torch: Any = import_module("torch")
     fx: Any = import_module("torch_mlir.fx")
 
-    # torch-mlir knows a tensor by its address, and converts booleans for each use: what it frees may
-    # have the address of the next one, which it then takes for the same.
+    # torch-mlir knows a tensor by its address, and converts booleans for each use. The next one may
+    # have the address of one that is freed, for which it is taken then.
     tracker: Any = import_module("torch_mlir.extras.fx_importer").RefTracker
     track, kept = tracker.track, list[Any]()
 
