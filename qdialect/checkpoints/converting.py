@@ -259,7 +259,8 @@ def _bits_of(scales: NDArray[np.float32], dtype: str, part: Numbers) -> NDArray[
         return stored.astype(np.uint8)
     format = FLOAT_FORMATS[DTYPES[dtype].type]
     if format.dtype is not None:
-        stored = scales.astype(format.dtype)
+        with np.errstate(over="ignore"):
+            stored = scales.astype(format.dtype)
         return stored.view(f"u{stored.itemsize}") if np.array_equal(stored, scales) else None
     numbers = scales.astype(np.float64)
     if not np.array_equal(format.round(numbers), numbers):
