@@ -29,6 +29,8 @@ class Outcome(StrEnum):
     """It was an identity, undid the op before it, or has an unused result."""
     SUNK = "sunk"
     """The shape op was moved below casts."""
+    HOISTED = "hoisted"
+    """The shape op was moved above arithmetic."""
     JOINED = "joined"
     """Casts of its operands became one cast of its result."""
     ELIDED = "elided"

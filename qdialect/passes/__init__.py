@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
     from qdialect.passes.lower_quant_shapes import LowerQuantShapesPass
     from qdialect.passes.normalize_quant_types import NormalizeQuantTypesPass
-    from qdialect.passes.sink_quant_shapes import SinkQuantShapesPass
+    from qdialect.passes.sink_quant_shapes import HoistQuantShapesPass, SinkQuantShapesPass
     from qdialect.passes.strip_func_quant_types import StripFuncQuantTypesPass
     from qdialect.passes.verify_quant_shapes import VerifyQuantShapesPass
 
@@ -31,6 +31,7 @@ __all__ = [
     "ElideRoundTripsPass",
     "FoldConstantShapesPass",
     "FoldQuantShapesPass",
+    "HoistQuantShapesPass",
     "InlinePass",
     "LowerDequantizationPass",
     "LowerQuantOpsPass",
@@ -47,6 +48,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "fold-quant-shapes": "passes.fold_quant_shapes",
         "fold-constant-shapes": "passes.fold_quant_shapes",
         "sink-quant-shapes": "passes.sink_quant_shapes",
+        "hoist-quant-shapes": "passes.sink_quant_shapes",
         "elide-round-trips": "passes.elide_round_trips",
         "canonicalize": "passes.canonicalize",
         "inline": "passes.inline",

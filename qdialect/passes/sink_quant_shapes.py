@@ -1,4 +1,4 @@
-"""The pass that moves shape ops below quantizing casts."""
+"""The passes that move shape ops below casts, and above arithmetic."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from qdialect.folding import send_report
+from qdialect.sinking.hoisting import hoist_shapes
 from qdialect.sinking.sinker import sink_shapes
 
 
@@ -32,3 +33,22 @@ class SinkQuantShapesPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         report = sink_shapes(op, ctx)
         send_report(ctx, report)
+
+
+@dataclass(frozen=True)
+class HoistQuantShapesPass(ModulePass):
+    """
+    Move shape ops above arithmetic on constants, behind which they are not folded, exactly.
+
+    `f(x + y)` becomes `f(x) + f(y)`, where `x` and `y` are computed from constants, and likewise
+    for other element-wise arithmetic that is no dequantization. `--fold-quant-shapes` then folds
+    the moved ops. Arithmetic with other uses stays.
+
+    Example: `qdialect-opt --hoist-quant-shapes --fold-quant-shapes examples/tiny.mlir`.
+    """
+
+    name = "hoist-quant-shapes"
+
+    @override
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        send_report(ctx, hoist_shapes(op, ctx))

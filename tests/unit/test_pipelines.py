@@ -43,7 +43,7 @@ from qdialect.passes.inline import InlinePass
 from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
 from qdialect.passes.lower_quant_shapes import LowerQuantShapesPass
 from qdialect.passes.normalize_quant_types import NormalizeQuantTypesPass
-from qdialect.passes.sink_quant_shapes import SinkQuantShapesPass
+from qdialect.passes.sink_quant_shapes import HoistQuantShapesPass, SinkQuantShapesPass
 from qdialect.passes.strip_func_quant_types import StripFuncQuantTypesPass
 from qdialect.passes.verify_quant_shapes import quant_shape_errors
 from qdialect.text.parser import LocatingParser
@@ -67,6 +67,7 @@ PIPELINES: dict[str, Sequence[ModulePass]] = {
     "fold constants": [FoldConstantShapesPass(verify="values")],
     "sink": [SinkQuantShapesPass()],
     "sink, elide, fold": [SinkQuantShapesPass(), ElideRoundTripsPass(), FoldQuantShapesPass()],
+    "hoist, fold": [HoistQuantShapesPass(), FoldQuantShapesPass()],
     "canonicalize": [CanonicalizePass()],
     "inline, fold, canonicalize": [InlinePass(), FoldQuantShapesPass(), CanonicalizePass()],
     "fold, lower shapes": [FoldQuantShapesPass(), LowerQuantShapesPass()],

@@ -12,10 +12,21 @@ from installed import needs
 from numpy.typing import NDArray
 from quantized_checkpoints import E2M1, imported, save, stream
 
+from qdialect.check.interpreters import run_function
 from qdialect.opt.opt import main as opt
+from qdialect.opt.registry import ToolContext
+from qdialect.text import parse_module
 from qdialect.weights.weights_tool import main as weights
 
 Array = NDArray[Any]
+
+TRANSPOSED = """
+func.func @main() -> tensor<128x160xf16> {
+  %w = arith.constant dense_resource<l.weight> : tensor<160x128xf16>
+  %t = stablehlo.transpose %w, dims = [1, 0] : (tensor<160x128xf16>) -> tensor<128x160xf16>
+  return %t : tensor<128x160xf16>
+}
+"""
 
 
 @needs("gguf")
@@ -328,6 +339,16 @@ def test_offsets(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
         values = imported(folder, tmp_path / f"{name}-o", *flags, "--offsets=constants")
         assert values["l.weight"].dtype == np.float16
         assert np.array_equal(values["l.weight"], wanted)
+        # Codes, scales and offsets move together.
+        read = [f"--weights={tmp_path / f'{name}-o' / 'weights.json'}", "--read-weights=*"]
+        source, output = tmp_path / "m.mlir", tmp_path / f"{name}.mlir"
+        source.write_text(TRANSPOSED)
+        fold = ["--hoist-quant-shapes", "--fold-quant-shapes", str(source), "-o", str(output)]
+        assert opt([*read, *fold]) == 0
+        context, text = ToolContext(), output.read_text()
+        assert "transpose" not in text
+        (result,) = run_function(parse_module(context, text), "main", (), context)
+        assert np.array_equal(result.numbers, wanted.T)
 
 
 @needs("torchao", "torch", "safetensors")

@@ -14,6 +14,7 @@ from qdialect.passes import (
     ElideRoundTripsPass,
     FoldConstantShapesPass,
     FoldQuantShapesPass,
+    HoistQuantShapesPass,
     RaiseDequantizationPass,
     SinkQuantShapesPass,
 )
@@ -98,6 +99,7 @@ PASSES: list[ModulePass] = [
     FoldQuantShapesPass(),
     FoldConstantShapesPass(),
     CanonicalizePass(),
+    HoistQuantShapesPass(),
     SinkQuantShapesPass(),
     ElideRoundTripsPass(),
     RaiseDequantizationPass(),
