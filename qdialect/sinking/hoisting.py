@@ -34,6 +34,7 @@ from qdialect.ops.interface import (
 from qdialect.ops.reading import ConstantOperands
 from qdialect.ops.unused_ops import erase_with_unused
 from qdialect.sinking.moving_ops import MovingOp
+from qdialect.sinking.sinker import is_erased
 from qdialect.support.memory import memory_budget
 
 
@@ -66,6 +67,11 @@ def hoist_shapes(module: ModuleOp, context: Context) -> PassReport:
             if not hoisting.hoisted:
                 break
             hoisting.finish()
+    # A shape op behind another one is moved above its arithmetic, too.
+    report.records = [
+        record._replace(stands=None) if record.stands and is_erased(record.stands) else record
+        for record in report.records
+    ]
     for op, refusal in last.items():
         if op in original:
             report.refuse(op, refusal)

@@ -271,10 +271,10 @@ class _Sinking:
         """
         records, vanished = self.report.records, self.report.vanished
         for at, record in enumerate(records):
-            if record.stands is not None and _is_erased(record.stands):
+            if record.stands is not None and is_erased(record.stands):
                 records[at] = record._replace(stands=None)
         for value, by in list(vanished.items()):
-            if by is not None and _is_erased(by):
+            if by is not None and is_erased(by):
                 del vanished[value]
 
     def replace(self, replaced: Replacements) -> None:
@@ -596,7 +596,8 @@ def _is_equal(one: CastOp, other: CastOp) -> bool:
     )
 
 
-def _is_erased(value: SSAValue) -> bool:
+def is_erased(value: SSAValue) -> bool:
+    """Whether an op that defined a value is in no block any more."""
     return isinstance(value.owner, Operation) and value.owner.parent is None
 
 

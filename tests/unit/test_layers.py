@@ -87,7 +87,7 @@ BUDGETS = {
     "dialects": (16759, 10),
     "lowering": (2306, 4),
     "folding": (6782, 5),
-    "sinking": (1099, 2),
+    "sinking": (1106, 3),
     "passes": (1498, 2),
     "opt": (3801, 6),
     "check": (7367, 7),

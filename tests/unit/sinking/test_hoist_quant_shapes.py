@@ -125,6 +125,8 @@ def test_moved_arithmetic_is_arithmetic_of_moved_operands(data: st.DataObject) -
     arithmetic = sum(isinstance(op, KINDS) for op in module.walk())
     report = hoist(module, context)
     assert all(record.outcome is Outcome.HOISTED for record in report.records)
+    left = {op.results[0] for op in module.walk() if op.results}
+    assert {record.stands for record in report.records} <= {*left, None}
     assert not any(map(is_behind_arithmetic, module.walk())), str(module)
     # That of joined operands is joined.
     assert sum(isinstance(op, KINDS) for op in module.walk()) == arithmetic // count
