@@ -15,7 +15,7 @@ filecheck:
 
 # With the oldest xDSL: only what touches xDSL's classes, which is texts, dialects, passes on them, and the
 # tools that read and print. Values are tested with the others, and so are pages and whole models.
-LEFT_OUT := ptq folding check integers export algebra sinking weights checkpoints testing test_docs.py \
+LEFT_OUT := ptq folding check integers lowering export algebra sinking weights checkpoints testing test_docs.py \
 	test_site.py test_digits.py test_caches.py test_small_texts.py \
 	$(patsubst %,opt/test_%.py,quantize calibrate evaluate iree_engine process)
 
