@@ -56,6 +56,7 @@ __all__ = [
     "quantize",
 ]
 
+__dir__ = __all__.copy
 __getattr__ = lazy_exports(
     __name__,
     dict.fromkeys(__all__, "algebra.movement")

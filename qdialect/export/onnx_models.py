@@ -406,7 +406,8 @@ class _Writer:
             return self._limited(one, other, path)
         node = (ON_TRUTHS if i1 in types and type == i1 else NODES).get(path) or NODES.get(path)
         if node is None or (types == {i1} and node not in _ON_BOOLEANS):
-            raise Refusal(RefusalCode.UNKNOWN_OP, f"no node computes '{path.partition(':')[2]}'")
+            reason = f"no node computes '{path.partition(':')[2]}': write it as ops that have one"
+            raise Refusal(RefusalCode.UNKNOWN_OP, reason)
         return self._with_added(node, tensors, op) or self._elementwise(node, tensors, type)
 
     def _with_added(self, node: str, tensors: Sequence[Tensor], op: Operation) -> Tensor | None:

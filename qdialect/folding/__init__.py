@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["FoldPolicy", "FoldReportListener", "PassReport", "fold_shapes"]
 
 # Deferred: a tool that only prints reports does not need the fold.
+__dir__ = __all__.copy
 __getattr__ = lazy_exports(
     __name__,
     {"FoldPolicy": "policy", "PassReport": "report", "fold_shapes": "apply"},

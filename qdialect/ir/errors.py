@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from inspect import signature
+from pathlib import Path
 from typing import Self
 
 from xdsl.dialects.builtin import UnregisteredOp
@@ -63,6 +64,17 @@ def describe(error: BaseException) -> str:
     """The type of an exception, and the first line of its message if it has one."""
     name, line = type(error).__name__, first_line(error)
     return name if line == name else f"{name}: {line}"
+
+
+def place_of(error: BaseException) -> str:
+    """The file and the line that raised an exception, in parentheses; empty if there is none."""
+    place, trace = "", error.__traceback__
+    while trace is not None:
+        # Imports stand in frozen modules.
+        if not (path := trace.tb_frame.f_code.co_filename).startswith("<"):
+            place = f" ({Path(path).name}:{trace.tb_lineno})"
+        trace = trace.tb_next
+    return place
 
 
 def first_line(error: BaseException) -> str:

@@ -86,6 +86,7 @@ _PLACES = {
     "refusals": "Refusal RefusalCode",
 }
 
+__dir__ = __all__.copy
 __getattr__ = lazy_exports(
     __name__,
     dict.fromkeys(__all__, "fields")

@@ -397,7 +397,8 @@ class Contraction:
         """Read `lhs,rhs->result`. Raises ValueError for other text."""
         read = re.fullmatch(rf"({_LABEL}*),({_LABEL}*)->({_LABEL}*)", equation)
         if read is None:
-            raise ValueError(f"'{equation}' is not of the form 'mk,kn->mn'")
+            form = "of the form 'mk,kn->mn', with a letter for each axis"
+            raise ValueError(f"'{equation}' is not {form}")
         lhs, rhs, result = (tuple(re.findall(_LABEL, part)) for part in read.groups())
         return cls(lhs, rhs, result, bias, groups)
 

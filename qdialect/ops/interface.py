@@ -41,7 +41,7 @@ from qdialect.ir.elements import (
     elements_of,
     has_signedness,
 )
-from qdialect.ir.errors import message_of
+from qdialect.ir.errors import describe, message_of, place_of
 from qdialect.ir.value_types import register_tensor_type as register_tensor_type
 from qdialect.ir.value_types import shape_of as tensor_shape
 from qdialect.ir.value_types import tensor_parts
@@ -290,7 +290,10 @@ def read_movements(op: Operation, model: ShapeOpModel, operands: Operands) -> Mo
     except MovementError as error:
         raise NoSuchMovementError(str(error)) from None
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise Refusal(RefusalCode.UNKNOWN_OP, f"it is malformed: {message_of(error)}") from None
+        what = f"it is malformed: {message_of(error)}"
+        if not isinstance(op, UnregisteredOp):
+            what = f"its model raises {describe(error)}{place_of(error)}"
+        raise Refusal(RefusalCode.UNKNOWN_OP, what) from None
     count = len(movements.operands)
     if not count:
         raise Refusal(RefusalCode.UNKNOWN_OP, "it has no operand that it moves")

@@ -19,14 +19,14 @@ from xdsl.traits import IsolatedFromAbove
 from xdsl.utils.hints import type_repr
 
 from qdialect.folding import FoldReportListener, WarningListener
-from qdialect.ir.errors import OpErrors, describe, first_line, op_name
+from qdialect.ir.errors import OpErrors, describe, first_line, op_name, place_of
 from qdialect.ir.resources import fresh_builtin
 from qdialect.ir.xdsl_private import is_registered, rebuilt
 from qdialect.opt import universe
 from qdialect.opt.options import NestedSpec, PassSpec
 from qdialect.opt.tool_error import TOOL, ToolError, did_you_mean
 from qdialect.support.memory import registered_cache
-from qdialect.text.messages import CommandLineContext
+from qdialect.text.messages import CommandLineContext, PluginError
 from qdialect.text.syntax import syntax_of, syntax_of_op
 
 if TYPE_CHECKING:
@@ -246,8 +246,18 @@ class ToolContext(CommandLineContext, FoldReportListener, WarningListener):
             return
         for plugin in _plugins():
             if dialect in plugin.all_dialects:
-                self.register_dialect(dialect, plugin.all_dialects[dialect])
+                factory = plugin.all_dialects[dialect]
+                self.register_dialect(dialect, partial(_of_plugin, dialect, factory))
                 return
+
+
+def _of_plugin(name: str, factory: Callable[[], Dialect]) -> Dialect:
+    """The dialect of a plug-in. Raises PluginError."""
+    try:
+        return factory()
+    except Exception as error:
+        reason = f"{describe(error)}{place_of(error)}"
+        raise PluginError(f"the dialect '{name}' of a plug-in does not load: {reason}") from error
 
 
 @registered_cache

@@ -111,6 +111,7 @@ def _class_of(flag: str) -> str:
 PASSES: Final = {flag: _class_of(flag) for flag in sorted(chain(*GROUPS.values()))}
 """The class of each pass, by flag."""
 
+__dir__ = __all__.copy
 __getattr__ = lazy_exports(
     "qdialect",
     {_class_of(flag): module for passes in GROUPS.values() for flag, module in passes.items()},

@@ -157,7 +157,8 @@ def check_run(
     arrays of the reference have the dtype of that type, and the dtype and the shape of what it
     returns are the type of the result. Other arguments are those of `check_movement`.
 
-    Numbers must be equal: NaN equals NaN, and 0.0 equals -0.0. With a `tolerance`, floats may
+    Numbers must be equal: NaN equals NaN, and 0.0 equals -0.0. The interpreter computes functions
+    of elements in float64, and rounds once. With a `tolerance`, floats may
     differ by it, and by its multiple of the number. Then, arguments are numbers around zero.
     Otherwise, they are of all magnitudes, with infinities and NaN.
 
@@ -191,7 +192,9 @@ def check_run(
         (actual,) = run_function(module, "main", arguments, used)
         # A true bit is -1 as an integer.
         computed = actual.numbers.astype(expected.dtype)
-        assert_allclose(computed, expected, tolerance, tolerance, err_msg=str(module))
+        hint = "floats are computed in float64, and rounded once\n"
+        message = f"{hint if computed.dtype.kind == 'f' else ''}{module}"
+        assert_allclose(computed, expected, tolerance, tolerance, err_msg=message)
 
     return test
 

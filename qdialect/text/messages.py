@@ -147,12 +147,17 @@ def token_error(content: str, start: Position) -> TextError:
     return TextError(_NAME_ERRORS.get(first, "unexpected character"), start + is_behind)
 
 
+class PluginError(ImportError):
+    """A dialect of a plug-in does not load."""
+
+
 def reading_message_of(error: Exception) -> str:
     """
     The message for an exception other than a ParseError; xDSL's internal ones mean nothing to
     users.
     """
-    return message_of(error) if isinstance(error, VerifyException) else "this cannot be read"
+    is_told = isinstance(error, VerifyException | PluginError)
+    return message_of(error) if is_told else "this cannot be read"
 
 
 class CommandLineContext(Context):

@@ -28,7 +28,7 @@ from qdialect.ir.xdsl_private import forget_operation, forget_resource
 from qdialect.support.memory import memory_budget, paused_collection
 from qdialect.text import messages
 from qdialect.text.attribute_parser import OWN_DIALECT, AttributeParser
-from qdialect.text.messages import reading_message_of
+from qdialect.text.messages import PluginError, reading_message_of
 from qdialect.text.source import AbridgedInput, AbridgedSpan, abridge
 from qdialect.text.syntax import syntax_of_op
 from qdialect.text.written_ops import with_later_properties
@@ -274,7 +274,7 @@ class LocatingParser(AttributeParser):
             # An operation may parse, and then fail in the constructor of its class.
             names = self._names[depth:]
             message = reading_message_of(error)
-            if names and not isinstance(error, VerifyException):
+            if names and not isinstance(error, VerifyException | PluginError):
                 name = names[0].text
                 message = f"this form of {name} cannot be read"
                 if not name.startswith('"'):

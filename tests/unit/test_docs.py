@@ -6,6 +6,7 @@ The info string of a fenced block selects how it is tested, as docs/testing.md e
 
 from __future__ import annotations
 
+import inspect
 import io
 import os
 import re
@@ -25,6 +26,8 @@ from _pytest.mark import ParameterSet
 from installed import is_installed
 from tool_server import shared_server
 
+import qdialect
+from qdialect.algebra.movement import Movement
 from qdialect.check.check_tool import main as check_main
 from qdialect.check.run_tool import main as run_main
 from qdialect.export.export_tool import main as export_main
@@ -358,6 +361,20 @@ def test_files_of_the_architecture_exist() -> None:
             assert path.is_file(), f"architecture.md: there is no {span}"
             folder, found = path.parent, found + 1
     assert found > 50
+
+
+def test_movements_are_as_the_page_of_models_says() -> None:
+    """All that a shape op may be, with their arguments."""
+    text = (ROOT / "docs" / "embedding.md").read_text(encoding="utf-8")
+    table = text.partition("| movement of `qdialect` |")[2].partition("\n\n")[0]
+    written = dict(re.findall(r"^\| `(\w+)\((.*)\)` \|", table, re.MULTILINE))
+    assert {*written, "Chain", "Movement", "PadWith"} == {
+        name
+        for name in qdialect.__all__
+        if isinstance(kind := getattr(qdialect, name), type) and issubclass(kind, Movement)
+    }
+    for name, arguments in written.items():
+        assert [*inspect.signature(getattr(qdialect, name)).parameters] == arguments.split(", ")
 
 
 def test_every_page_is_in_the_table_of_contents() -> None:

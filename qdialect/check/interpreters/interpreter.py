@@ -345,7 +345,9 @@ def find_function(module: ModuleOp, name: str) -> FuncOp:
     """The function `name`. Raises InterpretationError if there is none, or it has no body."""
     op = SymbolTable.lookup_symbol(module, name)
     if not isinstance(op, FuncOp):
-        raise InterpretationError(f"there is no function '{name}'")
+        names = [op.sym_name.data for op in module.ops if isinstance(op, FuncOp)]
+        there = f", but {', '.join(map(repr, names[:5]))}" if names else ""
+        raise InterpretationError(f"there is no function '{name}'{there}")
     if op.is_declaration:
         raise OpInterpretationError(op, f"'{name}' has no body")
     return op

@@ -92,6 +92,7 @@ _PLACES = {
     "storage": "QuantileType QuantizedType Storage StoredType",
 }
 
+__dir__ = __all__.copy
 __getattr__ = lazy_exports(
     __name__, {name: place for place, names in _PLACES.items() for name in names.split()}
 )

@@ -17,7 +17,7 @@
 // RUN: not qdialect-run %s.nothing 2>&1 | filecheck %s --check-prefix=MISSING
 // RUN: not qdialect-run %s --args-file %s.nothing --allow-unregistered-dialect 2>&1 | filecheck %s --check-prefix=MISSING
 
-// SYMBOL: run_errors.mlir: error: there is no function 'nothing'
+// SYMBOL: run_errors.mlir: error: there is no function 'nothing', but 'taken', 'unknown'
 // SEED: qdialect-run: error: --random-inputs must not be negative, but is -3
 // STEPS: qdialect-run: error: --max-steps must be a number, but is 'x'
 // NEAR: qdialect-run: error: unrecognized arguments: --simbol=taken; did you mean '--symbol'?

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -520,6 +521,21 @@ def test_plug_ins_are_asked_for_what_is_unknown(
     assert '"test.op"() : () -> ()' in out
     assert "@x_1" in out
     assert plugged
+
+
+def test_a_plug_in_whose_dialect_does_not_load(
+    feed: Callable[[str], None], capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The reason is told, and not that a form is unknown."""
+    (tmp_path / "broken_dialect.py").write_text("import typing\nimport nothing_there\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    universe = Universe(all_dialects={"own": lambda: import_module("broken_dialect").Own})
+    monkeypatch.setattr("qdialect.opt.registry._plugins", lambda: (universe,))
+    feed("own.op : i32")
+    assert main([]) == 1
+    reason = "ModuleNotFoundError: No module named 'nothing_there' (broken_dialect.py:2)"
+    err = capsys.readouterr().err
+    assert f"<stdin>:1:1: error: the dialect 'own' of a plug-in does not load: {reason}\n" in err
 
 
 def test_plug_ins_are_not_loaded_for_what_is_known(

@@ -12,6 +12,7 @@ from example_counts import examples
 from hypothesis import Phase, find, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from registrations import taken_back
 from typing_extensions import override
 from xdsl.dialects.arith import ConstantOp as NumberOp
 from xdsl.dialects.builtin import (
@@ -266,6 +267,22 @@ def test_an_op_that_is_not_folded_fails_with_the_reason(name: str, message: str)
     check = check_movement(f"checked.{name}", as_it_is, settings=FIRST)
     with pytest.raises(AssertionError, match=message):
         check()
+
+
+def test_an_error_of_a_model_has_its_place() -> None:
+    """The class of the op is verified, so the mistake is the model's."""
+
+    def mistaken(op: Operation, operands: Operands) -> Movements:
+        return Movements(op.operands, [Transpose((op.attributes["nothing"],))])  # pyright: ignore[reportArgumentType]
+
+    with taken_back():
+        register_models(OpModels("tosa", {"reverse": OpModel(movement=mistaken)}))
+        axis = {"axis": st.just(IntegerAttr(0, i32))}
+        reason = (
+            r"'tosa.reverse' is not folded: .*its model raises KeyError: .*test_op_checks.py:\d"
+        )
+        with pytest.raises(AssertionError, match=reason):
+            check_movement("tosa.reverse", as_it_is, SOME, axis, settings=FIRST)()
 
 
 @pytest.mark.parametrize("element", [f16, f32, i8], ids=str)
