@@ -528,7 +528,7 @@ def test_a_plug_in_whose_dialect_does_not_load(
 ) -> None:
     """The reason is told, and not that a form is unknown."""
     (tmp_path / "broken_dialect.py").write_text("import typing\nimport nothing_there\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     universe = Universe(all_dialects={"own": lambda: import_module("broken_dialect").Own})
     monkeypatch.setattr("qdialect.opt.registry._plugins", lambda: (universe,))
     feed("own.op : i32")
