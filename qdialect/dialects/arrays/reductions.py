@@ -359,14 +359,14 @@ Combine = Callable[[Arrays, Arrays], Arrays]
 """Combines the elements of two lists of arrays, position by position."""
 
 
-def combined_by(function: Callable[..., NDArray[Any]]) -> Combine:
+class Combination(NamedTuple):
     """The combination of single arrays by a function of two numbers."""
 
-    def combine(one: Arrays, other: Arrays) -> Arrays:
-        with np.errstate(all="ignore"):
-            return [np.asarray(function(*pair)) for pair in zip(one, other, strict=True)]
+    function: Callable[..., NDArray[Any]]
 
-    return combine
+    def __call__(self, one: Arrays, other: Arrays) -> Arrays:
+        with np.errstate(all="ignore"):
+            return [np.asarray(self.function(*pair)) for pair in zip(one, other, strict=True)]
 
 
 def reduced(combine: Combine, arrays: Arrays, axes: Sequence[int]) -> Arrays:
@@ -398,7 +398,7 @@ def read_reduction(op: Operation) -> tuple[Combine, Mapping[int, PoolWindow]]:
     read = model_named(name_of(op)).reduction
     assert read is not None
     reduction = read(op)
-    return combined_by(imported(reduction.function)), reduction.windows
+    return Combination(imported(reduction.function)), reduction.windows
 
 
 def pooled(
@@ -422,9 +422,35 @@ def pooled(
     with temporary_memory(2 * math.prod(shape) * sum(array.itemsize for array in arrays)):
         spend_products(_POSITION * math.prod(shape) * math.prod(window.size for window in windows))
         result = [np.broadcast_to(start, shape) for start in initial]
+        if isinstance(combine, Combination) and isinstance(combine.function, np.ufunc):
+            axes = [*windows_by_axis]
+            if all(shape[axis] == 1 for axis in axes):
+                return [_in_order(combine.function, result[0], around[0], axes, windows)]
         for at in _positions(windows, shape):
             result = combine(result, [array[at] for array in around])
     return result
+
+
+def _in_order(
+    function: np.ufunc,
+    start: NDArray[Any],
+    array: NDArray[Any],
+    axes: Sequence[int],
+    windows: Sequence[PoolWindow],
+) -> NDArray[Any]:
+    """The reduction of the only window of `axes`: `accumulate` never changes the order of terms."""
+    others = [axis for axis in range(array.ndim) if axis not in axes]
+    at = [slice(None)] * array.ndim
+    for axis in axes:
+        size, dilation = windows[axis].size, windows[axis].dilation
+        at[axis] = slice(0, dilation * (size - 1) + 1 if size else 0, dilation)
+    parts = [part.transpose([*others, *axes]) for part in (start, array[tuple(at)])]
+    kept = parts[0].shape[: len(others)]
+    with temporary_memory(3 * parts[1].nbytes), np.errstate(all="ignore"):
+        terms = [part.reshape(*kept, math.prod(part.shape[len(others) :])) for part in parts]
+        row = np.concatenate(terms, -1)
+        sums = function.accumulate(row, -1, row.dtype)[..., -1]
+        return np.expand_dims(sums, tuple(axes))
 
 
 _POSITION: Final = 16
@@ -522,7 +548,7 @@ def reduce_by_region(
             numbers, starts = (
                 [combiner.read(value) for value in group] for group in (values, initial)
             )
-            combine = combined_by(combiner.function)
+            combine = Combination(combiner.function)
             (total,) = _reduced_from(combine, numbers, starts, reduce, is_started)
             return [rounded(total, op.results[0].type)]
     combine = _combined_in(interpreter, region, op)

@@ -51,9 +51,9 @@ from qdialect.dialects.arrays.movements import run_shape_op
 from qdialect.dialects.arrays.places import Indices, within
 from qdialect.dialects.arrays.reductions import (
     Arrays,
+    Combination,
     Combine,
     Combiner,
-    combined_by,
     combiner_of,
     contracted,
     pooled,
@@ -460,7 +460,7 @@ def _combined(run: GenericRun, initial: Arrays, combiners: Sequence[Combiner]) -
                 array = np.broadcast_to(yielded[at], lengths)
                 with temporary_memory(8 * array.size):
                     numbers = combiner.read(TypedArray(array, type))
-                    combine = combined_by(combiner.function)
+                    combine = Combination(combiner.function)
                     begin = combiner.read(TypedArray(np.asarray(initial[at][target]), type))
                     totals[at][target] = elements_of_numbers(
                         combine([begin], reduced(combine, [numbers], run.reducing))[0], type

@@ -190,7 +190,8 @@ class ObservedRun(ModuleInterpreter):
     @cached_property
     def constant_places(self) -> Sequence[int]:
         """The places of observed values that are the same in each record."""
-        return [at for value in self.constants for at in self._places.get(value, ())]
+        constant = constant_values(self.module)
+        return [at for value, places in self._places.items() if value in constant for at in places]
 
     def use_kernel(self, op: Operation, inputs: Sequence[SSAValue], kernel: Kernel) -> None:
         """

@@ -61,11 +61,12 @@ class Noise:
 
     @classmethod
     def _of_piece(cls, expected: NDArray[Any], computed: NDArray[Any]) -> Noise:
-        one, other = (numbers.astype("f8") for numbers in (expected, computed))
+        one = expected.astype("f8")
         with np.errstate(all="ignore"):
-            signal, noise = _squares(one), _squares(one - other)
+            signal, noise = _squares(one), _squares(one - computed)
         if math.isfinite(signal) and math.isfinite(noise):
             return cls(signal, noise, one.size)
+        other = computed.astype("f8")
         is_finite = np.isfinite(one) & np.isfinite(other)
         left_out = int(one.size - np.count_nonzero(is_finite))
         nans_before = nans_after = infinite = differing = 0
@@ -84,6 +85,9 @@ class Noise:
     @staticmethod
     def total(parts: Iterable[Noise]) -> Noise:
         """All parts together, such as records."""
+        parts = [*parts]
+        if len(parts) == 1:
+            return parts[0]
         return Noise(*map(_sum, zip(*(vars(part).values() for part in parts), strict=True)))
 
     @property

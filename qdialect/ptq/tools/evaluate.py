@@ -9,7 +9,7 @@ from argparse import Namespace
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -282,6 +282,8 @@ class _Comparing(Task[_Compared]):
     """The number of parts of each value; the results follow them."""
     have_classes: tuple[bool, ...]
     """For each result, whether it has classes."""
+    known: dict[int, Noise] = field(default_factory=dict[int, Noise])
+    """The noise of the values that are the same in each record."""
 
     @override
     def process(
@@ -292,14 +294,21 @@ class _Comparing(Task[_Compared]):
         labels: NDArray[np.int64] | None,
     ) -> _Compared:
         before, after = runs
-        expected, noises = dict[int, TypedArray](), dict[int, Noise]()
+        expected, noises = dict[int, TypedArray](), {**self.known}
         answers = dict[int, Answers]()
         first = sum(self.parts)
+
+        def expect(at: int, value: TypedArray) -> None:
+            if at not in self.known:
+                expected[at] = value
+
         # Only as far as needed: few values are held at a time.
-        steps = before.steps(record, expected.__setitem__)
+        steps = before.steps(record, expect)
 
         def compare(at: int, value: TypedArray) -> None:
             """Compare a value with what is expected, which is freed."""
+            if at in self.known:
+                return
             while at not in expected:
                 next(steps)
             pair = floats_of(expected.pop(at)), floats_of(value)
@@ -310,6 +319,9 @@ class _Comparing(Task[_Compared]):
         after.run(record, compare)
         for _ in steps:
             pass
+        if not self.known:
+            same = {*before.constant_places} & {*after.constant_places} & {*range(first)}
+            self.known.update((at, noises[at]) for at in same)
         places = iter(range(first))
         of_values = [Noise.total(noises[at] for at in islice(places, n)) for n in self.parts]
         results = range(first, first + len(self.have_classes))

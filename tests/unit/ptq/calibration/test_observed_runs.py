@@ -526,3 +526,50 @@ func.func @main(%x: {padded}) -> {shape} {{
     assert main([*arguments, "-o", str(path)]) == 0
     found = Profile.read(path).values["y"]
     assert (found.minima.tolist(), found.maxima.tolist()) == ([9] * 4, [24] * 4)
+
+
+POOL = """
+func.func @main(%x: tensor<2x3x40x40xf32>, %start: tensor<2x3x1x1xf32>) -> tensor<2x3x1x1xf32> {
+  %window = tensor.empty() : tensor<40x40xf32>
+  %sum = linalg.pooling_nchw_sum {
+    dilations = dense<1> : vector<2xi64>, strides = dense<1> : vector<2xi64>}
+    ins(%x, %window : tensor<2x3x40x40xf32>, tensor<40x40xf32>)
+    outs(%start : tensor<2x3x1x1xf32>) -> tensor<2x3x1x1xf32>
+  return %sum : tensor<2x3x1x1xf32>
+}
+"""
+
+
+def test_a_pool_of_one_window_adds_in_order() -> None:
+    """A sum of pairs, as numpy's own, has other last digits."""
+    numbers = np.random.default_rng(0).standard_normal((2, 3, 40, 40), "f4")
+    start = np.random.default_rng(1).standard_normal((2, 3, 1, 1), "f4")
+    expected = start[..., 0, 0]
+    for row, column in np.ndindex(40, 40):
+        expected = expected + numbers[..., row, column]
+    assert (expected != start[..., 0, 0] + numbers.sum((2, 3))).any()
+    run, taken = run_of(POOL, in_single=True), dict[int, TypedArray]()
+    arguments = [
+        TypedArray.of_numbers(array, argument.type)
+        for array, argument in zip((numbers, start), run.function.args, strict=True)
+    ]
+    run.run(arguments, taken.__setitem__)
+    assert taken[1].numbers[..., 0, 0].tolist() == expected.tolist()
+
+
+def test_noise_of_constants_counts_in_each_record(tmp_path: Path) -> None:
+    """It is computed once: the signal is that of the weight, as often as there are records."""
+    text = """
+    func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+      %w = arith.constant dense<[1.0, NUMBER]> : tensor<2xf32>
+      %sum = arith.addf %x, %w : tensor<2xf32>
+      return %sum : tensor<2xf32>
+    }"""
+    for name, number in (("float", "3.0"), ("other", "2.5")):
+        (tmp_path / f"{name}.mlir").write_text(text.replace("NUMBER", number))
+    np.savez(tmp_path / "data.npz", arg0=np.array([[1, 2], [3, 4], [5, 6]], "f4"))
+    names = [str(tmp_path / name) for name in ("float.mlir", "other.mlir", "data.npz", "out.json")]
+    assert evaluate([*names[:2], "--data", names[2], "--json", names[3]]) == 0
+    rows = {row["key"]: row for row in json.loads(Path(names[3]).read_text())["values"]}
+    assert (rows["w"]["signal"], rows["w"]["noise"], rows["w"]["elements"]) == (30.0, 0.75, 6)
+    assert (rows["sum"]["signal"], rows["sum"]["noise"]) == (4 + 16 + 36 + 25 + 49 + 81, 0.75)
