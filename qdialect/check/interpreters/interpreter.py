@@ -12,20 +12,20 @@ from typing_extensions import override
 from xdsl.context import Context
 from xdsl.dialects import cf, scf
 from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr
-from xdsl.dialects.func import FuncOp
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.interpreter import (
     Interpreter,
     InterpreterFunctions,
     OpImplResult,
     PythonValues,
     ReturnedValues,
+    Successor,
     TerminatorValue,
     impl,
+    impl_callable,
+    impl_terminator,
     register_impls,
 )
-from xdsl.interpreters.cf import CfFunctions
-from xdsl.interpreters.func import FuncFunctions
-from xdsl.interpreters.scf import ScfFunctions
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import SymbolTable
 from xdsl.utils.exceptions import InterpretationError, VerifyException
@@ -73,6 +73,9 @@ class OpInterpretationError(InterpretationError):
         self.op = op
 
 
+Ended = tuple[TerminatorValue, PythonValues]
+"""Where a block ends."""
+
 DEFAULT_MAX_STEPS: Final = 50_000
 """
 The default maximum number of steps of a run: some seconds. An op is a step, and so are
@@ -81,21 +84,77 @@ The default maximum number of steps of a run: some seconds. An op is a step, and
 
 
 @register_impls
-class ControlFlowFunctions(ScfFunctions):
-    """xDSL's functions, which also accept scalar `TypedArray`s in place of Python's numbers."""
+class ControlFlowFunctions(InterpreterFunctions):
+    """
+    Calls, branches and loops, whose numbers are Python's or scalar `TypedArray`s.
+
+    xDSL has such functions in a package that imports those of all its dialects.
+    """
+
+    @impl(CallOp)
+    def run_call(self, interpreter: Interpreter, op: CallOp, args: PythonValues) -> PythonValues:
+        return interpreter.call_op(op.callee, args)
+
+    @impl_callable(FuncOp)
+    def call_function(
+        self, interpreter: Interpreter, op: FuncOp, args: PythonValues
+    ) -> PythonValues:
+        if op.is_declaration:
+            return interpreter.call_external(op.sym_name.data, op, args)
+        return interpreter.run_ssacfg_region(op.body, args, op.sym_name.data)
+
+    @impl_terminator(ReturnOp)
+    def run_return(self, _: Interpreter, op: Operation, args: PythonValues) -> Ended:
+        return ReturnedValues(args), ()
+
+    @impl_terminator(scf.YieldOp)
+    def run_yield(self, _: Interpreter, op: Operation, args: PythonValues) -> Ended:
+        return ReturnedValues(args), ()
+
+    @impl_terminator(scf.ConditionOp)
+    def run_condition(self, _: Interpreter, op: Operation, args: PythonValues) -> Ended:
+        return ReturnedValues(args), ()
+
+    @impl(scf.IfOp)
+    def run_if(self, interpreter: Interpreter, op: scf.IfOp, args: PythonValues) -> PythonValues:
+        return interpreter.run_ssacfg_region(op.true_region if args[0] else op.false_region, ())
 
     @impl(scf.IndexSwitchOp)
     def run_switch(
         self, interpreter: Interpreter, op: scf.IndexSwitchOp, args: PythonValues
     ) -> PythonValues:
-        """xDSL's own function compares the array with each case, and finds none equal."""
         regions = dict(zip(op.cases.get_values(), op.case_regions, strict=True))
         return interpreter.run_ssacfg_region(regions.get(index(args[0]), op.default_region), ())
 
+    @impl(scf.ForOp)
+    def run_for(self, interpreter: Interpreter, op: scf.ForOp, args: PythonValues) -> PythonValues:
+        state = args[3:]
+        for at in range(*args[:3]):
+            state = interpreter.run_ssacfg_region(op.body, (at, *state))
+        return state
 
-@register_impls
-class BranchFunctions(CfFunctions):
-    """xDSL's functions, and assertions."""
+    @impl(scf.WhileOp)
+    def run_while(
+        self, interpreter: Interpreter, op: scf.WhileOp, args: PythonValues
+    ) -> PythonValues:
+        while True:
+            condition, *state = interpreter.run_ssacfg_region(op.before_region, args)
+            if not condition:
+                return (*state,)
+            args = interpreter.run_ssacfg_region(op.after_region, (*state,))
+
+    @impl_terminator(cf.BranchOp)
+    def run_branch(self, _: Interpreter, op: cf.BranchOp, args: PythonValues) -> Ended:
+        return Successor(op.successor, args), ()
+
+    @impl_terminator(cf.ConditionalBranchOp)
+    def run_conditional_branch(
+        self, interpreter: Interpreter, op: cf.ConditionalBranchOp, args: PythonValues
+    ) -> Ended:
+        block, read = op.else_block, op.else_arguments
+        if args[0]:
+            block, read = op.then_block, op.then_arguments
+        return Successor(block, interpreter.get_values(read)), ()
 
     @impl(cf.AssertOp)
     def run_assert(
@@ -114,7 +173,7 @@ class ModuleInterpreter(InterpreterHooks, Interpreter):
 
     Ops of all dialects are run by their models, even if their dialect is not registered: by the
     function in the model, or as the shape op, cast, constant or arithmetic that it says the op is.
-    Calls and control flow are run by xDSL's functions; add others with `register_implementations`.
+    Other functions are added by `register_implementations`.
     OpInterpretationError is raised for an op that cannot be run (xDSL would print the whole
     module into its error), for the op after `max_steps`, and for an op whose result exceeds the
     memory budget.
@@ -132,12 +191,7 @@ class ModuleInterpreter(InterpreterHooks, Interpreter):
         self._max_steps = self._steps_left = max_steps
         self._last_uses: dict[Block, _LastUses] = {}
         self._functions: dict[str, tuple[InterpreterFunctions, Any]] = {}
-        for functions in (
-            FuncFunctions(),
-            ControlFlowFunctions(),
-            BranchFunctions(),
-        ):
-            self.register_implementations(functions)
+        self.register_implementations(ControlFlowFunctions())
 
     @override
     def register_implementations(
@@ -246,7 +300,7 @@ class ModuleInterpreter(InterpreterHooks, Interpreter):
         return result
 
     def controls(self, op: Operation) -> bool:
-        """Whether xDSL's functions run `op`: it is a call or control flow."""
+        """Whether registered functions run `op`: it is a call or control flow."""
         return name_of(op) in self._functions
 
     def runs(self, op: Operation) -> bool:
