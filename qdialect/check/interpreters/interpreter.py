@@ -239,6 +239,10 @@ class ModuleInterpreter(InterpreterHooks, Interpreter):
         """The ops that read a value in a run."""
         return (use.operation for use in value.uses)
 
+    def ops_in(self, block: Block) -> Iterable[Operation]:
+        """The ops of a block in the order in which they are run."""
+        return block.ops
+
     def last_uses_in(self, block: Block) -> _LastUses:
         """
         The values that a run of a block drops after each op: each after its last use.
@@ -249,7 +253,7 @@ class ModuleInterpreter(InterpreterHooks, Interpreter):
         if last_uses is not None:
             return last_uses
         last_uses = self._last_uses[block] = {}
-        order = {op: number for number, op in enumerate(block.ops)}
+        order = {op: number for number, op in enumerate(self.ops_in(block))}
         for definer, values in ((None, block.args), *((op, op.results) for op in order)):
             for value in values:
                 users = [*map(block.find_ancestor_op_in_block, self.users_of(value))]

@@ -15,7 +15,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import AnyFloat, ModuleOp
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.interpreter import OpImplResult, PythonValues, Successor, TerminatorValue
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import InterpretationError
 from xdsl.utils.scoped_dict import ScopedDict
 
@@ -114,8 +114,8 @@ class ObservedRun(ModuleInterpreter):
     Runs a function on records, and hands over observed values.
 
     A value is freed when it is handed over and no op needs it any more. What depends on constants
-    alone is computed before the first record, but for large weights that are dequantized. With
-    `in_single`, f32 is computed with in float32.
+    alone is computed before the first record, but large weights are dequantized when an op reads
+    them. With `in_single`, f32 is computed with in float32.
     """
 
     UNKNOWN = "it has no implementation; with --engine=iree, IREE compiles such ops"
@@ -154,11 +154,27 @@ class ObservedRun(ModuleInterpreter):
         self.constants = self._computed_constants()
         """The values that are the same in each record."""
         known = {*self.constants}
+        self._order = self._as_late_as_possible(block)
         self._ops = [
             op
-            for op in block.ops
+            for op in self._order
             if op is not self._end and not (op.results and known.issuperset(op.results))
         ]
+
+    def _as_late_as_possible(self, block: Block) -> Sequence[Operation]:
+        """The ops of a block: what depends on constants alone is before its first reader."""
+        constant, places = constant_values(self.module), dict[Operation, int]()
+        for place, op in reversed([*enumerate(block.ops)]):
+            places[op] = place
+            users = (user for result in op.results for user in self.users_of(result))
+            readers = [*map(block.find_ancestor_op_in_block, users)]
+            if constant.issuperset(op.results) and readers and None not in readers:
+                places[op] = min(places[reader] for reader in readers if reader is not None)
+        return sorted(block.ops, key=places.__getitem__)
+
+    @override
+    def ops_in(self, block: Block) -> Iterable[Operation]:
+        return self._order if block is self.function.body.blocks[0] else block.ops
 
     def _computed_constants(self) -> Mapping[SSAValue, TypedArray]:
         constant, known = constant_values(self.module), dict[SSAValue, Any]()

@@ -573,3 +573,18 @@ def test_noise_of_constants_counts_in_each_record(tmp_path: Path) -> None:
     rows = {row["key"]: row for row in json.loads(Path(names[3]).read_text())["values"]}
     assert (rows["w"]["signal"], rows["w"]["noise"], rows["w"]["elements"]) == (30.0, 0.75, 6)
     assert (rows["sum"]["signal"], rows["sum"]["noise"]) == (4 + 16 + 36 + 25 + 49 + 81, 0.75)
+
+
+def test_large_weights_are_dequantized_when_they_are_read() -> None:
+    """Otherwise all of them would be held at once."""
+    weight, code = "tensor<512x512xf32>", "tensor<512x512x!quant.uniform<i8:f32, 0.5>>"
+    lines = [f"%q{at} = quant.constant dense<{at}> : {code}" for at in range(3)]
+    lines += [f"%w{at} = quant.dcast %q{at} : {code} to {weight}" for at in range(3)]
+    lines += [f"%s{at} = arith.addf %x, %w{at} : {weight}" for at in range(3)]
+    body = "\n".join((*lines, f"return %s0 : {weight}"))
+    run = run_of(f"func.func @main(%x: {weight}) -> {weight} {{ {body} }}")
+    taken = list[tuple[int, float]]()
+    (argument,) = run.function.args
+    record = [TypedArray.of_numbers(np.ones((512, 512)), argument.type)]
+    run.run(record, lambda at, value: taken.append((at, value.numbers[0, 0].item())))
+    assert taken[3:] == [(3, 0.0), (6, 1.0), (4, 0.5), (7, 1.5), (5, 1.0), (8, 2.0)]
