@@ -1,11 +1,11 @@
 """
-Apply the patches to the source distribution of xDSL, and run the tests that they change.
+Apply the patches to the source distributions of xDSL and xdsl-jax, and run the tests they change.
 
-    python check.py                             # all patches at once, after a download
+    python check.py                             # all patches at once, after two downloads
     python check.py --each xdsl-0.75.0.tar.gz   # each test must fail without its patch
 
-The environment needs xDSL's dependencies, pytest, setuptools, lit and filecheck. The status is 1
-if a patch does not apply or a test has the wrong result.
+The environment needs xDSL, jax, pytest, setuptools, lit and filecheck. The status is 1 if a patch
+does not apply or a test has the wrong result.
 """
 
 from __future__ import annotations
@@ -18,70 +18,108 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
-PATCHES = sorted(Path(__file__).resolve().parent.glob("[0-9][0-9]-*.patch"))
-XDSL = "xdsl==0.75.0"
-"""The version that is downloaded."""
+FOLDER = Path(__file__).resolve().parent
+
+
+class Project(NamedTuple):
+    version: str
+    """The version that is downloaded."""
+    folder: Path
+    """The folder of the patches."""
+    sources: str
+    """The folder of the packages in the source distribution."""
+
+    @property
+    def patches(self) -> list[Path]:
+        return sorted(self.folder.glob("[0-9][0-9]-*.patch"))
+
+
+PROJECTS = {
+    "xdsl": Project("xdsl==0.75.0", FOLDER, "."),
+    "xdsl_jax": Project("xdsl-jax==0.6.0", FOLDER / "xdsl_jax", "src"),
+}
+"""By the first part of the name of a source distribution."""
+UNIVERSE = "[xdsl.universe]\nxdsl_jax = xdsl_jax.universe:XDSL_JAX_UNIVERSE\n"
+"""What the installation of xdsl-jax declares."""
 TIMEOUT = 120
 """Seconds for the tests of one patch: without the first patch, its test does not end."""
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Apply the patches to xDSL, and run their tests.")
-    parser.add_argument("sdist", type=Path, nargs="?", help="xDSL's .tar.gz")
+    parser = argparse.ArgumentParser(description="Apply the patches, and run their tests.")
+    parser.add_argument("sdist", type=Path, nargs="?", help="the .tar.gz of one project")
     parser.add_argument("--each", action="store_true", help="check each patch separately")
     arguments = parser.parse_args()
-    if not PATCHES:
+    projects = list(PROJECTS.values())
+    if arguments.sdist:
+        projects = [PROJECTS[arguments.sdist.name.rpartition("-")[0]]]
+    check = check_each if arguments.each else check_all
+    is_right = [check_project(check, project, arguments.sdist) for project in projects]
+    return 0 if all(is_right) else 1
+
+
+def check_project(
+    check: Callable[[list[Path], Path], bool], project: Project, sdist: Path | None
+) -> bool:
+    if not project.patches:
         sys.exit("error: no patches beside this script")
     with tempfile.TemporaryDirectory() as folder:
-        source = unpack(arguments.sdist or downloaded(Path(folder)), Path(folder).resolve())
-        check = check_each if arguments.each else check_all
-        return 0 if check(source) else 1
+        sdist = sdist or downloaded(project, Path(folder))
+        return check(project.patches, unpack(sdist, Path(folder).resolve(), project))
 
 
-def downloaded(folder: Path) -> Path:
+def downloaded(project: Project, folder: Path) -> Path:
     """The source distribution, from the index of packages."""
-    options = ["--quiet", "--no-deps", "--no-binary=:all:", f"--dest={folder}", XDSL]
+    options = ["--quiet", "--no-deps", "--no-binary=:all:", f"--dest={folder}", project.version]
     subprocess.run([sys.executable, "-m", "pip", "download", *options], check=True)
     (path,) = folder.glob("*.tar.gz")
     return path
 
 
-def unpack(sdist: Path, folder: Path) -> Path:
-    """Unpack xDSL, and create a command xdsl-opt that runs it. Returns the source folder."""
+def unpack(sdist: Path, folder: Path, project: Project) -> Path:
+    """Unpack it, and create a command xdsl-opt that runs it. Returns the source folder."""
     with tarfile.open(sdist) as archive:
         archive.extractall(folder / "source", filter="data")
     (source,) = (folder / "source").iterdir()
+    packages = source / project.sources
+    if project.sources != ".":
+        declared = packages / f"{source.name}.dist-info"
+        declared.mkdir()
+        (declared / "entry_points.txt").write_text(UNIVERSE)
+        shutil.copy(source / "PKG-INFO", declared / "METADATA")
     command = folder / "bin" / "xdsl-opt"
     command.parent.mkdir()
     command.write_text(
         f"#!{sys.executable}\n"
         "import sys\n"
-        f"sys.path.insert(0, {str(source)!r})\n"
+        f"sys.path.insert(0, {str(packages)!r})\n"
         "from xdsl.tools.xdsl_opt import main\n"
         "main()\n"
     )
     command.chmod(0o755)
     paths = [str(command.parent), str(Path(sys.executable).parent), os.environ.get("PATH", "")]
     os.environ["PATH"] = os.pathsep.join(paths)
-    os.environ["PYTHONPATH"] = str(source)
+    os.environ["PYTHONPATH"] = str(packages)
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     # The folder may be inside of a repository, relative to which git would apply the patches.
     os.environ["GIT_CEILING_DIRECTORIES"] = str(source.parent)
     return source
 
 
-def check_all(source: Path) -> bool:
-    if not all(apply(patch, source) for patch in PATCHES):
+def check_all(patches: list[Path], source: Path) -> bool:
+    if not all(apply(patch, source) for patch in patches):
         return False
-    tests = sorted({test for patch in PATCHES for test in tests_of(patch)})
+    tests = sorted({test for patch in patches for test in tests_of(patch)})
     return run(tests, source, quiet=False)
 
 
-def check_each(source: Path) -> bool:
+def check_each(patches: list[Path], source: Path) -> bool:
     is_right = True
-    for patch in PATCHES:
+    for patch in patches:
         tests = tests_of(patch)
         if not apply(patch, source, "--include=tests/*"):
             return False
