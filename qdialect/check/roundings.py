@@ -9,7 +9,7 @@ number is next to a tie. docs/integers.md says how far arithmetic may be from ti
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import (
     f64,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import InterpretationError
 
 from qdialect.check.compared_modules import RunFailure, Side
@@ -38,7 +38,7 @@ from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.elements import dense_elements, elements_of, float_elements
 from qdialect.ir.errors import message_of
 from qdialect.ir.resources import ResourceBlobs
-from qdialect.ir.rewriting import captured_by, dependencies_first
+from qdialect.ir.rewriting import captured_by, dependencies_first, values_in
 from qdialect.ir.value_types import element_type_or_self, is_static, shape_of, with_element_type
 from qdialect.ir.xdsl_private import set_type
 from qdialect.ops.interface import models_of
@@ -199,7 +199,7 @@ def _number(side: _Function, op: Rounding, type: UniformQuantizedType) -> NDArra
 
 
 def _random(rng: np.random.Generator, leaf: SSAValue, function: FuncOp) -> NDArray[Any]:
-    type, shape = _element(leaf), shape_of(leaf.type)
+    type, shape = element_type_or_self(leaf.type), shape_of(leaf.type)
     if shape is None or not is_static(shape):
         raise RunFailure("the shape of a value is not known", function, is_before=True)
     if not isinstance(type, UniformQuantizedType):
@@ -211,7 +211,7 @@ def _random(rng: np.random.Generator, leaf: SSAValue, function: FuncOp) -> NDArr
 def _roundings(function: FuncOp) -> Iterator[Rounding]:
     for op in function.walk():
         is_cast = isinstance(op, QuantizeCastOp | RequantizeOp | StorageCastOp)
-        if is_cast and isinstance(_element(op.result), StoredType):
+        if is_cast and isinstance(element_type_or_self(op.result.type), StoredType):
             yield op
 
 
@@ -223,30 +223,19 @@ def _functions(side: Side) -> Iterator[FuncOp]:
             yield op
 
 
-def _element(value: SSAValue) -> Attribute:
-    return element_type_or_self(value.type)
-
-
 # The exact reference
 
 
 def _in_f64(side: Side) -> ModuleOp:
     """A copy that computes with f64 instead of f32."""
     module, blobs = side.module.clone(), ResourceBlobs.of(side.context)
+    for value in values_in(module):
+        set_type(value, _wide_type(value.type))
     for op in module.walk():
-        values: list[SSAValue] = [*op.results]
-        for block in _blocks(op):
-            values += block.args
-        for value in values:
-            set_type(value, _wide_type(value.type))
         for attributes in (op.properties, op.attributes):
             for key, attribute in attributes.items():
                 attributes[key] = _wide(attribute, blobs)
     return module
-
-
-def _blocks(op: Operation) -> Iterable[Block]:
-    return (block for region in op.regions for block in region.blocks)
 
 
 def _wide_type(type: Attribute) -> Attribute:

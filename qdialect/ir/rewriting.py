@@ -157,16 +157,18 @@ class Replacements:
             user.operands = [self.final(operand) for operand in user.operands]
 
 
+def values_in(op: Operation) -> Iterator[SSAValue]:
+    """The results and the arguments of blocks in an op, in the order of the text."""
+    for inner in op.walk():
+        yield from inner.results
+        for region in inner.regions:
+            for block in region.blocks:
+                yield from block.args
+
+
 def captured_by(op: Operation) -> Iterator[SSAValue]:
     """The values from outside of an op that the ops of its regions read."""
-    inside = set[SSAValue]()
-    for region in op.regions:
-        for inner in region.walk():
-            for block in (block for region in inner.regions for block in region.blocks):
-                inside.update(block.args)
-            inside.update(inner.results)
-        for block in region.blocks:
-            inside.update(block.args)
+    inside = {*values_in(op)}.difference(op.results)
     for region in op.regions:
         for inner in region.walk():
             yield from (operand for operand in inner.operands if operand not in inside)

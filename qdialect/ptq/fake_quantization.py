@@ -27,6 +27,7 @@ from qdialect.folding.report import Outcome, PassRecord, PassReport
 from qdialect.ir.elements import dense_elements, element_dtype
 from qdialect.ir.errors import first_line, verify_alone
 from qdialect.ir.resources import ResourceBlobs
+from qdialect.ir.rewriting import values_in
 from qdialect.ir.value_types import element_type_or_self, shape_of, with_element_type
 from qdialect.ir.xdsl_private import set_type
 from qdialect.ops.interface import (
@@ -153,14 +154,12 @@ class _Faking:
         expressed = uniform[0].expressed_type
 
         def change(op: Operation, operands: Sequence[SSAValue]) -> None:
-            op.operands = [
-                self._zero(operand, expressed)
-                if number in zero_points and not isinstance(_element(operand), AnyFloat)
-                else operand
-                for number, operand in enumerate(operands)
-            ]
-            inside = (value for region in op.regions for value in _values_in(region.blocks))
-            for value in (*op.results, *inside):
+            given = [*operands]
+            for number in {*zero_points} & {*range(len(given))}:
+                if not isinstance(element_type_or_self(given[number].type), AnyFloat):
+                    given[number] = self._zero(given[number], expressed)
+            op.operands = given
+            for value in values_in(op):
                 set_type(value, _floats(value.type))
             if isinstance(find_attribute(op, "acc_type"), IntegerType):
                 set_attribute(op, "acc_type", expressed)
@@ -251,22 +250,6 @@ def _is_constant(op: Operation) -> bool:
 
 def _is_quantized(value: SSAValue) -> bool:
     return isinstance(element_type_or_self(value.type), QuantizedType)
-
-
-def _element(value: SSAValue) -> Attribute:
-    return element_type_or_self(value.type)
-
-
-def _values_in(blocks: Sequence[Block]) -> Sequence[SSAValue]:
-    """The arguments of blocks, and the results of the ops in them, at any depth."""
-    values: list[SSAValue] = []
-    for block in blocks:
-        values += block.args
-        for op in block.ops:
-            values += op.results
-            for region in op.regions:
-                values += _values_in(region.blocks)
-    return values
 
 
 def _floats(type: Attribute) -> Attribute:

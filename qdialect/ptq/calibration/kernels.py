@@ -30,7 +30,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from qdialect.check.interpreters import TypedArray
 from qdialect.dialects.arrays.values import held_type, without_repeats
 from qdialect.ir.names import symbols_of
-from qdialect.ir.rewriting import captured_by
+from qdialect.ir.rewriting import captured_by, values_in
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.interface import op_model
 from qdialect.ptq.calibration.observed_runs import ObservedRun, is_exact
@@ -38,15 +38,6 @@ from qdialect.text.printer import MLIRPrinter
 
 _WIDTHS: Final = (1, 8, 16, 32, 64)
 """The widths of the integers that engines take and return."""
-
-
-def values_in(op: Operation) -> Iterator[SSAValue]:
-    """The results and the arguments of blocks in an op, in the order of the text."""
-    for inner in op.walk():
-        yield from inner.results
-        for region in inner.regions:
-            for block in region.blocks:
-                yield from block.args
 
 
 class Kernels(NamedTuple):

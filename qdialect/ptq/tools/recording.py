@@ -34,6 +34,7 @@ from qdialect.check.interpreters.interpreter import DEFAULT_MAX_STEPS
 from qdialect.check.iree_runs import LoadedModule, compile_module
 from qdialect.dialects.arrays.values import dtype_of
 from qdialect.ir.names import visibility_of
+from qdialect.ir.rewriting import values_in
 from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
 from qdialect.opt.child_processes import ChildEndedError, computed_in_copy
 from qdialect.opt.compilation import Compilation
@@ -42,7 +43,7 @@ from qdialect.opt.files import SourceText
 from qdialect.opt.module_tool import ModuleArgumentParser, whole_number
 from qdialect.opt.options import Options
 from qdialect.opt.tool_error import ToolError
-from qdialect.ptq.calibration.kernels import KernelOps, values_in
+from qdialect.ptq.calibration.kernels import KernelOps
 from qdialect.ptq.calibration.keys import keys_of
 from qdialect.ptq.calibration.observed_runs import Kernel, ObservedRun
 from qdialect.ptq.calibration.record_files import Argument, RecordError, RecordFiles
@@ -228,20 +229,10 @@ def _read_function(
     module, context = compilation.module, compilation.context
     function = find_function(module, name)
     values = [*values_in(module)]
-    run = _run_by(engine, module, function, context, [values[at] for at in observed], max_steps)
-    return PreparedFunction(run, context, observed, kernels, binary, engine, max_steps)
-
-
-def _run_by(
-    engine: str,
-    module: ModuleOp,
-    function: FuncOp,
-    context: Context,
-    observed: Sequence[SSAValue],
-    max_steps: int,
-) -> ObservedRun:
+    given = [values[at] for at in observed]
     is_numpy = engine == "numpy"
-    return ObservedRun(module, function, context, observed, max_steps, in_single=is_numpy)
+    run = ObservedRun(module, function, context, given, max_steps, in_single=is_numpy)
+    return PreparedFunction(run, context, observed, kernels, binary, engine, max_steps)
 
 
 @contextmanager
@@ -327,7 +318,8 @@ def prepare(
     numbers = {value: number for number, value in enumerate(values_in(module))}
     places = [numbers[value] for value in observed]
     steps = max_steps if engine == "reference" else sys.maxsize
-    run = _run_by(engine, module, function, context, observed, steps)
+    is_numpy = engine == "numpy"
+    run = ObservedRun(module, function, context, observed, steps, in_single=is_numpy)
     if engine != "iree":
         return PreparedFunction(run, context, places, {}, None, engine, steps)
     with _errors_of_iree(module):
