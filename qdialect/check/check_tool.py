@@ -141,10 +141,6 @@ def _text(comparison: Comparison) -> str:
     total = f"the same: {count} function{'' if count == 1 else 's'}"
     kinds = [
         f"{number} {text}" if number < count else f"{'all ' if count > 1 else ''}{text}"
-        for text, number in Counter(map(str, sorted(comparison.verdicts, key=_strength))).items()
+        for text, number in Counter(map(str, sorted(comparison.verdicts, key=Verdict.rank))).items()
     ]
     return "".join(f"{line}\n" for line in (*lines, ", ".join((total, *kinds))))
-
-
-def _strength(verdict: Verdict) -> tuple[int, int]:
-    return verdict.grounds, -verdict.runs

@@ -55,22 +55,18 @@ class CallEffects:
         self._of_functions: dict[str, Effects] = {}
         self._fixed_lists: dict[SSAValue, bool] = {}
         for name in dependencies_first(functions, self.called_by):
-            self._of_functions[name] = self._of_function(functions[name])
+            function = functions[name]
+            self._of_functions[name] = (
+                Effects.ANY if function.is_declaration else self._of_regions(function)
+            )
 
-    def of_function(self, name: str) -> Effects:
-        """The effects of calling the function `name`."""
-        return self._of_functions.get(name, Effects.ANY)
-
-    def of_function_if_any(self, name: str) -> Effects:
-        """The effects of calling the function `name`; NONE if the module has no such function."""
-        return self._of_functions.get(name, Effects.NONE)
-
-    def calls_itself(self, name: str) -> bool:
-        """Whether the function `name` may call itself, directly or through others."""
-        return name in self._on_circle
+    def of_function(self, name: str, missing: Effects = Effects.ANY) -> Effects:
+        """The effects of calling the function `name`; `missing` if the module has none."""
+        return self._of_functions.get(name, missing)
 
     @cached_property
-    def _on_circle(self) -> set[str]:
+    def on_circles(self) -> set[str]:
+        """The names of the functions that may call themselves, directly or through others."""
         return circular(self._functions, self.called_by)
 
     def callee_of(self, op: Operation) -> FuncOp | None:
@@ -131,9 +127,6 @@ class CallEffects:
         if any(len(region.blocks) > 1 for region in op.regions):
             effects.append(Effects.UNDEFINED)
         return max(effects, default=Effects.NONE)
-
-    def _of_function(self, function: FuncOp) -> Effects:
-        return Effects.ANY if function.is_declaration else self._of_regions(function)
 
     def called_by(self, name: str) -> Iterator[str]:
         """The names of the functions that the function `name` calls, once for each call."""

@@ -82,6 +82,10 @@ class Verdict:
     def __str__(self) -> str:
         return self._text + self.note
 
+    def rank(self) -> tuple[int, int]:
+        """What sorts verdicts, those with the strongest grounds first."""
+        return self.grounds, -self.runs
+
     @property
     def _text(self) -> str:
         match self.grounds:
@@ -197,7 +201,8 @@ class FunctionComparison:
         if (engine := self._pair.engine) is not None:
             return _run_by(engine, self._pair, (self.old, self.new))
         callees = frozenset[str]()
-        if self._has_effects:
+        effects = [side.effects.of_function(self._name) for side in self._pair.sides]
+        if Effects.ANY in effects:
             if unproven.other_effect is not None:
                 raise unproven.other_effect
             callees = unproven.callees
@@ -234,10 +239,6 @@ class FunctionComparison:
     def _only_one(self) -> frozenset[str]:
         """The functions that are reachable in one module only."""
         return self._pair.reachable[0] ^ self._pair.reachable[1]
-
-    @property
-    def _has_effects(self) -> bool:
-        return any(side.effects.of_function(self._name) is Effects.ANY for side in self._pair.sides)
 
     def _prove(self, expanded: frozenset[str]) -> Verdict | None:
         steps = self._pair.terms.steps
@@ -766,9 +767,7 @@ def _as_good_as_callees(verdicts: Sequence[Verdict]) -> list[Verdict]:
         for name in verdict.callees:
             proofs_with[name].append(verdict.name)
     weakest = dict[str, Verdict]()
-    for verdict in sorted(
-        verdicts, key=lambda verdict: (verdict.grounds, -verdict.runs), reverse=True
-    ):
+    for verdict in sorted(verdicts, key=Verdict.rank, reverse=True):
         pending = [verdict.name]
         while pending:
             if (name := pending.pop()) not in weakest:

@@ -31,7 +31,7 @@ class ConstantOps:
         """The ops, with their numbers in the order of the module."""
         effects = CallEffects(module, {})
         for number, op in enumerate(module.walk()):
-            makers = (value.owner for value in _reads(op))
+            makers = (value.owner for value in self.reads(op))
             # The elements of a constant that is a resource are no effect.
             is_pure = elements_attribute_of(op) is not None or all(
                 effects.of(part) is not Effects.ANY or _asserts(part) for part in _parts(op)
@@ -47,9 +47,13 @@ class ConstantOps:
         """Whether the results of an op are computed from constants."""
         return op in self._ops
 
-    def reads(self, op: Operation) -> Iterator[SSAValue]:
+    @staticmethod
+    def reads(op: Operation) -> Iterator[SSAValue]:
         """The operands of an op, and the values that its regions read from outside."""
-        return _reads(op)
+        for inner in op.walk():
+            for operand in inner.operands:
+                if inner is op or not op.is_ancestor(operand.owner):
+                    yield operand
 
     def ops(self, value: SSAValue) -> list[Operation]:
         """The ops that a value is computed by, in the order of the module."""
@@ -58,7 +62,7 @@ class ConstantOps:
             op = pending.pop().owner
             if isinstance(op, Operation) and op in self._ops and op not in makers:
                 makers.add(op)
-                pending += _reads(op)
+                pending += self.reads(op)
         return sorted(makers, key=self._ops.__getitem__)
 
     def elements(self, value: SSAValue) -> TypedArray | None:
@@ -100,11 +104,3 @@ def _asserts(op: Operation) -> bool:
     """Whether an op can only end the run: it has no results, and reads numbers alone."""
     numbers = AnyFloat | IntegerType | IndexType
     return not op.results and all(isinstance(type, numbers) for type in op.operand_types)
-
-
-def _reads(op: Operation) -> Iterator[SSAValue]:
-    """The operands of an op, and the values that its regions read from outside."""
-    for inner in op.walk():
-        for operand in inner.operands:
-            if inner is op or not op.is_ancestor(operand.owner):
-                yield operand

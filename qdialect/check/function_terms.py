@@ -242,7 +242,7 @@ class TermReader(GraphReader):
             # Even so, equal operands give equal results.
             pass
         if self._expands(owner):
-            self._expand(owner)
+            self._take_results(owner, *self._reader_of_call(owner))
         else:
             # The value of an op without operands may depend on the enclosing op: `linalg.index`.
             around = None if owner.operands else self._levels.get(owner.parent_region(), 0)
@@ -395,7 +395,7 @@ class TermReader(GraphReader):
             return Effects.NONE
         effects = self._side.effects.of(op)
         if (callee := self._side.effects.callee_of(op)) is not None:
-            effects = max(effects, self._others.of_function_if_any(callee.sym_name.data))
+            effects = max(effects, self._others.of_function(callee.sym_name.data, Effects.NONE))
         return effects
 
     def _is_expandable(self, op: Operation) -> bool:
@@ -407,7 +407,7 @@ class TermReader(GraphReader):
         return (
             name in self._calls.expanded
             and isinstance(callee.body.block.last_op, ReturnOp)
-            and not self._side.effects.calls_itself(name)
+            and name not in self._side.effects.on_circles
         )
 
     def _expands(self, op: Operation) -> bool:
@@ -418,9 +418,6 @@ class TermReader(GraphReader):
             and self._side.effects.of_function(callee.sym_name.data) is Effects.NONE
             and self._is_expandable(op)
         )
-
-    def _expand(self, op: Operation) -> None:
-        self._take_results(op, *self._reader_of_call(op))
 
     def _reader_of_call(self, op: Operation) -> tuple[TermReader, Block]:
         """A reader of the body of the called function, with the operands bound, and that body."""

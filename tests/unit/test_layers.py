@@ -90,7 +90,7 @@ BUDGETS = {
     "sinking": (1106, 3),
     "passes": (1499, 2),
     "opt": (3811, 6),
-    "check": (7416, 7),
+    "check": (7397, 7),
     "weights": (2977, 7),
     "checkpoints": (2214, 7),
     "ptq": (20591, 8),
