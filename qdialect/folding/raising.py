@@ -8,7 +8,7 @@ kept.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any, Final, NamedTuple, cast
@@ -262,16 +262,15 @@ def raise_dequantization(
     module: ModuleOp,
     context: Context,
     policy: FoldPolicy,
-    only: Collection[Operation] | None = None,
 ) -> PassReport:
     """
-    Raise all exact dequantizations of a module to casts of quant, or those of `only` some ops.
+    Raise all exact dequantizations of a module to casts of quant.
 
     Arithmetic that is not an exact dequantization, or has no quantized type that `policy`
     allows, is kept, and reported with the reason.
     """
     with paused_collection(), models_of(context), memory_budget() as budget:
-        raiser = _Raiser(module, context, policy, budget, only)
+        raiser = _Raiser(module, context, policy, budget)
         raiser.raise_casts()
         raiser.raise_arithmetic()
         return raiser.report
@@ -283,13 +282,9 @@ class _Raiser:
     context: Context
     policy: FoldPolicy
     budget: MemoryBudget
-    only: Collection[Operation] | None = None
     report: PassReport = field(default_factory=lambda: PassReport(verb="raised"))
     gone: list[Operation] = field(default_factory=list[Operation])
     """Ops whose results have been replaced, but that are not erased yet."""
-
-    def _is_asked(self, op: Operation) -> bool:
-        return self.only is None or op in self.only
 
     # Casts
 
@@ -298,7 +293,7 @@ class _Raiser:
         constants, replaced = Constants(ResourceBlobs.of(self.context)), Replacements()
         for op in list(self.module.walk()):
             new_class = quant_cast_of(op)
-            if new_class is None or not self._is_asked(op):
+            if new_class is None:
                 continue
             try:
                 check_not_kept(op)
@@ -337,9 +332,9 @@ class _Raiser:
         graph = GraphReader(
             self.module, self.context, self.budget, reads_all_arithmetic=True, has_parts=False
         ).graph
-        arithmetic = [op for op in graph.order if is_arithmetic(op) and self._is_asked(op)]
+        arithmetic = [op for op in graph.order if is_arithmetic(op)]
         computed = ProductsOfCodes(self.module, self.context, graph)
-        others = [op for op in computed if op not in graph.models and self._is_asked(op)]
+        others = [op for op in computed if op not in graph.models]
         raised, replaced = dict[Operation, list[Operation]](), Replacements()
         refused, gone = dict[Operation, Refusal](), set[Operation]()
         # Users first: what only computes the scales of a raised product goes with it.

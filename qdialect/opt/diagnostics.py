@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple, TextIO, TypeAlias, cast
+from typing import NamedTuple, TextIO, TypeAlias, cast
 
 from typing_extensions import override
 from xdsl.utils.exceptions import MultipleSpansParseError, ParseError
@@ -16,9 +16,6 @@ from xdsl.utils.lexer import Input, Span
 
 from qdialect.opt.tool_error import abridged, printable
 from qdialect.text.source import excerpt, omitted_before
-
-if TYPE_CHECKING:
-    pass
 
 MAX_LINE_LENGTH = 200
 

@@ -303,16 +303,6 @@ class FastParser(OpenParser):
         state.current_token = state.lexer.lex()
         return punctuation
 
-    @override
-    def parse_punctuation(
-        self, punctuation: PunctuationSpelling, context_msg: str = ""
-    ) -> PunctuationSpelling:
-        state = self.state
-        if state.current_token.text != punctuation:
-            self.raise_error(f"Expected '{punctuation}'" + context_msg)
-        state.current_token = state.lexer.lex()
-        return punctuation
-
     # Operations
 
     @override

@@ -47,6 +47,7 @@ from qdialect.ptq.schemes.profile import Fingerprint, Profile, merge_profiles
 from qdialect.ptq.schemes.ranges import OF_HISTOGRAMS, Reduction, ReductionKind
 from qdialect.ptq.tools import add_reduction
 from qdialect.ptq.tools.calibration_in_parts import record_in_parts
+from qdialect.ptq.tools.merge_profiles import read_profile
 from qdialect.ptq.tools.recording import (
     Task,
     arguments_of,
@@ -364,12 +365,7 @@ class _Keeper:
 
     def _read(self) -> Profile:
         """The profile that `--resume` continues. Raises ToolError."""
-        try:
-            profile = Profile.read(self._path)
-        except OSError as error:
-            raise ToolError(f"cannot open '{self._path}': {reason_of(error)}") from None
-        except ValueError as error:
-            raise ToolError(str(error)) from None
+        profile = read_profile(self._path)
         values = [*profile.values.values()]
         reasons = [
             *(differences := profile.fingerprint.differences(self._fingerprint)),

@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _merge(options: Namespace) -> bool:
     if options.output not in STANDARD_OUTPUT:
         check_writable(options.output)
-    profiles = [_read(path) for path in options.profiles]
+    profiles = [read_profile(path) for path in options.profiles]
     try:
         merged = merge_profiles(profiles)
     except ValueError as error:
@@ -49,7 +49,8 @@ def _merge(options: Namespace) -> bool:
     return True
 
 
-def _read(path: str) -> Profile:
+def read_profile(path: str) -> Profile:
+    """A profile in a file. Raises ToolError."""
     try:
         return Profile.read(path)
     except OSError as error:
