@@ -42,7 +42,7 @@ _MAX_EXPANSION = 1 << 12
 """The most attribute parts to which aliases in a cached text may expand: they are not recounted."""
 
 # Hexadecimal bits: a type with a NaN differs from the same type parsed again. An abridged text may
-# # also have left the digits out, and they differ from place to place.
+# also have left the digits out, and they differ from place to place.
 _BITS: Final = re.compile(r"\b0x")
 
 _NAMES_OF_VALUES: Final = frozenset(("unit", "true", "false", "loc"))

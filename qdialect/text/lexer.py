@@ -18,7 +18,7 @@ from xdsl.utils.mlir_lexer import (
 from qdialect.ir.xdsl_private import LinearLexer
 from qdialect.text.messages import token_error
 
-# The ASCII tokens, which make up nearly all of any text. The first character of a name tells # its
+# The ASCII tokens, which make up nearly all of any text. The first character of a name tells its
 # kind. Strings are short and have no escapes. All repetitions are possessive.
 _TOKEN: Final = re.compile(
     r"""

@@ -97,7 +97,7 @@ BUDGETS = {
     "integers": (2522, 5),
     "frontends": (993, 4),
     "export": (2220, 4),
-    "testing": (705, 3),
+    "testing": (790, 4),
 }
 """
 Of each folder: the number of its lines, and of the files in its longest chain of imports. They only

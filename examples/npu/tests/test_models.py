@@ -20,7 +20,7 @@ from qdialect.check.interpreters import TypedArray, run_function
 from qdialect.dialects.quant import Storage, UniformQuantizedType
 from qdialect.integers.passes import LowerToIntegersPass
 from qdialect.opt.registry import ToolContext
-from qdialect.testing import check_movement, check_run
+from qdialect.testing import RandomModule, check_movement, check_run, modules
 from qdialect.text import parse_module
 
 Array = NDArray[Any]
@@ -194,6 +194,13 @@ def test_integers_compute_what_a_quantized_layer_does(
     exact = np.clip(sums * products, 0, 6) / np.float32(y_scale).astype("f8") + zeros[1]
     exact = np.clip(exact, -128, 127)
     assert np.abs(result - exact).max() <= 0.5 + 1e-4
+
+
+@given(modules())
+def test_the_pass_leaves_modules_of_others(drawn: RandomModule) -> None:
+    before = str(drawn.module)
+    FuseRelu6Pass().apply(CONTEXT, drawn.module)
+    assert str(drawn.module) == before
 
 
 def test_a_model_is_calibrated_quantized_and_evaluated() -> None:

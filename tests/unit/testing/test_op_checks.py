@@ -53,7 +53,17 @@ from qdialect.ops import (
     register_models,
 )
 from qdialect.opt.registry import ToolContext
-from qdialect.testing import STORAGES, Constant, check_movement, check_run, constants, shapes
+from qdialect.passes import FoldQuantShapesPass
+from qdialect.testing import (
+    STORAGES,
+    Constant,
+    RandomModule,
+    check_movement,
+    check_run,
+    constants,
+    modules,
+    shapes,
+)
 
 Array = NDArray[Any]
 
@@ -342,6 +352,35 @@ def test_every_granularity_of_every_storage_is_drawn(
         lambda constant: constant.type.element_type.granularity is granularity,
     )
     assert drawn.type.element_type.storage == storage
+
+
+@examples(100)
+@given(modules())
+def test_modules_return_what_numpy_finds(drawn: RandomModule) -> None:
+    """Before a fold, and after it."""
+    context = ToolContext()
+    drawn.module.verify()
+    for change in (None, FoldQuantShapesPass(verify="values")):
+        if change is not None:
+            change.apply(context, drawn.module)
+            drawn.module.verify()
+        results = run_function(drawn.module, "main", (), context)
+        assert len(results) == len(drawn.results)
+        for result, expected in zip(results, drawn.results, strict=True):
+            assert np.array_equal(result.numbers, expected, equal_nan=True)
+
+
+def test_modules_have_joins_and_several_users() -> None:
+    def names(drawn: RandomModule) -> list[str]:
+        return [op.name for op in drawn.module.walk()]
+
+    find(modules(), lambda drawn: names(drawn).count("tensor.concat") > 1)
+    find(
+        modules(),
+        lambda drawn: any(
+            len([*op.results[0].uses]) > 1 for op in drawn.module.walk() if op.results
+        ),
+    )
 
 
 @examples(200)
