@@ -44,7 +44,7 @@ class HoistQuantShapesPass(ModulePass):
     for other element-wise arithmetic that is no dequantization. `--fold-quant-shapes` then folds
     the moved ops. Arithmetic with other uses stays.
 
-    Example: `qdialect-opt --hoist-quant-shapes --fold-quant-shapes examples/tiny.mlir`.
+    Example: `qdialect-opt --hoist-quant-shapes --fold-quant-shapes offsets.mlir`.
     """
 
     name = "hoist-quant-shapes"

@@ -111,6 +111,19 @@ func.func @main(%x: tensor<2x!q>, %y: tensor<2x!s>) -> (tensor<2x!q>, tensor<2x!
 }
 """
 
+OFFSETS = """
+!q = !quant.uniform<u8:f32, 0.5:3>
+func.func @main() -> tensor<3x2xf32> {
+  %codes = quant.constant dense<[[1, 2, 3], [4, 5, 6]]> : tensor<2x3x!q>
+  %ones = quant.constant dense<4> : tensor<2x3x!q>
+  %a = quant.dcast %codes : tensor<2x3x!q> to tensor<2x3xf32>
+  %b = quant.dcast %ones : tensor<2x3x!q> to tensor<2x3xf32>
+  %sum = arith.addf %a, %b : tensor<2x3xf32>
+  %t = stablehlo.transpose %sum, dims = [1, 0] : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  return %t : tensor<3x2xf32>
+}
+"""
+
 CONFIG = {
     "default_quantization_dtype": "uint8",
     "default_granularity": "channel",
@@ -125,6 +138,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "examples").symlink_to(ROOT / "examples")
     (folder / "model.mlir").write_text(MODEL)
     (folder / "quantized.mlir").write_text(QUANTIZED)
+    (folder / "offsets.mlir").write_text(OFFSETS)
     (folder / "config.json").write_text(json.dumps(CONFIG))
     images = np.random.default_rng(0).random((10, 4, 3), "f4")
     np.savez(folder / "images.npz", image=images)
