@@ -17,7 +17,6 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from qdialect.algebra.movement import BroadcastInDim, Movement, Reshape, Shape, Transpose
 from qdialect.algebra.parameters import MAX_WIDTH, StorageFormat
 from qdialect.ir.elements import has_signedness
-from qdialect.ir.errors import message_of
 from qdialect.ir.value_types import element_type_or_self, tensor_element_type, tensor_like
 from qdialect.ir.value_types import shape_of as tensor_shape
 from qdialect.ops.fields import (
@@ -33,11 +32,13 @@ from qdialect.ops.fields import (
     Term,
 )
 from qdialect.ops.interface import (
+    MODEL_ERRORS,
     Refusal,
     RefusalCode,
     check_not_kept,
     name_of,
     op_model,
+    refused_by,
     shape_of,
     static_shape_of,
 )
@@ -63,8 +64,8 @@ def read_elementwise(op: Operation, operands: Operands) -> Elementwise:
     check_not_kept(op)
     try:
         read = model.read(op, operands)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise Refusal(RefusalCode.UNKNOWN_OP, f"it is malformed: {message_of(error)}") from None
+    except MODEL_ERRORS as error:
+        raise refused_by(op, error) from None
     if not read.operands:
         raise Refusal(RefusalCode.ARITHMETIC, "it reads no tensor")
     return read

@@ -278,6 +278,18 @@ def model_of(op: Operation) -> ShapeOpModel | None:
     return _op_model(op).movement
 
 
+MODEL_ERRORS: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What the model of an op raises that it does not expect."""
+
+
+def refused_by(op: Operation, error: BaseException) -> Refusal:
+    """The refusal of an op whose model raised an error: if the op is verified, a mistake of it."""
+    if isinstance(op, UnregisteredOp):
+        return Refusal(RefusalCode.UNKNOWN_OP, f"it is malformed: {message_of(error)}")
+    reason = f"its model raises {describe(error)}{place_of(error)}"
+    return Refusal(RefusalCode.UNKNOWN_OP, reason)
+
+
 def read_movements(op: Operation, model: ShapeOpModel, operands: Operands) -> Movements:
     """
     The effect of a shape op, as `model` reads it.
@@ -289,11 +301,8 @@ def read_movements(op: Operation, model: ShapeOpModel, operands: Operands) -> Mo
         movements = model(op, operands)
     except MovementError as error:
         raise NoSuchMovementError(str(error)) from None
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        what = f"it is malformed: {message_of(error)}"
-        if not isinstance(op, UnregisteredOp):
-            what = f"its model raises {describe(error)}{place_of(error)}"
-        raise Refusal(RefusalCode.UNKNOWN_OP, what) from None
+    except MODEL_ERRORS as error:
+        raise refused_by(op, error) from None
     count = len(movements.operands)
     if not count:
         raise Refusal(RefusalCode.UNKNOWN_OP, "it has no operand that it moves")

@@ -158,9 +158,9 @@ def check_run(
     returns are the type of the result. Other arguments are those of `check_movement`.
 
     Numbers must be equal: NaN equals NaN, and 0.0 equals -0.0. The interpreter computes functions
-    of elements in float64, and rounds once. With a `tolerance`, floats may
-    differ by it, and by its multiple of the number. Then, arguments are numbers around zero.
-    Otherwise, they are of all magnitudes, with infinities and NaN.
+    of elements in float64, and rounds once. With a `tolerance`, floats may differ by it, and by its
+    multiple of the number. Then, arguments are numbers around zero. Otherwise, they are of all
+    magnitudes, with infinities and NaN.
 
     The test raises AssertionError where a number differs, OpInterpretationError for an op
     that cannot be run, and ValueError for a type that is not in the list.

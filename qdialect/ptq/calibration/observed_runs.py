@@ -151,6 +151,8 @@ class ObservedRun(ModuleInterpreter):
         block = function.body.blocks[0]
         # Observed values are handed over, and not returned.
         self._end = block.last_op if isinstance(block.last_op, ReturnOp) else None
+        self._constant = constant_values(module)
+        """What depends on constants alone, computed or not."""
         self.constants = self._computed_constants()
         """The values that are the same in each record."""
         known = {*self.constants}
@@ -163,12 +165,12 @@ class ObservedRun(ModuleInterpreter):
 
     def _as_late_as_possible(self, block: Block) -> Sequence[Operation]:
         """The ops of a block: what depends on constants alone is before its first reader."""
-        constant, places = constant_values(self.module), dict[Operation, int]()
+        places = dict[Operation, int]()
         for place, op in reversed([*enumerate(block.ops)]):
             places[op] = place
             users = (user for result in op.results for user in self.users_of(result))
             readers = [*map(block.find_ancestor_op_in_block, users)]
-            if constant.issuperset(op.results) and readers and None not in readers:
+            if self._constant.issuperset(op.results) and readers and None not in readers:
                 places[op] = min(places[reader] for reader in readers if reader is not None)
         return sorted(block.ops, key=places.__getitem__)
 
@@ -177,11 +179,11 @@ class ObservedRun(ModuleInterpreter):
         return self._order if block is self.function.body.blocks[0] else block.ops
 
     def _computed_constants(self) -> Mapping[SSAValue, TypedArray]:
-        constant, known = constant_values(self.module), dict[SSAValue, Any]()
+        known = dict[SSAValue, Any]()
         set_scope(self, ScopedDict(None, local_scope=known))
         with models_of(self._context), work_spent_by(self), self._precision():
             for op in self.function.body.blocks[0].ops:
-                is_constant = bool(op.results) and all(value in constant for value in op.results)
+                is_constant = bool(op.results) and self._constant.issuperset(op.results)
                 if not is_constant or any(operand not in known for operand in op.operands):
                     continue
                 if _is_large_dequantization(op):
@@ -206,8 +208,8 @@ class ObservedRun(ModuleInterpreter):
     @cached_property
     def constant_places(self) -> Sequence[int]:
         """The places of observed values that are the same in each record."""
-        constant = constant_values(self.module)
-        return [at for value, places in self._places.items() if value in constant for at in places]
+        constant = (places for value, places in self._places.items() if value in self._constant)
+        return [at for places in constant for at in places]
 
     def use_kernel(self, op: Operation, inputs: Sequence[SSAValue], kernel: Kernel) -> None:
         """

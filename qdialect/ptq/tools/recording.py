@@ -229,9 +229,8 @@ def _read_function(
     module, context = compilation.module, compilation.context
     function = find_function(module, name)
     values = [*values_in(module)]
-    given = [values[at] for at in observed]
-    is_numpy = engine == "numpy"
-    run = ObservedRun(module, function, context, given, max_steps, in_single=is_numpy)
+    given, in_single = [values[at] for at in observed], engine == "numpy"
+    run = ObservedRun(module, function, context, given, max_steps, in_single=in_single)
     return PreparedFunction(run, context, observed, kernels, binary, engine, max_steps)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 
 import pytest
 from xdsl.dialects.builtin import ModuleOp
@@ -14,6 +13,7 @@ from qdialect.folding.apply import fold_run
 from qdialect.folding.moved_constant import MovedConstant
 from qdialect.folding.plan import plan
 from qdialect.folding.policy import FoldPolicy
+from qdialect.ir.rewriting import values_in
 from qdialect.opt.registry import ToolContext
 from qdialect.text.parser import LocatingParser
 from qdialect.text.printer import MLIRPrinter
@@ -68,14 +68,6 @@ MODULES = {
 def read(name: str) -> tuple[ModuleOp, ToolContext]:
     context = ToolContext(allow_unregistered=True)
     return LocatingParser(context, MODULES[name]).parse_module(), context
-
-
-def values_in(module: ModuleOp) -> Iterator[SSAValue]:
-    for op in module.walk():
-        yield from op.results
-        for region in op.regions:
-            for block in region.blocks:
-                yield from block.args
 
 
 def state_of(module: ModuleOp) -> object:

@@ -133,6 +133,11 @@ def orders(shape: Shape) -> Mapping[str, st.SearchStrategy[list[int]]]:
     return {"order": st.permutations(range(len(shape)))}
 
 
+def rotations(shape: Shape) -> Mapping[str, st.SearchStrategy[list[int]]]:
+    """Of three axes, none is its own inverse; few random orders are not."""
+    return {"order": st.just([*range(1, len(shape)), 0])}
+
+
 SOME = shapes(min_rank=1, max_rank=4)
 
 
@@ -242,8 +247,8 @@ test_run_with_tolerance = check_run(
     [
         ("mirror_first", mirrored, dims),
         ("mirror_elements", mirrored, dims),
-        ("turn_back", turned, orders),
-        ("turn", turned_back, orders),
+        ("turn_back", turned, rotations),
+        ("turn", turned_back, rotations),
     ],
     ids=["wrong axis", "scales that stay", "wrong order", "reference of another op"],
 )
