@@ -7,9 +7,10 @@ is moved as it is; only reading and quantizing look at its number.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import registered_cache
@@ -24,6 +25,10 @@ class Candidates(NamedTuple):
 
     bounds: NDArray[np.float64]
     """For all but the last, the greatest double that is quantized to it."""
+
+
+Writer: TypeAlias = Callable[["NDArray[np.float32]", "NDArray[np.uint8]"], None]
+"""Writes the codes of numbers."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,14 @@ class Codebook:
         return float(np.abs(self.numbers[np.isfinite(self.numbers)]).max())
 
     @cached_property
+    def has_sign(self) -> bool:
+        """Whether the highest bit of a code is the sign of its number."""
+        half = len(self.numbers) // 2
+        lower, upper = self.numbers[:half], self.numbers[half:]
+        is_mirrored = np.array_equal(-lower, upper, equal_nan=True)
+        return self.first == 0 and is_mirrored and not (lower < 0).any()
+
+    @cached_property
     def codes(self) -> NDArray[np.int64]:
         """All codes that have a number."""
         return np.arange(self.first, self.first + len(self.numbers), dtype=np.int64)
@@ -109,81 +122,67 @@ class Codebook:
         the format. Raises ValueError for NaN where there is none, and for a range without numbers.
         """
         stored = self.candidates(minimum, maximum)
-        if numbers.dtype.str == "<f4" and not np.isnan(numbers.max(initial=0)):
-            ends = -stored.numbers[0], stored.numbers[-1]
-            if self.is_float and ends == (self.largest, self.largest):
-                return self._rounded(numbers)
-            if len(stored.codes) <= _FEW:
-                return self._counted(numbers, stored)
+        has_nan = bool(np.isnan(numbers.max(initial=0)))
+        if numbers.dtype.str == "<f4" and not has_nan:
+            write = self.writer(minimum, maximum)
+            if write is not None:
+                flat, codes = numbers.flatten(), np.empty(numbers.shape, np.uint8)
+                write(flat, codes.reshape(-1))
+                return codes
         codes = stored.codes[np.searchsorted(stored.bounds, numbers)]
         if self.is_float and (lowest := stored.numbers[0]) <= 0.0:
             is_negative_zero = (codes == 0) & np.signbit(numbers) & (numbers >= lowest)
             codes = np.where(is_negative_zero, len(self.numbers) // 2, codes)
-        is_nan = np.isnan(numbers)
-        if not is_nan.any():
+        if not has_nan:
             return codes
         if self.nan is None:
             raise ValueError(f"{self.name} has no code of NaN")
-        return np.asarray(np.where(is_nan, self.nan, codes))
+        return np.asarray(np.where(np.isnan(numbers), self.nan, codes))
 
-    def _rounded(self, numbers: NDArray[np.float32]) -> NDArray[np.uint8]:
-        """The nearest codes of all numbers of a format, by arithmetic on the bits of float32."""
-        digits, sign = self.digits, np.uint8(len(self.numbers) // 2)
-        largest, smallest = np.float32(self.largest), np.float32(self.numbers[1])
-        exponents = np.int32(0x7F800000)
-        least = (smallest * np.float32(1 << digits)).view(np.int32)
-        raised = np.int32((_FRACTION - digits) << _FRACTION)
-        known = np.uint8(least >> (_FRACTION - digits) & 0xFF)
-        whole = np.ascontiguousarray(numbers).reshape(-1)
-        codes = np.empty(whole.size, np.uint8)
-        parts = np.empty(min(_PART, whole.size), np.uint8)
-        buffers = np.empty((3, min(_PART, whole.size)), np.int32)
-        for start in range(0, whole.size, _PART):
-            bits, code = (array[start : start + _PART] for array in (whole.view(np.int32), codes))
-            magnitude, exponent, unit = buffers[:, : bits.size]
-            number = magnitude.view(np.float32)
-            np.bitwise_and(bits, np.int32(0x7FFFFFFF), out=magnitude)
-            # With a scalar, `clip` is several times faster than `minimum`.
-            np.clip(number, 0, largest, out=number)
-            np.bitwise_and(magnitude, exponents, out=exponent)
-            # Numbers below the least normal one have its exponent.
-            np.clip(exponent, least, exponents, out=exponent)
-            np.add(exponent, raised, out=unit)
-            # The last digit of the sum is that of the number in the format.
-            np.add(number, unit.view(np.float32), out=number)
-            exponent >>= _FRACTION - digits
-            np.copyto(code, exponent, casting="unsafe")
-            # Modulo 256, which is more than there are codes.
-            part = parts[: bits.size]
-            np.copyto(part, magnitude, casting="unsafe")
-            code += part
-            code -= known
-            np.less(bits, 0, out=part.view(np.bool_))
-            part *= sign
-            code |= part
-        return codes.reshape(numbers.shape)
+    def writer(self, minimum: float, maximum: float) -> Writer | None:
+        """
+        What writes the codes of `nearest` as uint8, of float32 without NaN, which it overwrites.
 
-    @staticmethod
-    def _counted(numbers: NDArray[np.float32], stored: Candidates) -> NDArray[np.integer[Any]]:
-        """The nearest codes, by the number of bounds that are below."""
-        with np.errstate(over="ignore"):
-            near = stored.bounds.astype(np.float32)
-        below = np.nextafter(near, np.float32(-np.inf))
-        bounds = np.where(near > stored.bounds, below, near)
-        whole = np.ascontiguousarray(numbers).reshape(-1)
-        ranks = np.zeros(whole.size, np.uint8)
-        is_above = np.empty(min(_PART, whole.size), np.bool_)
-        for start in range(0, whole.size, _PART):
-            part, rank = (array[start : start + _PART] for array in (whole, ranks))
-            above = is_above[: part.size]
-            for bound in bounds:
-                np.greater(part, bound, out=above)
-                rank += above.view(np.uint8)
-        ranks = ranks.reshape(numbers.shape)
-        codes = stored.codes
-        if (codes == np.arange(len(codes))).all():
-            return ranks
-        return codes.astype(np.min_scalar_type(int(codes.max()))).take(ranks)
+        Both are of one dimension. None where no way is faster than a search.
+        """
+        stored = self.candidates(minimum, maximum)
+        is_whole = (-stored.numbers[0], stored.numbers[-1]) == (self.largest, self.largest)
+        has_sign = is_whole and self.has_sign
+        if self.is_float and not has_sign:
+            return None
+        if has_sign:
+            zero = np.searchsorted(stored.numbers, 0.0)
+            stored = Candidates(stored.numbers[zero:], stored.codes[zero:], stored.bounds[zero:])
+        if len(stored.codes) <= _FEW and 0 <= stored.codes.min() <= stored.codes.max() <= 255:
+            write = _counting(stored)
+        elif self.is_float:
+            write = _rounding(self)
+        else:
+            return None
+        # In a table, zero has no sign.
+        unsigned = None if self.is_float or stored.numbers[0] else np.uint8(stored.codes[0])
+        is_negative, is_other = np.empty((2, _PART), np.bool_)
+
+        def write_all(numbers: NDArray[np.float32], codes: NDArray[np.uint8]) -> None:
+            for start in range(0, numbers.size, _PART):
+                part = slice(start, start + _PART)
+                number, code = numbers[part], codes[part]
+                if not has_sign:
+                    write(number, code)
+                    continue
+                signs = is_negative[: number.size]
+                if self.is_float:
+                    np.signbit(number, out=signs)
+                else:
+                    np.less(number, 0, out=signs)
+                write(np.abs(number, out=number), code)
+                if unsigned is not None:
+                    signs &= np.not_equal(code, unsigned, out=is_other[: number.size])
+                bits = signs.view(np.uint8)
+                bits *= np.uint8(len(self.numbers) // 2)
+                code |= bits
+
+        return write_all
 
     def candidates(self, minimum: float, maximum: float) -> Candidates:
         """The codes in a range that numbers are quantized to. Raises ValueError without one."""
@@ -224,6 +223,56 @@ _PART: Final = 1 << 16
 
 _FEW: Final = 16
 """Up to this number of codes, comparisons with all bounds are faster than a search."""
+
+
+def _rounding(book: Codebook) -> Writer:
+    """Of up to `_PART` magnitudes, by arithmetic on the bits of float32."""
+    dropped = _FRACTION - book.digits
+    largest, smallest = np.float32(book.largest), np.float32(book.numbers[1])
+    exponents = np.int32(0x7F800000)
+    least = (smallest * np.float32(1 << book.digits)).view(np.int32)
+    # Modulo 256, which is more than there are codes.
+    raised = np.int32((dropped << _FRACTION) | (-(least >> dropped) & 0xFF))
+    buffers = np.empty((2, _PART), np.int32)
+
+    def write(number: NDArray[np.float32], code: NDArray[np.uint8]) -> None:
+        exponent, unit = buffers[:, : number.size]
+        # With a scalar, `clip` is several times faster than `minimum`.
+        np.clip(number, 0, largest, out=number)
+        magnitude = number.view(np.int32)
+        np.bitwise_and(magnitude, exponents, out=exponent)
+        # Numbers below the least normal one have its exponent.
+        np.clip(exponent, least, exponents, out=exponent)
+        np.add(exponent, raised, out=unit)
+        # The last digit of the sum is that of the number in the format.
+        np.add(number, unit.view(np.float32), out=number)
+        exponent >>= dropped
+        magnitude += exponent
+        np.copyto(code, magnitude, casting="unsafe")
+
+    return write
+
+
+def _counting(stored: Candidates) -> Writer:
+    """Of up to `_PART` numbers, by the sum of the steps between codes at the bounds below."""
+    with np.errstate(over="ignore"):
+        near = stored.bounds.astype(np.float32)
+    below = np.nextafter(near, np.float32(-np.inf))
+    bounds = np.where(near > stored.bounds, below, near)
+    first, steps = (codes.astype(np.uint8) for codes in (stored.codes[0], np.diff(stored.codes)))
+    # Steps of 1 come first: they are no factors.
+    order = np.argsort(steps != 1, kind="stable")
+    units = int(np.count_nonzero(steps == 1))
+    bounds, factors = bounds[order, None], steps[order[units:], None]
+    is_above = np.empty((len(bounds), _PART), np.bool_)
+
+    def write(number: NDArray[np.float32], code: NDArray[np.uint8]) -> None:
+        terms = np.greater(number, bounds, out=is_above[:, : number.size]).view(np.uint8)
+        terms[units:] *= factors
+        np.add.reduce(terms, axis=0, dtype=np.uint8, out=code)
+        code += first
+
+    return write
 
 
 @registered_cache

@@ -19,7 +19,6 @@ from threading import Lock, local
 from typing import Any, Final, Self
 
 from qdialect.algebra.blocked_copy import contiguous, processors
-from qdialect.algebra.codebooks import Codebook
 from qdialect.algebra.parameters import QuantizationParameters
 from qdialect.algebra.run_map import check_slots
 from qdialect.ptq.schemes.schemes import (
@@ -53,8 +52,11 @@ _FEW: Final = 32
 _SHORT: Final = 256
 """Rows up to this length are reduced faster as columns of a copy than one by one."""
 
-_WORD: Final = 8
-"""Bytes copied at once."""
+_TURNED: Final = 1 << 16
+"""Elements of rows that are copied to columns at once."""
+
+_WORDS: Final = {16: "c16", 8: "u8", 4: "u4", 2: "u2"}
+"""By the number of bytes: what is copied at once."""
 
 _LONG: Final = 512
 """From this length of the inner axis on, the cost per row is negligible."""
@@ -376,21 +378,28 @@ def _all_reduced(
     count = values.size // width
     if slots[-1] > 1 or not 1 < width <= _SHORT or count <= width:
         return [_reduced(function, values, slots) for function in functions]
+    if any(
+        length > 1 and slot == 1 for length, slot in zip(values.shape[:-1], slots[:-1], strict=True)
+    ):
+        # The last axis is reduced last, where fewer elements are left.
+        return [
+            _all_reduced([function], _reduced(function, values, (*slots[:-1], width)), slots)[0]
+            for function in functions
+        ]
     # numpy calls a function for each row that it reduces, but not for each column.
-    word = math.gcd(width * values.dtype.itemsize, _WORD)
-    words = np.ascontiguousarray(values.reshape(count, width).view(f"u{word}").T)
-    columns = words.view(values.dtype)
-    shape = (*values.shape[:-1], 1)
-    return [
-        _reduced(function, _of_columns(function, columns, count).reshape(shape), slots)
-        for function in functions
-    ]
-
-
-def _of_columns(function: Any, columns: NDArray[Any], count: int) -> NDArray[Any]:
-    """`count` rows reduced, where each row of `columns` has a word of each of them."""
-    rows = function.reduce(columns, axis=0).reshape(count, -1)
-    return reduce(function, rows.T)
+    word = _WORDS[math.gcd(width * values.dtype.itemsize, max(_WORDS))]
+    words = values.reshape(count, width).view(word)
+    step = max(1, _TURNED // width)
+    buffer = np.empty(min(step, count) * words.shape[1], word)
+    ends = [np.empty((*values.shape[:-1], 1), values.dtype) for _ in functions]
+    for start in range(0, count, step):
+        rows = words[start : start + step]
+        columns = buffer[: rows.size].reshape(rows.T.shape)
+        np.copyto(columns, rows.T)
+        for function, end in zip(functions, ends, strict=True):
+            parts = function.reduce(columns.view(values.dtype), axis=0).reshape(len(rows), -1)
+            end.reshape(-1)[start : start + step] = reduce(function, parts.T)
+    return [_reduced(function, end, slots) for function, end in zip(functions, ends, strict=True)]
 
 
 def _reduced(function: Any, values: NDArray[Any], slots: Sequence[int]) -> NDArray[Any]:
@@ -453,7 +462,10 @@ class _Codes:
         self._book = choice.scheme.storage.codebook
         self._buffers = local()
         self._is_checked = True
-        if known is not None and self._book is None:
+        if known is not None and self._book is not None:
+            # Then no product and no quotient is NaN.
+            self._is_checked = not np.isfinite(self._parameters[0]).all()
+        elif known is not None:
             # Each step is monotonic, so that the ends of the range decide.
             self._is_checked = not all(map(self._fits, (known.minimum, known.maximum)))
 
@@ -475,20 +487,28 @@ class _Codes:
         parameters = [
             parameter[(*piece.slots, ...)].reshape(layout.slots) for parameter in self._parameters
         ]
-        if not hasattr(self._buffers, "numbers"):
-            self._buffers.numbers = np.empty(_BLOCK, self._dtype)
+        buffers, ends = self._buffers, (self._choice.scheme.minimum, self._choice.scheme.maximum)
+        if not hasattr(buffers, "numbers"):
+            buffers.numbers = np.empty(_BLOCK, self._dtype)
+            buffers.write = None
+            if self._book is not None and self._dtype == np.float32:
+                buffers.write = self._book.writer(*ends)
         with np.errstate(all="ignore"):
             for block in layout.blocks(which):
                 values = elements[block.elements]
-                numbers = self._buffers.numbers[: values.size]
+                numbers = buffers.numbers[: values.size]
                 shape, of_block = _broadcast_shape(
                     block.shape, [parameter[block.slots] for parameter in parameters], layout
                 )
                 self._quantize(values.reshape(shape), numbers.reshape(shape), *of_block)
-                if self._book is not None:
-                    codes[block.elements] = self._nearest(self._book, numbers)
+                if self._is_checked and np.isnan(numbers.max()):
+                    raise _NanError
+                if buffers.write is not None:
+                    buffers.write(numbers, codes[block.elements])
                     continue
-                if self._is_checked:
+                if self._book is not None:
+                    numbers = self._book.nearest(numbers, *ends)
+                elif self._is_checked:
                     numbers = self._bounded(numbers)
                 np.copyto(codes[block.elements], numbers, casting="unsafe")
 
@@ -516,13 +536,6 @@ class _Codes:
         elif place is ZeroPointPlace.AS_MINIMUM and self._choice.scheme.minimum:
             np.add(numbers, self._choice.scheme.minimum, out=numbers)
 
-    def _nearest(self, book: Codebook, numbers: NDArray[Any]) -> NDArray[Any]:
-        """The codes of the numbers of a float format or a table."""
-        if np.isnan(numbers.max()):
-            raise _NanError
-        scheme = self._choice.scheme
-        return book.nearest(numbers, scheme.minimum, scheme.maximum)
-
     def _round(self, numbers: NDArray[Any]) -> None:
         if self._arithmetic.rounding is Rounding.HALF_EVEN:
             np.rint(numbers, out=numbers)
@@ -535,8 +548,6 @@ class _Codes:
         np.trunc(numbers, out=numbers)
 
     def _bounded(self, numbers: NDArray[Any]) -> NDArray[Any]:
-        if np.isnan(numbers.max()):
-            raise _NanError
         if self._is_wide:
             numbers = numbers.astype("f8")
         scheme = self._choice.scheme

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import math
 from enum import Enum
-from typing import Any, Final, NamedTuple
+from functools import cache
+from typing import Final, NamedTuple, cast
 
+from qdialect.algebra.codebooks import Codebook
 from qdialect.algebra.parameters import StorageFormat
-from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import NDArray, np
 
 
@@ -79,7 +80,6 @@ _GREATEST_EXPONENT: Final = 127
 _FRACTION: Final = 23
 """The bits of the fraction of a float32."""
 
-_EIGHT_BITS: Final = "f8E4M3FN"
 _LEAST_NORMAL: Final = 2.0**-6
 """The least normal number of f8E4M3FN."""
 _LEAST_DIVIDED: Final = 0.125
@@ -123,33 +123,48 @@ def scales_of(
     largest = np.float32(element.largest)
     if rule.is_power_of_two:
         exponents = _exponents(rule, magnitudes, element)
-        within = np.clip(exponents, _LEAST_EXPONENT, _GREATEST_EXPONENT)
-        return np.ldexp(np.float64(element.unit), within).astype(np.float32), None
+        np.clip(exponents, _LEAST_EXPONENT, _GREATEST_EXPONENT, out=exponents)
+        exponents -= _LEAST_EXPONENT
+        exponents <<= _FRACTION
+        # The least power, 2^-127, is no normal number.
+        scales = np.maximum(exponents, 1 << (_FRACTION - 1), out=exponents).view(np.float32)
+        scales *= np.float32(element.unit)
+        return scales, None
     with np.errstate(all="ignore"):
         quotients = magnitudes / largest
         if rule is MagnitudeRule.QUOTIENT:
-            return np.where(quotients == 0, np.float32(1), quotients), None
+            quotients[quotients == 0] = 1
+            return quotients, None
         if rule is MagnitudeRule.ROUNDED_QUOTIENT:
             return _rounded(quotients, _LEAST_NORMAL), None
         if not largest_of_all:
             ones = np.ones_like(quotients)
             return ones, ones if rule.multiplies else None
-        both = largest * np.float32(FLOAT_FORMATS[_EIGHT_BITS].largest)
+        both = largest * np.float32(_levels().largest)
         if rule is MagnitudeRule.TWO_LEVELS:
             of_all = largest_of_all / both
-            levels = _rounded(quotients / of_all, _LEAST_NORMAL)
-            return of_all * levels, (np.float32(1) / of_all) / levels
+            quotients /= of_all
+            levels = _rounded(quotients, _LEAST_NORMAL)
+            return of_all * levels, np.divide(np.float32(1) / of_all, levels, out=levels)
         divisor = both / largest_of_all
-        levels = _rounded(divisor * quotients, 0.0)
+        quotients *= divisor
+        levels = _rounded(quotients, 0.0)
         levels[levels == 0] = _LEAST_DIVIDED
-        return levels / divisor, None
+        levels /= divisor
+        return levels, None
 
 
-def _rounded(numbers: NDArray[Any], least: float) -> NDArray[np.float32]:
-    """As f8E4M3FN, at least `least`, and at most the largest number."""
-    format = FLOAT_FORMATS[_EIGHT_BITS]
-    clamped = np.clip(numbers, np.float32(least), np.float32(format.largest)).astype(np.float64)
-    return format.round(clamped).astype(np.float32)
+@cache
+def _levels() -> Codebook:
+    """The numbers of scales of 8 bits."""
+    return cast(Codebook, StorageFormat.of_floats("f8E4M3FN").codebook)
+
+
+def _rounded(numbers: NDArray[np.float32], least: float) -> NDArray[np.float32]:
+    """As f8E4M3FN, at least `least`, and at most the largest number. Overwrites the numbers."""
+    np.maximum(numbers, np.float32(least), out=numbers)
+    codes = _levels().nearest(numbers, -math.inf, math.inf)
+    return np.take(_levels().numbers.astype(np.float32), codes, out=numbers, mode="clip")
 
 
 def _exponents(

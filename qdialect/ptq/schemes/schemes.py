@@ -279,13 +279,13 @@ class Scheme:
         return self.span is Span.EXTENDED_RANGE or (rule is not None and rule.is_power_of_two)
 
     def _chosen(self, low: NDArray[Any], high: NDArray[Any], largest: np.float32) -> Choice:
-        zero = np.zeros((), "f4")
-        low, high = np.minimum(low, zero), np.maximum(high, zero)
         if self.magnitudes is not None:
             magnitudes = np.maximum(-low, high)
             scales, factors = scales_of(self.magnitudes, magnitudes, largest, self.storage)
-            choice = self._choice(scales, scales, np.zeros(scales.shape, np.int64), self.values)
+            choice = self._choice(scales, scales, np.zeros((), np.int64), self.values)
             return replace(choice, factors=factors)
+        zero = np.zeros((), "f4")
+        low, high = np.minimum(low, zero), np.maximum(high, zero)
         match self.symmetry:
             case Symmetry.ASYMMETRIC:
                 is_symmetric = np.zeros((), bool)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from qdialect.algebra.codebooks import Codebook
 from qdialect.support.float_format import FLOAT_FORMATS
@@ -56,6 +57,51 @@ def test_the_nearest_code_of_a_float_format(name: str, numbers: list[float]):
     x = np.array([*numbers, *(finite[1:] + finite[:-1]) / 2, -0.0, INF, -INF], "f4")
     wanted = np.clip(x, -format.largest, format.largest).astype(FORMATS[name]).view(np.uint8)
     assert np.array_equal(book.nearest(x.astype("f8"), -INF, INF), wanted)
+
+
+def float32_numbers() -> NDArray[np.float32]:
+    """All upper halves of bits with six lower ones, without NaN: ties, and what is beside them."""
+    upper = np.arange(1 << 16, dtype=np.uint32) << 16
+    lower = np.array([0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF], np.uint32)
+    numbers = (upper[:, None] | lower).reshape(-1).view(np.float32)
+    return numbers[~np.isnan(numbers)]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_float32_is_rounded_as_by_ml_dtypes(name: str):
+    largest = np.float32(FLOAT_FORMATS[name].largest)
+    numbers = float32_numbers()
+    wanted = np.clip(numbers, -largest, largest).astype(FORMATS[name]).view(np.uint8)
+    assert np.array_equal(floats(name).nearest(numbers, -INF, INF), wanted)
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [sign * number for sign in (1, -1) for number in (0, 1 / 192, 8, 12, 4, 6, 2, 3)],
+        [0, 1, 4, 2, 0, -1, -4, -2],
+        [1, 3, 2, 5, -1, -3, -2, -5],
+        [-1, -0.5, 0, 0.25, 1, 2, 2, -0.0],
+        [3.5],
+    ],
+)
+def test_float32_has_the_nearest_entry(entries: list[float]):
+    """Of a table with and without signs, zero, and order; the lower code on ties."""
+    numbers = float32_numbers()[::5]
+    rounded = np.array(entries, np.float32).astype("f8")
+    # Smaller numbers are as near to all entries, in a double; greater ones to the same end.
+    magnitudes = np.where(numbers == 0, 0, np.clip(np.abs(numbers), 2.0**-30, 100)).astype("f8")
+    far = np.abs(np.copysign(magnitudes, numbers)[:, None] - rounded)
+    codes = table(list(rounded)).nearest(numbers, -INF, INF)
+    assert np.array_equal(codes, far.argmin(axis=1))
+
+
+@pytest.mark.parametrize("ends", [(0, 6), (-1, 6), (-6, 2), (-6, 6)])
+def test_float32_in_a_range(ends: tuple[float, float]):
+    """As float64, with the sign of zero."""
+    numbers = float32_numbers()
+    f4 = floats("f4E2M1FN")
+    assert np.array_equal(f4.nearest(numbers, *ends), f4.nearest(numbers.astype("f8"), *ends))
 
 
 @given(
