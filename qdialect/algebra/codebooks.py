@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, Final, NamedTuple, TypeAlias
+from threading import local
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import registered_cache
@@ -161,9 +162,9 @@ class Codebook:
             return None
         # In a table, zero has no sign.
         unsigned = None if self.is_float or stored.numbers[0] else np.uint8(stored.codes[0])
-        is_negative, is_other = np.empty((2, _PART), np.bool_)
 
         def write_all(numbers: NDArray[np.float32], codes: NDArray[np.uint8]) -> None:
+            is_negative, is_other = _workspace()[_FEW:].view(np.bool_)
             for start in range(0, numbers.size, _PART):
                 part = slice(start, start + _PART)
                 number, code = numbers[part], codes[part]
@@ -225,6 +226,16 @@ _FEW: Final = 16
 """Up to this number of codes, comparisons with all bounds are faster than a search."""
 
 
+_threads: Final = local()
+
+
+def _workspace() -> NDArray[np.uint8]:
+    """Memory of this thread: allocated for each call, it would take longer than the arithmetic."""
+    if not hasattr(_threads, "memory"):
+        _threads.memory = np.empty((_FEW + 2, _PART), np.uint8)
+    return cast("NDArray[np.uint8]", _threads.memory)
+
+
 def _rounding(book: Codebook) -> Writer:
     """Of up to `_PART` magnitudes, by arithmetic on the bits of float32."""
     dropped = _FRACTION - book.digits
@@ -233,10 +244,9 @@ def _rounding(book: Codebook) -> Writer:
     least = (smallest * np.float32(1 << book.digits)).view(np.int32)
     # Modulo 256, which is more than there are codes.
     raised = np.int32((dropped << _FRACTION) | (-(least >> dropped) & 0xFF))
-    buffers = np.empty((2, _PART), np.int32)
 
     def write(number: NDArray[np.float32], code: NDArray[np.uint8]) -> None:
-        exponent, unit = buffers[:, : number.size]
+        exponent, unit = _workspace()[:8].view(np.int32).reshape(2, -1)[:, : number.size]
         # With a scalar, `clip` is several times faster than `minimum`.
         np.clip(number, 0, largest, out=number)
         magnitude = number.view(np.int32)
@@ -264,10 +274,10 @@ def _counting(stored: Candidates) -> Writer:
     order = np.argsort(steps != 1, kind="stable")
     units = int(np.count_nonzero(steps == 1))
     bounds, factors = bounds[order, None], steps[order[units:], None]
-    is_above = np.empty((len(bounds), _PART), np.bool_)
 
     def write(number: NDArray[np.float32], code: NDArray[np.uint8]) -> None:
-        terms = np.greater(number, bounds, out=is_above[:, : number.size]).view(np.uint8)
+        terms = _workspace()[: len(bounds), : number.size]
+        np.greater(number, bounds, out=terms.view(np.bool_))
         terms[units:] *= factors
         np.add.reduce(terms, axis=0, dtype=np.uint8, out=code)
         code += first
