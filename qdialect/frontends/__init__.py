@@ -8,23 +8,23 @@ when the function is called. See docs/pipelines.md.
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from ctypes import c_char
-from io import BytesIO
 from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from qdialect.frontends.names import (
-    identifier_of,
     insert_weights,
     name_arguments,
     name_resources,
     name_values,
 )
 from qdialect.frontends.onnx_models import Weights, read_onnx, with_weights
-from qdialect.ir.names import rename_as_identifiers
+from qdialect.ir.names import identifier_of, rename_as_identifiers
 from qdialect.ir.resources import ResourceBlobs, take_in_resources
 from qdialect.opt.registry import ToolContext
 from qdialect.support.extras import library
@@ -248,19 +248,30 @@ def from_tflite(path: str | os.PathLike[str], *, context: Context | None = None)
     https://pypi.org/project/tosa-converter-for-tflite/
 
     Resources are kept in `context` if it is given; otherwise, the module has none. Raises OSError
-    for the file, MissingLibraryError without the extra `tflite`, errors of the converter for a
-    model that it cannot convert, and ParseError for text that cannot be read.
+    for the file, MissingLibraryError without the extra `tflite`, ValueError for a model that the
+    converter cannot convert, and ParseError for text that cannot be read.
     """
-    converter: Any = library("tosa_converter_for_tflite", "tflite")
+    library("tosa_converter_for_tflite", "tflite")
     name = os.fspath(path)
     # The converter reports no reason for a file that it cannot open.
     with open(name, "rb"):
         pass
-    printed = BytesIO()
-    converter.tflite_flatbuffer_to_tosa_mlir(
-        name, printed, output_format=converter.TosaConverterOutputFormat.Text
-    )
-    return read_printed(printed.getvalue(), name, context)
+    # It runs in a process of its own, which some models crash.
+    done = subprocess.run([sys.executable, "-c", _CONVERT, name], capture_output=True, check=False)
+    if done.returncode:
+        lines = done.stderr.decode(errors="replace").strip().splitlines()
+        crash = f"the converter crashed, with signal {-done.returncode}"
+        raise ValueError(crash if done.returncode < 0 or not lines else lines[-1])
+    return read_printed(done.stdout, name, context)
+
+
+_CONVERT: Final = """
+import sys
+import tosa_converter_for_tflite as converter
+
+text = converter.TosaConverterOutputFormat.Text
+converter.tflite_flatbuffer_to_tosa_mlir(sys.argv[1], sys.stdout.buffer, output_format=text)
+"""
 
 
 def _check_form(form: str, forms: Sequence[str]) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import (
@@ -21,13 +20,11 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qdialect.ir.elements import dense_elements, element_dtype
-from qdialect.ir.names import kept_name
+from qdialect.ir.names import identifier_of, kept_name
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import tensor_parts
 from qdialect.ops.interface import elements_attribute_of, held_elements
 from qdialect.support.lazy_numpy import np
-
-_OTHER: Final = re.compile(r"[^A-Za-z0-9_$.]+")
 
 
 def name_arguments(module: ModuleOp, names: Sequence[str] = ()) -> None:
@@ -67,13 +64,6 @@ def name_values(module: ModuleOp) -> None:
 def _name(value: SSAValue, location: Attribute) -> None:
     if isinstance(location, NameLoc) and tensor_parts(value.type) is not None:
         value.name_hint = kept_name(identifier_of(location.desc.data))
-
-
-def identifier_of(name: str) -> str:
-    """A name that MLIR's text has without quotes, as it is if possible."""
-    identifier = _OTHER.sub("_", name).strip("_")
-    # A name that begins with a digit would be a number.
-    return identifier if identifier and identifier[0].isalpha() else f"_{identifier}"
 
 
 def name_resources(module: ModuleOp, names: Iterable[str]) -> None:

@@ -64,6 +64,11 @@ def read_onnx(
     if opset is not None and version < opset:
         proto = onnx.version_converter.convert_version(proto, opset)
     graph = proto.graph
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_value < 0:
+                # Some exporters write open lengths so.
+                dim.Clear()
     _set_shapes(graph, shapes)
     _set_values(onnx, graph, values)
     proto = with_known_shapes(onnx, proto, weights)

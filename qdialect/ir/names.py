@@ -13,6 +13,7 @@ from xdsl.ir import Attribute, Block, Operation, ParametrizedAttribute, SSAValue
 from xdsl.traits import SymbolOpInterface, SymbolTable
 
 _NUMBER: Final = re.compile(r"_[0-9]+(\.[0-9]+)?\Z")
+_OTHER: Final = re.compile(r"[^A-Za-z0-9_$.]+")
 
 
 class NumberedName(str):
@@ -38,6 +39,13 @@ def kept_name(name: str) -> str:
     """A name that `name_hint` keeps as it is written."""
     number = _NUMBER.search(name)
     return name if number is None or number[1] else NumberedName(name)
+
+
+def identifier_of(name: str) -> str:
+    """A name that MLIR's text has without quotes, as it is if possible."""
+    identifier = _OTHER.sub("_", name).strip("_")
+    # A name that begins with a digit would be a number.
+    return identifier if identifier and identifier[0].isalpha() else f"_{identifier}"
 
 
 def numbered_name(name: str, number: int) -> str:

@@ -47,6 +47,7 @@ from qdialect.check.interpreters import TypedArray
 from qdialect.dialects.arrays.values import dtype_of, held_type
 from qdialect.dialects.quant.constants import verify_in_range
 from qdialect.dialects.quant.storage import StoredType
+from qdialect.ir.names import identifier_of
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.support.memory import MemoryBudget, current_budget
 
@@ -81,7 +82,9 @@ class Argument(NamedTuple):
     """An argument, for which records have an array."""
 
     names: tuple[str, ...]
-    """The names that its array may have; messages use the first one."""
+    """
+    The names that its array may have, or whose identifiers they are; messages use the first one.
+    """
     type: Attribute
 
 
@@ -182,7 +185,10 @@ class RecordFiles:
         headers = _headers(path)
         unknown, names = {*headers}, list[str]()
         for argument in self._arguments:
-            given = [name for name in argument.names if name in unknown]
+            # A model's own names may be no identifiers, such as `input:0`.
+            given = sorted(
+                name for name in unknown if {name, identifier_of(name)} & {*argument.names}
+            )
             if len(given) > 1:
                 both = " and ".join(f"'{name}'" for name in given)
                 raise RecordError(f"'{path}': give only one of the arrays {both}")

@@ -24,7 +24,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineMap
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap
 
 from qdialect.algebra.movement import Movement
 from qdialect.algebra.parameters import QuantizationParameters
@@ -70,7 +70,11 @@ class Use(NamedTuple):
 
 
 def result_axes(use: Use) -> tuple[int, ...] | None:
-    """For each axis of an elementwise op's operand, that of the result; None if unknown."""
+    """
+    For each axis of an elementwise op's operand, that of the result; None if unknown.
+
+    An axis of length 1 that is broadcast has the same place, counted from the last axis.
+    """
     rank = len(shape_of(use.value.type) or ())
     maps = find_attribute(use.op, "indexing_maps")
     if maps is None:
@@ -79,10 +83,13 @@ def result_axes(use: Use) -> tuple[int, ...] | None:
     own, result = (cast("ArrayAttr[AffineMapAttr]", maps).data[at].data for at in (use.number, -1))
     if result != AffineMap.identity(result.num_dims):
         return None
-    axes = [
-        expression.position for expression in own.results if isinstance(expression, AffineDimExpr)
-    ]
-    return tuple(axes) if len(axes) == len(own.results) else None
+    axes = list[int]()
+    for at, expression in enumerate(own.results):
+        if isinstance(expression, AffineDimExpr):
+            axes.append(expression.position)
+        elif expression == AffineConstantExpr(0):
+            axes.append(at + result.num_dims - rank)
+    return tuple(axes) if len({*axes}) == rank else None
 
 
 class Range(NamedTuple):

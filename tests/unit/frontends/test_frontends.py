@@ -364,7 +364,7 @@ def test_no_tflite_model(tmp_path: Path):
     with pytest.raises(FileNotFoundError):
         from_tflite(tmp_path / "none.tflite")
     (tmp_path / "text.tflite").write_text("no model")
-    with pytest.raises(RuntimeError):
+    with pytest.raises(ValueError):
         from_tflite(tmp_path / "text.tflite")
 
 
@@ -411,7 +411,7 @@ class Missing:
 def test_what_a_library_raises_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "broken_library.py").write_text("raise RuntimeError('broken')")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    with pytest.raises(RuntimeError, match="broken"):
+    with pytest.raises(ValueError, match="broken"):
         library("broken_library", "jax")
 
 
@@ -421,3 +421,21 @@ def test_names_are_exported():
     }
     for name in qdialect.frontends.__all__:
         assert getattr(qdialect.frontends, name) is not None
+
+
+def test_a_converter_that_crashes_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tosa_converter_for_tflite.py").write_text(
+        "import enum, os, signal\n"
+        "TosaConverterOutputFormat = enum.Enum('TosaConverterOutputFormat', 'Text')\n"
+        "def tflite_flatbuffer_to_tosa_mlir(*_, **__):\n"
+        "    os.kill(os.getpid(), signal.SIGSEGV)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.delitem(sys.modules, "tosa_converter_for_tflite", raising=False)
+    (tmp_path / "model.tflite").touch()
+    with pytest.raises(ValueError, match="the converter crashed, with signal 11"):
+        from_tflite(tmp_path / "model.tflite")
+    monkeypatch.delitem(sys.modules, "tosa_converter_for_tflite")

@@ -109,6 +109,19 @@ def test_weights_among_the_nodes(tmp_path: Path) -> None:
 
 
 @needs_onnx
+def test_a_length_of_minus_one_is_open(tmp_path: Path) -> None:
+    """As older exporters of Paddle write it."""
+    save(tmp_path / "model.onnx")
+    onnx: Any = import_module("onnx")
+    model = onnx.load(str(tmp_path / "model.onnx"))
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_value = -1
+    onnx.save(model, str(tmp_path / "model.onnx"))
+    function = main(from_onnx(tmp_path / "model.onnx", shapes={"image data": (2, SIDE)}))
+    assert str(function.function_type) == f"(tensor<2x{SIDE}xf32>) -> tensor<2x{SIDE}xf32>"
+
+
+@needs_onnx
 @pytest.mark.parametrize(
     ("shapes", "message"),
     [

@@ -564,6 +564,15 @@ MISFITS: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+def test_arrays_may_have_names_whose_identifiers_are_those_of_arguments(
+    model: str, tmp_path: Path
+) -> None:
+    """As inputs of ONNX have names such as `gpu_0/data`."""
+    data = tmp_path / "data.npz"
+    np.savez(data, **{"x:": np.zeros((2, 3), "f4"), "h": np.zeros(4, "f2"), "s": np.zeros(())})
+    assert main([model, "--data", str(data), "-o", str(tmp_path / "profile.json")]) == 0
+
+
 @pytest.mark.parametrize(("arrays", "reason"), MISFITS.values(), ids=MISFITS.keys())
 def test_data_that_does_not_fit_is_refused(
     model: str,

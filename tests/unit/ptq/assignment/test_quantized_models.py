@@ -6,6 +6,7 @@ What is read are the casts in the result: which types there are before and after
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -778,6 +779,29 @@ def test_what_is_added_to_a_layer_is_its_bias(add: str):
     assert name_of(sums.owner) == "linalg.matmul"
     assert name_of(bias.owner) == "linalg.broadcast"
     assert type_read(bias.owner.operands[0]).storage_format.width == 32
+
+
+@pytest.mark.parametrize(("shape", "map"), [("1x4", "0, j"), ("2x1", "i, 0"), ("1", "0")])
+def test_axes_of_length_one_of_a_bias_are_broadcast(shape: str, map: str):
+    """As torch-mlir writes what ONNX broadcasts; only one number for each channel is a bias."""
+    add = """linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>,
+    affine_map<(i, j) -> (MAP)>, affine_map<(i, j) -> (i, j)>],
+    iterator_types = ["parallel", "parallel"]}
+    ins(%m, %k : tensor<2x4xf32>, tensor<SHAPExf32>) outs(%e : tensor<2x4xf32>) {
+  ^bb0(%one: f32, %other: f32, %out: f32):
+    %sum = arith.addf %one, %other : f32
+    linalg.yield %sum : f32
+  } -> tensor<2x4xf32>
+"""
+    text = ADDED.replace("ADD", add.replace("MAP", map).replace("SHAPE", shape))
+    lengths = [int(length) for length in shape.split("x")]
+    numbers = np.arange(1.0, 1.0 + math.prod(lengths)).reshape(lengths).tolist()
+    constant = f"%k = arith.constant dense<{numbers}> : tensor<{shape}xf32>\n  %c ="
+    module = Module(text.replace("%c =", constant, 1))
+    module.run(QuantizeWithRangesPass())
+    (op,) = (op for op in module.module.walk() if name_of(op) == "linalg.generic")
+    width = type_read(op.operands[1]).storage_format.width
+    assert width == (32 if shape == "1x4" else 8)
 
 
 CLAMPED = """

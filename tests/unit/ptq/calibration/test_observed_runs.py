@@ -302,6 +302,7 @@ func.func @main(%x: tensor<2x6x9x8xf32>, %w: tensor<4x6x3x2xf32>, %d: tensor<3x2
   %erf = math.erf %product : tensor<3x5x4xf32>
   %tanh = math.tanh %product : tensor<3x5x4xf32>
   %root = math.rsqrt %exp : tensor<3x5x4xf32>
+  %power = math.powf %exp, %root : tensor<3x5x4xf32>
   %h = arith.constant dense<0.0> : tensor<3x4xf32>
   %total = linalg.reduce { arith.addf } ins(%exp : tensor<3x5x4xf32>)
     outs(%h : tensor<3x4xf32>) dimensions = [1]
