@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
+from xdsl.dialects.builtin import f32
 from xdsl.interpreter import Interpreter
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import InterpretationError
@@ -81,9 +82,11 @@ _FLOAT_PREDICATES: Final = (
     np.greater_equal,
     np.less,
     np.less_equal,
-    np.not_equal,
+    lambda one, other: (one < other) | (one > other),
 )
-_NOT_EQUAL, _ORDERED, _UNORDERED, _ALWAYS = 6, 7, 14, 15
+"""Those of the predicates from 1 on, which NaN fails."""
+
+_ORDERED, _UNORDERED, _ALWAYS = 7, 14, 15
 
 
 def compare_integers(
@@ -104,24 +107,31 @@ def comparison(op: Operation) -> Function:
     predicate = integer_of(op, "predicate")
 
     def compare(one: Numbers, other: Numbers) -> Numbers:
-        if 0 < predicate < _NOT_EQUAL:
-            # NaN fails these.
+        if 0 < predicate < _ORDERED:
             return _FLOAT_PREDICATES[predicate - 1](one, other)
+        if _ORDERED < predicate < _UNORDERED:
+            # It holds where the opposite does not, as for NaN.
+            return ~_FLOAT_PREDICATES[_UNORDERED - predicate - 1](one, other)
         unordered = np.isnan(one) | np.isnan(other)
         if predicate in (0, _ALWAYS):
             return np.full_like(unordered, predicate == _ALWAYS)
-        if predicate in (_ORDERED, _UNORDERED):
-            return unordered if predicate == _UNORDERED else ~unordered
-        if predicate == _NOT_EQUAL:
-            return np.not_equal(one, other) & ~unordered
-        return _FLOAT_PREDICATES[predicate - _ORDERED - 1](one, other) | unordered
+        return unordered if predicate == _UNORDERED else ~unordered
 
     return compare
 
 
 def choice(op: Operation) -> Function:
     """The function of an array of truth values and two others that a select computes."""
-    return np.where
+    if element_type_or_self(op.results[0].type) != f32:
+        return np.where
+
+    def choose(condition: Numbers, one: Numbers, other: Numbers) -> Numbers:
+        # Masks take a fifth of the time of `np.where`, which branches at each element.
+        masks = (-condition.view(np.int8)).astype(np.int32)
+        bits, others = one.view(np.int32), other.view(np.int32)
+        return ((bits ^ others) & masks ^ others).view(np.float32)
+
+    return choose
 
 
 def select(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:

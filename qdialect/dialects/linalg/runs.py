@@ -107,6 +107,8 @@ class Access:
     def read(self, elements: NDArray[Any]) -> NDArray[Any]:
         """The element that each iteration reads: an array of the shape of the loops."""
         if self.is_plain:
+            if elements.shape == self._loops and self.dims == sorted(self.dims):
+                return elements
             order = sorted(range(len(self.dims)), key=self.dims.__getitem__)
             lengths = [n if at in self.dims else 1 for at, n in enumerate(self._loops)]
             return np.broadcast_to(elements.transpose(order).reshape(lengths), self._loops)

@@ -393,7 +393,7 @@ MODELS = OpModels(
         "negate": _exact(
             rule=own(0, function="neg"), zero_points={1: 0, 2: -1}, run=_run("negate")
         ),
-        "clamp": _exact(rule=_clamp, run=_run("clamp")),
+        "clamp": _exact(rule=_clamp, run=_run("clamp"), on_arrays=_run("clamping")),
         "ceil": _exact(rule=whole_number(0), run=_each("numpy:ceil")),
         "floor": _exact(rule=whole_number(0), run=_each("numpy:floor")),
         "bitwise_not": _exact(run=_each("", "numpy:invert")),

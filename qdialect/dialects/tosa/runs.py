@@ -13,6 +13,7 @@ from xdsl.ir import Operation
 from xdsl.utils.exceptions import InterpretationError
 
 from qdialect.dialects.arrays.elements import (
+    Function,
     Numbers,
     all_numbers,
     is_float,
@@ -55,6 +56,12 @@ def extreme(
 def clamp(
     interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
 ) -> Sequence[TypedArray]:
+    function = clamping(op)
+    return on_elements(function, function, count=1)(interpreter, op, operands)
+
+
+def clamping(op: Operation) -> Function:
+    """The function of an array of numbers that a clamp computes."""
     functions = _FIRST_OF[ignores_nan(op)]
     least, greatest = (_number_of(op, name) for name in ("min_val", "max_val"))
 
@@ -63,7 +70,7 @@ def clamp(
         low, high = bounds
         return functions["min"](functions["max"](numbers, low), high)
 
-    return on_elements(clamp, clamp, count=1)(interpreter, op, operands)
+    return clamp
 
 
 def _number_of(op: Operation, name: str) -> float | int:

@@ -153,8 +153,9 @@ class ObservedRun(ModuleInterpreter):
         self._end = block.last_op if isinstance(block.last_op, ReturnOp) else None
         self._constant = constant_values(module)
         """What depends on constants alone, computed or not."""
-        self.constants = self._computed_constants()
+        self.constants: Mapping[SSAValue, TypedArray] = {}
         """The values that are the same in each record."""
+        self.constants = self._computed_constants()
         known = {*self.constants}
         self._order = self._as_late_as_possible(block)
         self._ops = [
