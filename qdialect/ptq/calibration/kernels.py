@@ -13,9 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from io import StringIO
 from typing import Any, Final, NamedTuple, cast
 
-from xdsl.dialects import arith
+from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import (
     AnyFloat,
+    DenseArrayBase,
     DenseIntOrFPElementsAttr,
     FloatAttr,
     IndexType,
@@ -23,16 +24,19 @@ from xdsl.dialects.builtin import (
     IntegerType,
     ModuleOp,
     TensorType,
+    i64,
 )
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.dialects.linalg.ops import TransposeOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from qdialect.check.interpreters import TypedArray
 from qdialect.dialects.arrays.values import held_type, without_repeats
 from qdialect.ir.names import symbols_of
 from qdialect.ir.rewriting import captured_by, values_in
-from qdialect.ir.value_types import element_type_or_self
-from qdialect.ops.interface import op_model
+from qdialect.ir.value_types import element_type_or_self, shape_of
+from qdialect.ops.fields import WINDOW, Contraction
+from qdialect.ops.interface import known_layer, op_model
 from qdialect.ptq.calibration.observed_runs import ObservedRun, is_exact
 from qdialect.text.printer import MLIRPrinter
 
@@ -129,6 +133,21 @@ class KernelOps:
         is_plain = isinstance(held_type(known.element_type), AnyFloat | IntegerType)
         return known if is_plain and without_repeats(known.elements).size == 1 else None
 
+    def order_of(self, op: Operation, value: SSAValue) -> Sequence[int]:
+        """
+        The order in which the kernel of an op takes the axes of an input.
+
+        IREE computes channels-last images along the channels, and takes up to 20 times longer if
+        the weights of neighbouring channels are not neighbours. So that axis is the last one.
+        """
+        order = [*range(len(shape_of(value.type) or ()))]
+        layer = known_layer(op) if value in self._run.constants else None
+        if isinstance(layer, Contraction) and WINDOW in layer.lhs:
+            labels, last = layer.rhs, layer.result[-1]
+            if op.operands[layer.operands[1]] is value and last in labels and last != WINDOW:
+                order.append(order.pop(labels.index(last)))
+        return order
+
     def kernels(self) -> Kernels:
         """The kernels of the ops of a function: equal ops have one."""
         names, functions = dict[Operation, str](), dict[str, FuncOp]()
@@ -143,8 +162,17 @@ class KernelOps:
 
     def _kernel(self, op: Operation) -> FuncOp:
         inputs = self.inputs_of(op)
-        block = Block(arg_types=[value.type for value in inputs])
+        orders = [self.order_of(op, value) for value in inputs]
+        pairs = [*zip(inputs, orders, strict=True)]
+        types = [transposed_type(value.type, order) for value, order in pairs]
+        block = Block(arg_types=types)
         copies = dict[SSAValue, SSAValue](zip(inputs, block.args, strict=True))
+        for value, order in pairs:
+            if order != sorted(order):
+                block.add_op(empty := tensor.EmptyOp((), cast("TensorType[Any]", value.type)))
+                back = DenseArrayBase.from_list(i64, [*map(order.index, sorted(order))])
+                block.add_op(moved := TransposeOp(copies[value], empty.tensor, back))
+                copies[value] = moved.res[0]
         for value in self._read_by(op):
             if (splat := self._splat(value)) is not None:
                 block.add_op(constant := _constant(splat))
@@ -155,11 +183,20 @@ class KernelOps:
             for name in [name for name in copy.attributes if "." in name]:
                 del copy.attributes[name]
         block.add_op(ReturnOp(*(copies[result] for result in op.results)))
-        types = [value.type for value in inputs], [value.type for value in op.results]
-        kernel = FuncOp("kernel", types, Region(block))
+        results = [value.type for value in op.results]
+        kernel = FuncOp("kernel", (types, results), Region(block))
         for value in values_in(kernel):
             value.name_hint = None
         return kernel
+
+
+def transposed_type(type: Attribute, order: Sequence[int]) -> Attribute:
+    """The type of a value whose axes are taken in an order."""
+    if not isinstance(type, TensorType) or [*order] == sorted(order):
+        return type
+    tensor_type = cast("TensorType[Attribute]", type)
+    shape = tensor_type.get_shape()
+    return TensorType(tensor_type.element_type, [shape[axis] for axis in order])
 
 
 def _text_of(op: Operation) -> str:

@@ -19,7 +19,7 @@ from functools import partial
 from io import StringIO
 from itertools import islice
 from multiprocessing import get_context, parent_process
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from typing_extensions import override
 from xdsl.context import Context
@@ -43,19 +43,16 @@ from qdialect.opt.files import SourceText
 from qdialect.opt.module_tool import ModuleArgumentParser, whole_number
 from qdialect.opt.options import Options
 from qdialect.opt.tool_error import ToolError
-from qdialect.ptq.calibration.kernels import KernelOps
+from qdialect.ptq.calibration.kernels import KernelOps, transposed_type
 from qdialect.ptq.calibration.keys import keys_of
 from qdialect.ptq.calibration.observed_runs import Kernel, ObservedRun
 from qdialect.ptq.calibration.record_files import Argument, RecordError, RecordFiles
 from qdialect.support.extras import library
-from qdialect.support.lazy_numpy import NDArray
+from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import MemoryLimitError, memory_budget
 from qdialect.support.terminal import working
 from qdialect.text import write_module
 from qdialect.text.source import abridge
-
-if TYPE_CHECKING:
-    import numpy as np
 
 Result = TypeVar("Result", covariant=True)
 """The result of a task for one record."""
@@ -170,25 +167,35 @@ class PreparedFunction:
         for number, op in enumerate(self.run.module.walk()):
             if (name := self.kernels.get(number)) is not None:
                 inputs = kernels.inputs_of(op)
-                self.run.use_kernel(op, inputs, self._kernel(loaded, name, op, inputs))
+                orders = [kernels.order_of(op, value) for value in inputs]
+                self.run.use_kernel(op, inputs, self._kernel(loaded, name, op, inputs, orders))
                 for inner in kernels.inner_ops_of(op):
                     nothing: Any = (None,) * len(inner.results)
                     self.run.use_kernel(inner, (), partial(_same, nothing))
         return self.run
 
     def _kernel(
-        self, loaded: LoadedModule, name: str, op: Operation, inputs: Sequence[SSAValue]
+        self,
+        loaded: LoadedModule,
+        name: str,
+        op: Operation,
+        inputs: Sequence[SSAValue],
+        orders: Sequence[Sequence[int]],
     ) -> Kernel:
-        types = [value.type for value in inputs], [value.type for value in op.results]
+        pairs = zip(inputs, orders, strict=True)
+        given_types = [transposed_type(value.type, order) for value, order in pairs]
+        types = given_types, [value.type for value in op.results]
         signature = FuncOp(name, types, Region())
         constants = self.run.constants
         # IREE may compute a result in the memory of an argument of that size.
         sizes = {_size_of(result.type) for result in op.results}
-        kept = {
-            at: loaded.kept(constants[value], signature)
-            for at, value in enumerate(inputs)
-            if value in constants and not {_size_of(value.type), None} & sizes
-        }
+        kept = dict[int, Any]()
+        for at, value in enumerate(inputs):
+            if value in constants:
+                elements = constants[value].elements.transpose(orders[at])
+                constant = TypedArray(elements, given_types[at])
+                is_apart = not {_size_of(value.type), None} & sizes
+                kept[at] = loaded.kept(constant, signature) if is_apart else constant
 
         def compute(values: Sequence[TypedArray]) -> Sequence[TypedArray]:
             given = tuple(kept.get(at, value) for at, value in enumerate(values))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
+import operator
 import random
 import sys
 from collections.abc import Sequence
@@ -90,6 +93,90 @@ def test_what_is_compiled_is_linear_in_layers(layers: int, are_alike: bool) -> N
     # The convolution and the return; what a convolution has in its own region is its own.
     assert all(len([*function.body.blocks[0].ops]) == 2 for function in functions)
     assert all(len(function.body.blocks[0].args) == 3 for function in functions)
+
+
+_ORDERED = {
+    "oeq": operator.eq,
+    "ogt": operator.gt,
+    "oge": operator.ge,
+    "olt": operator.lt,
+    "ole": operator.le,
+    "one": operator.ne,
+}
+
+
+@pytest.mark.parametrize("name", [*_ORDERED, *("u" + name[1:] for name in _ORDERED)])
+def test_choices_by_comparisons_have_the_bits_of_what_is_chosen(name: str) -> None:
+    """Ordered predicates fail for NaN, and unordered ones hold; payloads of NaN are kept."""
+    numbers = [0.0, -0.0, 1.5, -2.0, math.inf, -math.inf, math.nan]
+    ones, others = np.array([*itertools.product(numbers, repeat=2)], "f4").T.copy()
+    ones.view("u4")[np.isnan(ones)] = 0x7FC12345
+    type = f"tensor<{ones.size}xf32>"
+    run = run_of(f"""
+func.func @main(%x: {type}, %y: {type}) -> {type} {{
+  %c = arith.cmpf {name}, %x, %y : {type}
+  %s = arith.select %c, %x, %y : tensor<{ones.size}xi1>, {type}
+  return %s : {type}
+}}""")
+    types = run.function.function_type.inputs.data
+    arrays = zip((ones, others), types, strict=True)
+    given = [TypedArray(array.view("u4"), type) for array, type in arrays]
+    values = dict[int, NDArray[Any]]()
+    run.run(given, lambda at, value: values.update({at: value.elements}))
+    compare = _ORDERED["o" + name[1:]]
+    pairs = zip(ones.tolist(), others.tolist(), strict=True)
+    expected = [
+        name[0] == "u" if math.isnan(one) or math.isnan(other) else compare(one, other)
+        for one, other in pairs
+    ]
+    assert np.array_equal(values[1], np.where(expected, ones.view("u4"), others.view("u4")))
+
+
+def test_what_constants_are_moved_to_is_computed_once() -> None:
+    """A movement of constants is run before the first record, and not for each."""
+    run = run_of(chain(2, are_alike=True))
+    block = run.function.body.blocks[0]
+    moved = [op.results[0] for op in block.ops if op.name == "linalg.broadcast"]
+    assert len(moved) == 2
+    for value in moved:
+        expected = np.broadcast_to(np.arange(4, dtype="f4")[:, None, None], (1, 4, 8, 8))
+        assert np.array_equal(run.constants[value].elements.view("f4"), expected)
+
+
+CHANNELS_LAST = """
+func.func @main(%x: tensor<1x6x5x3xf32>) -> tensor<1x5x4x2xf32> {
+  %w = arith.constant dense<WEIGHTS> : tensor<2x2x2x3xf32>
+  %b = arith.constant dense<[0.5, -2.0]> : tensor<2xf32>
+  %z = arith.constant dense<0.0> : tensor<1xf32>
+  %c = tosa.conv2d %x, %w, %b, %z, %z {acc_type = f32, dilation = array<i64: 1, 1>,
+    pad = array<i64: 0, 0, 0, 0>, stride = array<i64: 1, 1>}
+    : (tensor<1x6x5x3xf32>, tensor<2x2x2x3xf32>, tensor<2xf32>, tensor<1xf32>, tensor<1xf32>)
+    -> tensor<1x5x4x2xf32>
+  return %c : tensor<1x5x4x2xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_weights_of_channels_last_images_end_with_the_channels(tmp_path: Path, engine: str) -> None:
+    """A kernel takes them in another order, and computes the same: small integers are exact."""
+    rng = np.random.default_rng(5)
+    weights = rng.integers(-4, 5, (2, 2, 2, 3)).astype("f4")
+    text = CHANNELS_LAST.replace("WEIGHTS", str(weights.tolist()))
+    (kernel,) = KernelOps(run_of(text)).kernels().module.ops
+    assert isinstance(kernel, FuncOp)
+    shapes = [shape_of(argument.type) for argument in kernel.body.blocks[0].args]
+    assert shapes == [(1, 6, 5, 3), (2, 2, 3, 2), (2,)]
+    image = rng.integers(-8, 9, (1, 6, 5, 3)).astype("f4")
+    (tmp_path / "model.mlir").write_text(text)
+    np.savez(tmp_path / "data.npz", arg0=image)
+    given = [str(tmp_path / "model.mlir"), f"--data={tmp_path / 'data.npz'}"]
+    profile = tmp_path / "profile.json"
+    assert main([*given, f"--engine={engine}", "-o", str(profile)]) == 0
+    windows = np.lib.stride_tricks.sliding_window_view(image[0], (2, 2), axis=(0, 1))
+    sums = np.einsum("yxihw,ohwi->yxo", windows, weights) + np.array([0.5, -2.0], "f4")
+    seen = Profile.from_json(profile.read_text()).values["c"]
+    assert (seen.minima.item(), seen.maxima.item()) == (sums.min(), sums.max())
 
 
 SCALARS = """
