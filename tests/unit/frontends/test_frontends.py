@@ -364,7 +364,7 @@ def test_no_tflite_model(tmp_path: Path):
     with pytest.raises(FileNotFoundError):
         from_tflite(tmp_path / "none.tflite")
     (tmp_path / "text.tflite").write_text("no model")
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="Could not convert the TFLite model"):
         from_tflite(tmp_path / "text.tflite")
 
 
