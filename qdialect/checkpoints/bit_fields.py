@@ -53,10 +53,11 @@ def in_rows(array: NDArray[Any]) -> NDArray[Any]:
     return array if array.flags.c_contiguous else contiguous(array)
 
 
-def unpacked(data: _Bytes, bits: int) -> _Bytes:
-    """All fields of `bits` bits, 1 to 8, along the last axis."""
-    if bits == 8:
-        return data
+def unpacked(words: NDArray[Any], bits: int) -> NDArray[Any]:
+    """All fields of `bits` bits along the last axis: 1 to 8, or 16 or 32."""
+    data = in_rows(words).view(np.uint8)
+    if bits >= 8:
+        return data.view(f"u{bits // 8}")
     mask = np.uint8((1 << bits) - 1)
     if not 8 % bits:
         # All fields of a byte are looked up at once.
@@ -72,27 +73,30 @@ def unpacked(data: _Bytes, bits: int) -> _Bytes:
     return fields.reshape(*data.shape[:-1], -1)
 
 
-def packed(fields: _Bytes, bits: int, word: int) -> _Bytes:
-    """The bytes that `unpacked` reads, padded with zeros to words of `word` bytes."""
-    nbytes = -(-fields.shape[-1] * bits // (8 * word)) * word
-    if bits == 8:
-        return whole(fields, word)
+def packed(fields: NDArray[Any], bits: int, word: int) -> NDArray[Any]:
+    """The words of `word` bytes that `unpacked` reads, the last one padded with zeros."""
+    return whole(_bytes_of(in_rows(fields), bits), word).view(f"u{word}")
+
+
+def _bytes_of(fields: NDArray[Any], bits: int) -> _Bytes:
+    if bits >= 8:
+        return fields.view(np.uint8)
     per = 8 // bits if not 8 % bits else 8
     padded = whole(fields, per)
     groups = padded.reshape(*padded.shape[:-1], padded.shape[-1] // per, per)
     if bits == 4:
         # Both halves of a word of 16 bits move together.
-        words = padded.view("<u2")
-        data = (words >> np.uint16(4) | words).astype(np.uint8)
-    elif not 8 % bits:
+        pairs = padded.view("<u2")
+        return (pairs >> np.uint16(4) | pairs).astype(np.uint8)
+    if not 8 % bits:
         data = groups[..., 0].copy()
         for number in range(1, per):
             data |= groups[..., number] << np.uint8(number * bits)
-    else:
-        shifts = np.arange(0, 8 * bits, bits, dtype=np.uint64)
-        wide = np.bitwise_or.reduce(groups.astype("<u8") << shifts, axis=-1)
-        data = wide[..., None].view(np.uint8)[..., :bits].reshape(*fields.shape[:-1], -1)
-    return whole(data, word)[..., :nbytes]
+        return data
+    shifts = np.arange(0, 8 * bits, bits, dtype=np.uint64)
+    wide = np.bitwise_or.reduce(groups.astype("<u8") << shifts, axis=-1)
+    data = wide[..., None].view(np.uint8)[..., :bits].reshape(*fields.shape[:-1], -1)
+    return data[..., : -(-fields.shape[-1] * bits // 8)]
 
 
 def whole(array: NDArray[Any], count: int) -> NDArray[Any]:

@@ -6,11 +6,13 @@ import re
 import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from qdialect.checkpoints.converting import Converted
+from qdialect.checkpoints.converting import Converted, section_of
 from qdialect.checkpoints.detection import Checkpoint, QuantizedModule, read_checkpoint
+from qdialect.checkpoints.gguf_files import GgufFormat, read_gguf
 from qdialect.checkpoints.importing import OFFSET_REASON, Part, imported, reader_of
-from qdialect.checkpoints.layouts import Layout, layouts
+from qdialect.checkpoints.layouts import layouts
 from qdialect.checkpoints.matrices import RefusedError
 from qdialect.opt.tool_error import ToolError
 from qdialect.support.terminal import Table
@@ -19,7 +21,7 @@ from qdialect.weights.folding_files import Moved
 from qdialect.weights.manifest import Manifest, matches
 from qdialect.weights.strided_views import StridedView
 from qdialect.weights.tasks import Content
-from qdialect.weights.tensor_files import DTYPES
+from qdialect.weights.tensor_files import DTYPES, SAFETENSORS, FileFormat, TensorInFile
 
 
 def table_of(path: str, layout: str | None) -> Table:
@@ -90,39 +92,70 @@ def contents_of(options: Namespace) -> tuple[dict[str, Content], Manifest]:
     return contents, Manifest(others)
 
 
-def converted_contents(options: Namespace) -> tuple[dict[str, Content], Layout | None, int]:
-    """
-    The contents of a checkpoint in another layout, the layout, and the columns of its blocks.
+class Conversion(NamedTuple):
+    """A checkpoint in another layout."""
 
-    There is no layout if all weights have it before: they are copied. Raises as `contents_of`.
-    """
+    contents: Mapping[str, Content]
+    section: Mapping[str, object] | None
+    """What its configuration says of quantization; None if all has the layout before."""
+    format: FileFormat
+
+
+def conversion_of(options: Namespace) -> Conversion:
+    """The contents of a checkpoint in another layout. Raises as `contents_of`."""
     checkpoint = read_checkpoint(options.checkpoint, options.layout)
-    contents, refused = dict[str, Content](), dict(checkpoint.refused)
-    others, columns = {**checkpoint.others, **checkpoint.kept}, list[int]()
-    files, target = Descriptors(), None
-    wanted = _wanted(checkpoint, options)
+    matrices, refused = dict[str, Converted](), dict(checkpoint.refused)
+    others, same = {**checkpoint.others, **checkpoint.kept}, list[Converted]()
+    files, wanted = Descriptors(), _wanted(checkpoint, options)
     try:
         for name, module in checkpoint.modules.items():
-            content = Converted(module, layouts(module.layout.bits)[options.to])
+            own = Converted(module, layouts(module.layout.bits)[options.to])
             try:
-                if name in wanted and (module.layout.name != options.to or module.layout.record):
-                    content = content.checked(files, options.max_memory)
-                    contents[name.removesuffix(".weight")] = content
-                    target = content.target
-                    columns.append(content.columns)
+                if name in wanted and module.layout.name != options.to:
+                    key = name if own.target.record else name.removesuffix(".weight")
+                    matrices[key] = own.checked(files, options.max_memory)
                     continue
-                columns += [module.block[1]] if name in wanted else []
+                same += [own] if name in wanted else []
             except RefusedError as error:
                 refused[name] = f"{module.layout.name}: {error}"
             others |= {tensor.entry.name: tensor for tensor in module.tensors.values()}
     finally:
         files.close()
+    format: FileFormat = SAFETENSORS
+    if layouts()[options.to].record:
+        format = _gguf(options, checkpoint, matrices, others, refused)
     _tell(refused, options)
-    if not columns:
+    if not (converted := [*matrices.values(), *same]):
         raise ToolError(f"{options.checkpoint}: no quantized weight that matches is converted")
+    contents: dict[str, Content] = {**matrices}
     for name, tensor in others.items():
         contents[name] = Moved(StridedView.of(tensor, tensor.entry.shape))
-    return contents, target, columns[0]
+    return Conversion(contents, section_of(converted) if matrices else None, format)
+
+
+def _gguf(
+    options: Namespace,
+    checkpoint: Checkpoint,
+    matrices: Mapping[str, Converted],
+    others: dict[str, TensorInFile],
+    refused: dict[str, str],
+) -> GgufFormat:
+    """The format of a new file. What it does not hold is moved from `others` to `refused`."""
+    tensors = {name: (options.to, matrix.module.shape) for name, matrix in matrices.items()}
+    for name, tensor in (*others.items(),):
+        kind, shape = tensor.entry.dtype, tensor.entry.shape
+        if (module := checkpoint.modules.get(name)) is not None and module.layout.record:
+            kind, shape = module.layout.name, module.shape
+        tensors[name] = kind, shape
+    for name, (kind, shape) in tensors.items():
+        if (reason := GgufFormat.reason_against(kind, shape)) is not None:
+            refused.setdefault(name, reason)
+            others.pop(name, None)
+    source = options.config or options.checkpoint
+    if not source.endswith(".gguf"):
+        return GgufFormat({}, tensors)
+    file = read_gguf(source)
+    return GgufFormat(file.values, tensors, file.alignment)
 
 
 def _wanted(checkpoint: Checkpoint, options: Namespace) -> Mapping[str, QuantizedModule]:

@@ -7,28 +7,20 @@ What a layout cannot hold is refused before anything is written.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from qdialect.checkpoints.bit_fields import in_rows, packed, whole
-from qdialect.checkpoints.detection import CONFIG, QuantizedModule
+from qdialect.checkpoints.detection import CONFIG, QuantizedModule, hints_of
 from qdialect.checkpoints.importing import OFFSET_REASON, reader_of
-from qdialect.checkpoints.layouts import (
-    EXPONENT_BIAS,
-    PLAIN,
-    Layout,
-    Meaning,
-    Numbers,
-    Plane,
-    Planes,
-    Turn,
-)
+from qdialect.checkpoints.layouts import PLAIN, STATE, Layout, Numbers
 from qdialect.checkpoints.matrices import Matrix, RefusedError
-from qdialect.support.float_format import FLOAT_FORMATS
+from qdialect.checkpoints.stored import MatrixReader, MatrixWriter, stored_codes
 from qdialect.support.lazy_numpy import NDArray, np
-from qdialect.weights.copying import Descriptors
+from qdialect.weights.copying import Descriptors, copy_view
+from qdialect.weights.strided_views import StridedView
 from qdialect.weights.tensor_files import (
     DTYPES,
     FileWriter,
@@ -38,16 +30,6 @@ from qdialect.weights.tensor_files import (
 )
 
 INDEX: Final = "model.safetensors.index.json"
-
-_FAMILIES: Final[Mapping[str, Mapping[str, object]]] = {
-    "gptq": {"quant_method": "gptq", "checkpoint_format": "gptq", "desc_act": False},
-    "gptq_v2": {"quant_method": "gptq", "checkpoint_format": "gptq_v2", "desc_act": False},
-    "awq": {"quant_method": "awq", "version": "gemm", "zero_point": True},
-    "awq_gemv": {"quant_method": "awq", "version": "gemv", "zero_point": True},
-    "pack-quantized": {"quant_method": "compressed-tensors", "format": "pack-quantized"},
-    "pack-quantized-symmetric": {"quant_method": "compressed-tensors", "format": "pack-quantized"},
-}
-"""By the name of a layout: what its configuration says beside bits and the columns of a block."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +42,9 @@ class Converted:
     """That of scales."""
 
     @property
-    def columns(self) -> int:
-        """The columns of a block."""
-        return self.target.block[1] or self.module.block[1]
+    def block(self) -> tuple[int, int]:
+        """The rows and columns of a block."""
+        return self.target.block[0], self.target.block[1] or self.module.block[1]
 
     def sources(self) -> Iterator[TensorInFile]:
         """The tensors of the matrix."""
@@ -70,46 +52,81 @@ class Converted:
 
     def tensors(self, key: str) -> Sequence[NewTensor]:
         """The tensors of the layout."""
-        rows, columns = self.module.matrix
-        groups = -(-columns // self.columns)
-        (plane,), (scale,) = self.target.codes, self.target.scale
-        assert isinstance(scale, Numbers)
+        module, target, (high, wide) = self.module, self.target, self.block
+        (rows, columns), leading = module.matrix, module.shape[:-1]
+        if target.record:
+            nbytes = columns // target.elements * sum(size for _, size in target.record)
+            return [NewTensor(key, "U8", (rows, nbytes))]
+        groups = -(-columns // wide)
         groups = -(-groups // self._padding) * self._padding
-        turned = (groups, rows) if scale.is_turned else (rows, groups)
-        new = [
-            NewTensor(key + plane.name, plane.dtype, plane.stored(rows, columns)),
-            NewTensor(key + scale.name, self.dtype, turned),
-        ]
-        if isinstance(self.target.zero, Planes):
-            (zero,) = self.target.zero.planes
-            new.append(NewTensor(key + zero.name, zero.dtype, zero.stored(rows, groups)))
-        if self._has_groups:
-            new.append(NewTensor(key + self.target.groups, "I32", (columns,)))
-        if self.target.shape:
-            new.append(NewTensor(key + self.target.shape, "I64", (2,)))
-        return new
+        blocks = leading if high == 1 else (-(-rows // high),)
+        own = [(plane, plane.stored(leading, columns, wide)) for plane in target.codes]
+        for part in (*target.scale[:1], *target.offset[:1], target.zero):
+            if isinstance(part, Numbers) and part.name not in target.outer:
+                planes = part.planes_of(self._dtype_of(part))
+                own += [(plane, plane.stored(blocks, groups, 1)) for plane in planes]
+        if target.is_flat:
+            own = [
+                (plane, (math.prod(shape), *(1,) * (plane is target.codes[0])))
+                for plane, shape in own
+            ]
+        new = [NewTensor(key + plane.name, plane.dtype, shape) for plane, shape in own]
+        for name in self._carried:
+            entry = module.tensors[name].entry
+            new.append(NewTensor(key + name, entry.dtype, entry.shape))
+        numbers = self._places.items()
+        return [*new, *(NewTensor(key + end, f"I{8 * n.itemsize}", n.shape) for end, n in numbers)]
+
+    def _dtype_of(self, part: Numbers) -> str:
+        return self.dtype if self.dtype in part.dtypes else (part.dtypes or ("",))[0]
 
     @property
     def _padding(self) -> int:
         """The number of blocks in a multiple of which a row ends."""
-        scale = self.target.scale[0]
-        assert isinstance(scale, Numbers)
-        return scale.padding * (max(1, 128 // self.columns) if scale.padding > 1 else 1)
+        padding = self.target.scale[0].padding
+        return padding * (max(1, 128 // self.block[1]) if padding > 1 else 1)
 
     @property
-    def _has_groups(self) -> bool:
-        return self.target.always_has_groups or self.module.order is not None
+    def _places(self) -> Mapping[str, NDArray[Any]]:
+        """The block of each column, and the numbers of rows and columns, of layouts with them."""
+        (rows, columns), order, target = self.module.matrix, self.module.order, self.target
+        places: dict[str, NDArray[Any]] = {}
+        if target.groups and (order is not None or not target.groups.endswith("?")):
+            groups = np.empty(columns, np.int32)
+            even = np.arange(columns)
+            groups[even if order is None else order] = even // self.block[1]
+            places[target.groups.rstrip("?")] = groups
+        if target.shape and not target.is_flat:
+            places[target.shape] = np.array([rows, columns], np.int64)
+        return places
+
+    @property
+    def _carried(self) -> Mapping[str, TensorInFile]:
+        """What an import has carried for the layout."""
+        module, is_flat = self.module, self.target.is_flat
+        return {
+            name: tensor
+            for name, tensor in module.tensors.items()
+            if module.layout.name == PLAIN
+            and (name in self.target.outer or (is_flat and name.startswith(STATE)))
+        }
 
     @property
     def _dtypes(self) -> Sequence[str]:
         """Those that scales may have: that of the source, if the layout may have it, or any."""
-        layout, (scale,) = self.module.layout, self.target.scale
-        assert isinstance(scale, Numbers)
-        own, *others = layout.scale
-        if isinstance(own, Numbers) and not others and not layout.record and layout.name != PLAIN:
-            stored = self.module.tensors[own.name].entry.dtype
-            return (stored,) if stored in scale.dtypes else scale.dtypes[-1:]
-        return scale.dtypes
+        module, target = self.module, self.target
+        dtypes, (own, *others) = target.scale[0].dtypes, module.layout.scale
+        if target.offset and not target.record:
+            # Each step is rounded to it.
+            return (module.floats,)
+        if own.dtypes and not (others or module.layout.record or module.layout.name == PLAIN):
+            stored = module.tensors[own.name].entry.dtype
+            return (stored,) if stored in dtypes else dtypes[-1:]
+        return dtypes or ("",)
+
+    def _reader(self, tensors: Mapping[str, TensorInFile], files: Descriptors) -> MatrixReader:
+        """What reads the new tensors."""
+        return MatrixReader(self.target, tensors, files, self.module.matrix, self.block)
 
     def checked(self, files: Descriptors, max_memory: int) -> Converted:
         """
@@ -117,188 +134,163 @@ class Converted:
 
         Reads the matrix, and raises RefusedError if the layout cannot hold it.
         """
-        target, (rows, _) = self.target, self.module.matrix
-        plane, scale = target.codes[0], target.scale[0]
-        assert isinstance(scale, Numbers)
-        if target.offset or target.record or target.is_flat or len(target.scale) > 1:
-            raise RefusedError("unknown-layout", f"'{target.name}' is not written")
-        if self.module.order is not None and not target.groups:
+        module, target, carried = self.module, self.target, self._carried
+        (rows, columns), plane = module.matrix, target.codes[0]
+        if module.order is not None and not target.groups:
             raise RefusedError("act-order", f"'{target.name}' has the columns in order")
-        if plane.turn is Turn.AFTER and rows * plane.bits % DTYPES[plane.dtype].bits:
+        if (plane.is_along_rows and rows * plane.bits % plane.word) or rows % plane.fan:
             raise RefusedError("tail", f"{rows} rows are no whole words")
-        reader = reader_of(self.module, files, is_ordered=False)
-        dtypes = self._dtypes
-        for band in reader.bands(max_memory):
-            scales = self._encoded(reader.read(band, with_codes=False)).scales
-            dtypes = [dtype for dtype in dtypes if _bits_of(scales, dtype, scale) is not None]
-        if not dtypes:
-            names = " or ".join(DTYPES[dtype].type for dtype in self._dtypes)
-            raise RefusedError("scale", f"not all scales are {names}")
+        if target.record and columns % target.elements:
+            raise RefusedError("tail", f"{columns} columns are no records of {target.elements}")
+        if len(carried) != len(target.outer) + target.is_flat:
+            names = " and ".join(f"'{name}'" for name in target.outer)
+            reason = f"{names} are only of weights that were imported from '{target.name}'"
+            raise RefusedError("scale" if len(target.scale) > 1 else "missing", reason)
+        if target.record and target.offset and module.floats != "F32":
+            raise RefusedError("offset", f"values are sums of {DTYPES[module.floats].type}")
+        reader, new = reader_of(module, files, is_ordered=False), self._reader(carried, files)
+        dtypes, error = [*self._dtypes], RefusedError("scale", "there are no rows")
+        with_codes = len(target.scale) > 1 or isinstance(target.table, tuple)
+        for band in reader.bands(max_memory, self.block[0]):
+            matrix = self._encoded(reader.read(band, with_codes=with_codes), new)
+            for dtype in tuple(dtypes):
+                writer = MatrixWriter(target, dtype, new, self._padding)
+                try:
+                    writer.blocks_of(matrix, band)
+                except RefusedError as reason:
+                    dtypes.remove(dtype)
+                    error = reason
+            if not dtypes:
+                raise error
+            if with_codes:
+                stored_codes(matrix, target)
         return replace(self, dtype=dtypes[0])
 
     def write(self, key: str, writer: FileWriter, files: Descriptors, max_memory: int) -> None:
-        """Write the tensors. Raises OSError, and WeightsError for a matrix that is refused."""
-        reader, target = reader_of(self.module, files, is_ordered=False), self.target
-        (rows, columns), (plane,) = self.module.matrix, target.codes
-        (scale,) = target.scale
-        assert isinstance(scale, Numbers)
+        """
+        Write the tensors, and read them again.
+
+        Raises OSError, and WeightsError for a matrix that is refused.
+        """
+        module, target, carried = self.module, self.target, self._carried
+        for end, numbers in self._places.items():
+            writer.write(key + end, numbers.reshape(-1).view(np.uint8).data, 0)
+        for end, tensor in carried.items() if not target.record else ():
+            copy_view(
+                StridedView.of(tensor, tensor.entry.shape), key + end, writer, files, max_memory
+            )
+        written = {new.name.removeprefix(key): writer.tensor(new.name) for new in self.tensors(key)}
+        again, reader = Descriptors(), reader_of(module, files, is_ordered=False)
+        new = self._reader({**carried, **written}, again)
+        matrices = MatrixWriter(target, self.dtype, new, self._padding, (writer, key))
         try:
-            is_stream = plane.is_stream and reader.is_stream
-            is_stream &= self.module.layout.is_signed == target.is_signed
             # Codes are not unpacked then.
-            for band in reader.bands(max_memory, taken=2 if is_stream else 8):
-                matrix = self._encoded(reader.read(band, with_codes=not is_stream))
-                if not is_stream:
-                    _put(writer, key, plane, matrix.codes, band.start, rows)
-                else:
-                    words = whole(reader.stream(band), DTYPES[plane.dtype].itemsize)
-                    words = words.view(f"u{DTYPES[plane.dtype].itemsize}")
-                    _put_words(writer, key + plane.name, words, plane.turn, band.start, rows)
-                bits = _bits_of(matrix.scales, self.dtype, scale)
-                if bits is None:
-                    raise RefusedError("scale", "they have changed while they were read")
-                bits = whole(bits, self._padding)
-                turn = Turn.BEFORE if scale.is_turned else Turn.NONE
-                _put_words(writer, key + scale.name, bits, turn, band.start, rows)
-                if isinstance(target.zero, Planes):
-                    zeros = (matrix.zeros - np.int16(target.zero.bias)).astype(np.uint8)
-                    zeros = whole(zeros, self._padding)
-                    _put(writer, key, target.zero.planes[0], zeros, band.start, rows)
+            is_stream = target.codes[0].is_stream and new.is_stream and reader.is_stream
+            is_stream &= reader.storage.signed == new.storage.signed and len(target.scale) == 1
+            zero = None if isinstance(target.zero, Numbers) else target.zero or 0
+            multiple = math.lcm(self.block[0], target.codes[0].fan)
+            for band in reader.bands(max_memory, multiple, taken=3 if is_stream else 8):
+                matrix = reader.read(band, with_codes=not is_stream)
+                stream = reader.stream(band) if is_stream else None
+                if is_stream and zero is not None and (matrix.zeros != zero).any():
+                    matrix, stream = reader.read(band), None
+                matrices.write(band, self._encoded(matrix, new), stream)
         except RefusedError as error:
-            raise WeightsError(f"{self.module.name}: {target.name}: {error}") from None
-        for new in self.tensors(key):
-            numbers: NDArray[Any] | None = None
-            if new.name == key + target.groups:
-                places = np.arange(columns) if self.module.order is None else self.module.order
-                numbers = np.empty(columns, np.int32)
-                numbers[places] = np.arange(columns) // self.columns
-            elif new.name == key + target.shape:
-                numbers = np.array([rows, columns], np.int64)
-            if numbers is not None:
-                writer.write(new.name, numbers.view(np.uint8).data, 0)
+            raise WeightsError(f"{module.name}: {target.name}: {error}") from None
+        finally:
+            again.close()
 
-    def _encoded(self, matrix: Matrix) -> Matrix:
-        """The same with the blocks of the layout. Raises RefusedError."""
-        target, storage = self.target, matrix.storage
-        if matrix.offsets is not None:
+    def _encoded(self, matrix: Matrix, new: MatrixReader) -> Matrix:
+        """The same with the codes and blocks of the layout. Raises RefusedError."""
+        target, storage, wanted = self.target, matrix.storage, new.storage
+        if matrix.offsets is not None and not target.offset:
             raise RefusedError("offset", OFFSET_REASON)
-        if storage.width != target.bits:
+        if matrix.offsets is None and target.offset:
+            raise RefusedError("offset", f"'{target.name}' has offsets, and values have none")
+        if storage.width != wanted.width:
             raise RefusedError("storage", f"codes are {storage.name}, of {storage.width} bits")
-        if (storage.codebook is None) != (not target.storage) or (
-            target.storage and storage.name != target.storage
-        ):
+        matrix = matrix.with_sign(is_signed=wanted.signed)
+        if matrix.storage != wanted:
             raise RefusedError("table", f"codes are numbers of {storage.name}")
-        high, wide = matrix.block
-        if target.block[0] != 1 or wide % self.columns:
-            raise RefusedError("block", f"blocks of {wide} columns are not cut into {self.columns}")
         matrix.check_finite()
-        matrix = matrix.with_sign(is_signed=target.is_signed)
-        count = -(-self.module.shape[-1] // self.columns)
-
-        def cut(array: NDArray[Any]) -> NDArray[Any]:
-            for axis, times in enumerate((high, wide // self.columns)):
-                array = array.repeat(times, axis) if times > 1 else array
-            return array[: len(matrix.codes), :count]
-
-        scales, zeros = cut(matrix.scales), cut(matrix.zeros)
-        least, most = (int(end) for end in (zeros.min(initial=0), zeros.max(initial=0)))
-        if isinstance(target.zero, Planes):
-            low = target.zero.bias
-            if int(zeros.min()) < low or most - low >= 1 << target.bits:
-                raise RefusedError("zero", f"zero points {least} to {most} are not {low} or more")
-        elif not isinstance(target.zero, Numbers) and (zeros != (target.zero or 0)).any():
-            raise RefusedError("zero", f"zero points are not {target.zero or 0}")
-        elif isinstance(target.zero, Numbers) and zeros.any():
-            raise RefusedError("zero", "zero points are not written")
-        return replace(matrix, scales=scales, zeros=zeros, block=(1, self.columns))
-
-
-def _put(
-    writer: FileWriter, key: str, plane: Plane, elements: NDArray[Any], first: int, rows: int
-) -> None:
-    """Write the fields of a band of rows, of which `first` is the number of the first one."""
-    fields = elements.T if plane.turn in (Turn.AFTER, Turn.BOTH) else elements
-    size = DTYPES[plane.dtype].itemsize
-    if plane.order is not None:
-        stream = whole(np.zeros_like(fields), plane.order.period)
-        view = plane.order.view(stream)
-        view[...] = whole(fields, plane.order.period).reshape(view.shape)
-        fields = stream
-    words = packed(in_rows(fields), plane.bits, size).view(f"u{size}")
-    per = DTYPES[plane.dtype].bits
-    if plane.turn in (Turn.AFTER, Turn.BOTH):
-        first, rows = first * plane.bits // per, -(-rows * plane.bits // per)
-        words = words.T
-    turn = Turn.BEFORE if plane.turn in (Turn.BEFORE, Turn.AFTER) else Turn.NONE
-    _put_words(writer, key + plane.name, words, turn, first, rows)
-
-
-def _put_words(
-    writer: FileWriter, name: str, words: NDArray[Any], turn: Turn, first: int, rows: int
-) -> None:
-    """Write rows of words to a tensor, or if they are turned, to its columns."""
-    if turn is Turn.NONE:
-        data = in_rows(words).reshape(-1).view(np.uint8).data
-        writer.write(name, data, first * words.shape[1])
-        return
-    columns = in_rows(words.T)
-    if columns.shape[1] == rows:
-        writer.write(name, columns.reshape(-1).view(np.uint8).data, 0)
-        return
-    for number, column in enumerate(columns):
-        writer.write(name, column.view(np.uint8).data, number * rows + first)
-
-
-def _bits_of(scales: NDArray[np.float32], dtype: str, part: Numbers) -> NDArray[Any] | None:
-    """Scales as they are stored; None if the dtype does not hold them."""
-    if part.meaning is Meaning.EXPONENT:
-        fractions, exponents = np.frexp(scales)
-        stored = exponents - 1 + EXPONENT_BIAS
-        if (fractions != 0.5).any() or ((stored < 0) | (stored > 254)).any():
-            return None
-        return stored.astype(np.uint8)
-    format = FLOAT_FORMATS[DTYPES[dtype].type]
-    if format.dtype is not None:
-        with np.errstate(over="ignore"):
-            stored = scales.astype(format.dtype)
-        return stored.view(f"u{stored.itemsize}") if np.array_equal(stored, scales) else None
-    numbers = scales.astype(np.float64)
-    if not np.array_equal(format.round(numbers), numbers):
-        return None
-    return format.encode(numbers).astype(f"u{DTYPES[dtype].itemsize}")
+        matrix = matrix.reblocked(self.block, self.module.matrix)
+        return matrix if isinstance(target.zero, Numbers) else matrix.with_zero(target.zero or 0)
 
 
 def write_configuration(
-    folder: Path, source: Path, target: Layout | None, columns: int, names: Mapping[str, str]
+    folder: Path,
+    source: Path,
+    target: str,
+    section: Mapping[str, object] | None,
+    names: Mapping[str, str],
 ) -> None:
     """
     Write the index of a folder, for each tensor its file, and the configuration of a model.
 
-    `source` is the configuration from before, which there may not be. It stays as it is without a
-    `target`.
-
-    A layout that no library has a word for has no section there. Raises OSError.
+    `source` is the configuration from before, which there may not be. What it says of quantization
+    is replaced by `section`; None keeps it, and an empty one if it is of the layout `target`.
+    Raises OSError and FileError.
     """
     index = {"metadata": {}, "weight_map": dict(sorted(names.items()))}
     (folder / INDEX).write_text(json.dumps(index, indent=1) + "\n", encoding="utf-8")
     if not source.exists():
         return
     config: dict[str, Any] = json.loads(source.read_text(encoding="utf-8"))
-    if target is not None:
+    if section:
+        config["quantization_config"] = section
+    elif section is not None and target not in (hints_of(source).allowed or ()):
         config.pop("quantization_config", None)
-        if section := _section(target, columns):
-            config["quantization_config"] = section
     (folder / CONFIG).write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
 
 
-def _section(target: Layout, columns: int) -> Mapping[str, object]:
-    """What a configuration says of a layout; nothing if no library has a word for it."""
-    section: dict[str, object] = {**_FAMILIES.get(target.name, {})}
-    symmetric = not isinstance(target.zero, Planes)
-    if "format" in section:
-        own = {"num_bits": target.bits, "type": "int", "symmetric": symmetric}
-        own |= {"strategy": "group", "group_size": columns}
-        section["config_groups"] = {"group_0": {"targets": ["Linear"], "weights": own}}
-    elif section:
-        section |= {"bits": target.bits, "group_size": columns, "sym": symmetric}
+def section_of(matrices: Sequence[Converted]) -> Mapping[str, object]:
+    """
+    What a configuration says of matrices of a layout; nothing if no library has a word for it.
+
+    Raises RefusedError for blocks of different lengths, for which it has no words.
+    """
+    target, symmetric = matrices[0].target, not isinstance(matrices[0].target.zero, Numbers)
+    columns = {matrix.block[1] for matrix in matrices}
+    if all(matrix.block[1] == matrix.module.matrix[1] for matrix in matrices):
+        columns = {-1}
+    has_order = any(matrix.module.order is not None for matrix in matrices)
+    number = {"bits": target.bits, "group_size": min(columns), "sym": symmetric}
+    gptq: Mapping[str, object] = {
+        "quant_method": "gptq",
+        "checkpoint_format": target.name,
+        "desc_act": has_order,
+        **number,
+    }
+    weights = {"num_bits": target.bits, "type": "float" if target.storage else "int"}
+    weights |= {"symmetric": symmetric, "strategy": "channel" if columns == {-1} else "group"}
+    weights |= {"group_size": None if columns == {-1} else min(columns)}
+    weights |= {"actorder": "group"} if has_order else {}
+    compressed = {
+        "quant_method": "compressed-tensors",
+        "format": target.name.removesuffix("-symmetric"),
+        "config_groups": {"group_0": {"targets": ["Linear"], "weights": weights}},
+    }
+    awq = {
+        "quant_method": "awq",
+        "version": target.name.removeprefix("awq_"),
+        "zero_point": True,
+        **number,
+    }
+    sections = {
+        "gptq": gptq,
+        "gptq_v2": gptq,
+        "awq": {**awq, "version": "gemm"},
+        "awq_gemv": awq,
+        "awq_gemv_fast": awq,
+        "pack-quantized": compressed,
+        "pack-quantized-symmetric": compressed,
+        "int-quantized": compressed,
+        "int-quantized-symmetric": compressed,
+        "mxfp4-pack-quantized": compressed,
+        "gpt-oss": {"quant_method": "mxfp4"},
+        "fp8-blocks": {"quant_method": "fp8", "weight_block_size": [*target.block]},
+    }
+    section: Mapping[str, object] = sections.get(target.name, {})
+    if section and len(columns) > 1:
+        raise RefusedError("block", f"matrices have blocks of {sorted(columns)} columns")
     return section

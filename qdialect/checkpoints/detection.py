@@ -19,19 +19,23 @@ from qdialect.algebra.parameters import StorageFormat
 from qdialect.checkpoints.gguf_files import read_gguf
 from qdialect.checkpoints.layouts import (
     PLAIN,
+    STATE,
     Layout,
+    Meaning,
     Numbers,
     Plane,
-    Planes,
     Turn,
     layouts,
 )
 from qdialect.checkpoints.matrices import RefusedError
+from qdialect.checkpoints.stored import state_of
+from qdialect.dialects.quant import UniformQuantizedType
 from qdialect.support.files import FileError, JsonError, JsonValue, read_text
 from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.weights.copying import Descriptors, array_of
 from qdialect.weights.manifest import (
     CODES,
+    GATHER,
     OFFSET,
     SCALE,
     ZERO_POINT,
@@ -49,22 +53,20 @@ from qdialect.weights.tensor_files import (
 
 CONFIG: Final = "config.json"
 
-_STATE: Final = ".weight.quant_state.bitsandbytes__"
-"""What bitsandbytes has its JSON in: the shape of a flat matrix, and the elements of a block."""
-
 _FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
     "gptq": ("gptq", "gptq_v2"),
     "awq": ("awq", "awq_gemv", "awq_gemv_fast"),
     "compressed-tensors": (
-        *("pack-quantized", "pack-quantized-symmetric", "int-quantized", "float-quantized"),
+        *("pack-quantized", "pack-quantized-symmetric"),
+        *("int-quantized", "int-quantized-symmetric", "float-quantized"),
         *("nvfp4-pack-quantized", "mxfp4-pack-quantized"),
     ),
     "fp8": ("fp8-blocks", "float-quantized"),
     "mxfp4": ("gpt-oss",),
     "bitsandbytes": ("bitsandbytes", "bitsandbytes-double"),
     "mlx": ("mlx",),
-    "torchao": ("torchao", "torchao-float"),
-    "quark": ("quark",),
+    "torchao": ("torchao", "torchao-symmetric", "torchao-float"),
+    "quark": ("quark", "quark-symmetric"),
 }
 """By `quant_method`: the layouts that it may mean."""
 
@@ -91,8 +93,10 @@ class QuantizedModule:
     """The shape of the weight: all axes but the last are rows."""
     block: tuple[int, int]
     """The rows and columns of a block."""
-    state: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Numbers that are saved beside tensors."""
+    storage: StorageFormat | None = None
+    """What the codes are, if the layout does not say it."""
+    floats: str = "F32"
+    """The dtype that values with an offset are computed in."""
     order: NDArray[np.intp] | None = field(default=None, repr=False)
     """The columns in the order of their blocks; None if they are."""
     is_symmetric: bool = False
@@ -147,7 +151,7 @@ def read_checkpoint(path: str, layout: str | None = None) -> Checkpoint:
         if not files:
             raise WeightsError(f"{path}: there is no file of safetensors")
         if (folder / CONFIG).exists():
-            hints = _hints_of(folder / CONFIG)
+            hints = hints_of(folder / CONFIG)
     else:
         files = [folder]
     if layout is not None:
@@ -159,30 +163,31 @@ def _of_manifest(path: str) -> Checkpoint:
     """The quantized weights of a manifest, as `import` and `quantize` write them."""
     manifest = read_manifest(path)
     modules, refused, taken = dict[str, QuantizedModule](), dict[str, str](), set[str]()
-    for name, weight in manifest.quantized.items():
-        keys = {CODES: weight.codes, SCALE: weight.scale, ZERO_POINT: weight.zero_point}
-        keys[OFFSET] = weight.offset
-        tensors = {part: manifest[key] for part, key in keys.items() if key is not None}
-        taken |= {name, weight.gather or name, *(key for key in keys.values() if key is not None)}
-        try:
-            if weight.gather is not None:
-                raise RefusedError("act-order", "columns are gathered")
-            modules[name] = _of_parts(name, tensors, weight.parsed_type().storage.format)
-        except RefusedError as error:
-            refused[name] = str(error)
+    files = Descriptors()
+    try:
+        for name, weight in manifest.quantized.items():
+            taken |= {name, *weight.keys.values()}
+            tensors = {part: manifest[key] for part, key in weight.keys.items()}
+            try:
+                modules[name] = _of_parts(name, tensors, weight.parsed_type(), files)
+            except RefusedError as error:
+                refused[name] = str(error)
+    finally:
+        files.close()
     others = {key: tensor for key, tensor in manifest.tensors.items() if key not in taken}
     # Files of the manifest may also have the matrices that its weights were read from.
     return Checkpoint(modules, _of_tensors(others, Hints()).others, refused)
 
 
 def _of_parts(
-    name: str, tensors: Mapping[str, TensorInFile], storage: StorageFormat
+    name: str, tensors: Mapping[str, TensorInFile], type: UniformQuantizedType, files: Descriptors
 ) -> QuantizedModule:
     """A weight of codes in plain rows. Raises RefusedError."""
-    if storage.codebook is not None and not storage.codebook.is_float:
-        raise RefusedError("table", "codes are of a table")
-    entry, slots = tensors[CODES].entry, tensors[SCALE].entry.shape
-    row = _plain(storage, entry.dtype, has_offset=OFFSET in tensors)
+    entry, slots, storage = tensors[CODES].entry, tensors[SCALE].entry.shape, type.storage.format
+    if entry.dtype == "F4" and not entry.shape[-1] % 2:
+        entry = entry._replace(dtype="U8", shape=(*entry.shape[:-1], entry.shape[-1] // 2))
+        tensors = {**tensors, CODES: TensorInFile(tensors[CODES].path, entry)}
+    row = _plain(storage, entry.dtype, has_offset=OFFSET in tensors, has_zero=ZERO_POINT in tensors)
     shape, rows = entry.shape, math.prod(slots[:-1])
     if row.codes[0].bits < DTYPES[entry.dtype].bits and shape:
         shape = (*shape[:-1], 2 * shape[-1])
@@ -192,38 +197,46 @@ def _of_parts(
     if any(length % count for length, count in zip(lengths, counts, strict=True)):
         raise RefusedError("block", f"codes are {list(entry.shape)}, and scales {list(slots)}")
     block = lengths[0] // counts[0], lengths[1] // counts[1]
-    return QuantizedModule(name, row, tensors, shape, block)
+    order: NDArray[Any] | None = None
+    if GATHER in tensors:
+        places = _integers(tensors[GATHER], files).reshape(-1)
+        order = np.argsort(places, kind="stable")
+        if not np.array_equal(places[order], np.arange(shape[-1])):
+            raise RefusedError(
+                "act-order", f"'{tensors[GATHER].entry.name}' is no order of columns"
+            )
+    floats = {"f16": "F16", "bf16": "BF16"}.get(type.expressed_type.name, "F32")
+    return QuantizedModule(name, row, tensors, shape, block, storage, floats, order)
 
 
-def _plain(storage: StorageFormat, dtype: str, *, has_offset: bool) -> Layout:
+def _plain(storage: StorageFormat, dtype: str, *, has_offset: bool, has_zero: bool) -> Layout:
     """The layout of codes in plain rows, of elements of `dtype`."""
     is_packed = dtype == "U8" and storage.width == DTYPES[PACKED].bits
-    bits = storage.width if is_packed else DTYPES[dtype].bits
+    bits = storage.width if is_packed else 8 * DTYPES[dtype].itemsize
     return Layout(
         PLAIN,
         storage.width,
         (Plane(CODES, bits, dtype),),
-        (Numbers(SCALE, ("F32",)),),
-        Numbers(ZERO_POINT, ("I8", "U8")),
-        storage=storage.name if storage.codebook is not None else "",
+        (Numbers.of(SCALE, "F32"),),
+        Numbers.of(ZERO_POINT, "I8", "U8") if has_zero else None,
         is_signed=storage.signed,
-        offset=(Numbers(OFFSET, ("F32",)),) if has_offset else (),
+        offset=(Numbers.of(OFFSET, "F32"),) if has_offset else (),
     )
 
 
 def _of_gguf(path: str) -> Checkpoint:
-    read, refused = read_gguf(path)
+    file = read_gguf(path)
     modules, others = dict[str, QuantizedModule](), dict[str, TensorInFile]()
-    for name, (tensor, shape, layout) in read.items():
+    for name, (tensor, shape, layout) in file.tensors.items():
         if layout is None:
             others[name] = tensor
             continue
         row = layouts()[layout]
         modules[name] = QuantizedModule(name, row, {"": tensor}, shape, row.block)
-    return Checkpoint(modules, others, refused)
+    return Checkpoint(modules, others, file.refused)
 
 
-def _hints_of(path: Path) -> Hints:
+def hints_of(path: Path) -> Hints:
     """What a configuration says. Raises OSError and FileError."""
     remedy = "it must be the configuration of a model"
     text = read_text(path, remedy)
@@ -267,7 +280,7 @@ def _of_section(section: JsonValue, allowed: tuple[str, ...] | None) -> Hints:
 def _of_tensors(tensors: Mapping[str, TensorInFile], hints: Hints) -> Checkpoint:
     modules, refused, taken = dict[str, QuantizedModule](), dict[str, str](), set[str]()
     kept = dict[str, TensorInFile]()
-    states = {name.partition(_STATE)[0]: name for name in tensors if _STATE in name}
+    states = {name.partition(STATE)[0]: name for name in tensors if STATE in name}
     rows = [row for row in layouts(hints.bits or 4).values() if not row.record]
     ends = {row.codes[0].name for row in rows}
     files = Descriptors()
@@ -300,55 +313,64 @@ def _of_tensors(tensors: Mapping[str, TensorInFile], hints: Hints) -> Checkpoint
 
 def _all_names(row: Layout) -> Iterable[str]:
     """The ends of the names of all tensors of a layout, also of those that may be missing."""
-    zero = (row.zero.name,) if isinstance(row.zero, Numbers) else ()
-    return filter(None, (*row.names, *zero, row.groups, row.shape))
+    return filter(None, (*row.names, row.groups.rstrip("?"), row.shape))
 
 
 def _fitting(
     prefix: str, rows: Sequence[Layout], tensors: Mapping[str, TensorInFile], hints: Hints
 ) -> Iterable[Layout]:
-    """The layouts whose tensors are there, with their dtypes and shapes."""
-    for row in rows:
-        if hints.allowed is not None and row.name not in hints.allowed:
-            continue
-        own = {name: tensors.get(prefix + name) for name in row.names}
-        if any(tensor is None or 0 in tensor.entry.shape for tensor in own.values()):
-            continue
-        dtypes = {name: tensor.entry.dtype for name, tensor in own.items() if tensor is not None}
-        zeros = row.zero.planes if isinstance(row.zero, Planes) else ()
-        if any(dtypes[plane.name] != plane.dtype for plane in (*row.codes, *zeros)):
-            continue
-        own_numbers = [part for part in (*row.scale, *row.offset) if isinstance(part, Numbers)]
-        numbers = [part for part in own_numbers if part.name in dtypes]
-        if any(dtypes[part.name] not in part.dtypes for part in numbers):
-            continue
-        plane = row.codes[0]
-        stored = tensors[prefix + plane.name].entry.shape
-        if numbers[0].padding > 1 or plane.turn is not Turn.NONE:
-            scales = tensors[prefix + numbers[0].name].entry.shape
-            if len(stored) != 2 or len(scales) != 2:
-                continue
-            if _sizes(plane, stored)[0] != scales[1 if numbers[0].is_turned else 0]:
-                continue
-        if row.absent and prefix + row.absent in tensors:
-            continue
-        yield row
+    """The layouts whose tensors are there, with their dtypes and shapes, and no more of them."""
+    dtypes = {
+        name: tensors[prefix + name].entry.dtype
+        for row in rows
+        for name in row.names
+        if prefix + name in tensors and 0 not in tensors[prefix + name].entry.shape
+    }
+    there = [
+        row
+        for row in rows
+        if (hints.allowed is None or row.name in hints.allowed)
+        and dtypes.keys() >= {*row.names}
+        and dtypes[row.codes[0].name] == row.codes[0].dtype
+    ]
+    for row in there:
+        zeros = (row.zero,) if isinstance(row.zero, Numbers) else ()
+        have_dtypes = all(
+            dtypes[plane.name] in (part.dtypes or (plane.dtype,))
+            for part in (*row.scale, *row.offset, *zeros)
+            for plane in part.planes
+            if part.meaning is not Meaning.SUMMAND
+        )
+        has_fewer = any({*row.names} < {*other.names} for other in there)
+        if have_dtypes and not has_fewer and _has_rows(row, prefix, tensors):
+            yield row
 
 
-def _sizes(plane: Plane, stored: Sequence[int]) -> tuple[int, int]:
-    """The rows and columns of codes, of which a last word may have more."""
-    per = DTYPES[plane.dtype].bits
-    if plane.turn is Turn.AFTER:
-        return stored[-1] * per // plane.bits, stored[0]
-    if plane.turn is Turn.BEFORE:
-        return stored[-1], stored[0] * per // plane.bits
-    rows = math.prod(_leading(stored))
-    return rows * plane.fan, math.prod(stored) // rows * per // plane.bits // plane.fan
+def _has_rows(row: Layout, prefix: str, tensors: Mapping[str, TensorInFile]) -> bool:
+    """Whether codes and scales have the same rows, where other layouts have the same tensors."""
+    plane, scale = row.codes[0], row.scale[0]
+    if scale.padding == 1 and plane.turn in (Turn.NONE, Turn.BLOCKS):
+        return True
+    stored, scales = (tensors[prefix + name].entry.shape for name in (plane.name, scale.name))
+    axis = 1 if scale.planes[0].turn is Turn.BEFORE else 0
+    return len(stored) == len(scales) == 2 and _sizes(plane, stored)[0][0] == scales[axis]
 
 
-def _leading(stored: Sequence[int]) -> Sequence[int]:
-    """The axes of rows, where columns may be the last two axes."""
-    return stored[:-1] if len(stored) < 3 else stored[:-2]
+def _sizes(plane: Plane, stored: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
+    """The axes of rows, and the columns of codes, of which a last word may have more."""
+    if plane.turn in (Turn.BEFORE, Turn.AFTER):
+        rows, columns = (
+            length * (plane.word if is_along else plane.bits) // plane.bits
+            for length, is_along in (
+                (stored[-1], plane.is_along_rows),
+                (stored[0], not plane.is_along_rows),
+            )
+        )
+        return (rows,), columns
+    axes = len(stored) - (2 if plane.turn is Turn.BLOCKS and len(stored) > 2 else 1)
+    leading, words = stored[:axes], math.prod(stored[axes:])
+    columns = words * plane.word // plane.bits // plane.fan
+    return ((math.prod(leading) * plane.fan,) if plane.fan > 1 else leading), columns
 
 
 def _module(
@@ -370,67 +392,66 @@ def _module(
     stored = own[plane.name].entry.shape
     if not stored:
         raise RefusedError("block", "it has no rows")
-    rows, columns = _sizes(plane, stored)
-    leading: tuple[int, ...] = tuple(_leading(stored)) if plane.turn is Turn.NONE else (rows,)
-    if plane.fan > 1:
-        leading = (rows,)
+    leading, columns = _sizes(plane, stored)
     elements: int | None = None
-    state: dict[str, float] = {}
     if row.is_flat:
         if place is None:
-            raise RefusedError("missing", f"there is no tensor '{prefix}{_STATE}...'")
+            raise RefusedError("missing", f"there is no tensor '{prefix}{STATE}...'")
         own[place.removeprefix(prefix)] = tensors[place]
-        shape, elements = _of_state(tensors[place], files, math.prod(stored) * 2, state)
-        *leading_axes, columns = shape
-        leading = tuple(leading_axes)
+        (*axes, columns), elements = _of_state(tensors[place], files, math.prod(stored) * 2)
+        leading = tuple(axes)
     elif row.shape in own:
         numbers = _integers(own[row.shape], files).reshape(-1).tolist()
+        rows = math.prod(leading)
         if len(numbers) != 2 or numbers[0] != rows or not 0 < numbers[1] <= columns:
             raise RefusedError(
                 "tail", f"'{row.shape}' is {numbers}, but codes are {[rows, columns]}"
             )
         columns = numbers[1]
     groups: NDArray[Any] | None = None
-    if row.groups in own:
-        groups = _integers(own[row.groups], files).reshape(-1)
+    if (name := row.groups.rstrip("?")) in own:
+        groups = _integers(own[name], files).reshape(-1)
         columns = min(columns, groups.size)
-    module = QuantizedModule(weight, row, own, (*leading, columns), (0, 0))
-    block = _block(module, hints, elements)
-    _check_words(module, block)
-    module = replace(module, block=block, state=state, is_symmetric=hints.is_symmetric)
-    even = np.arange(columns) // block[1]
+    scale = own[row.scale[0].name].entry.dtype
+    floats = scale if row.offset else "F32"
+    module = QuantizedModule(weight, row, own, (*leading, columns), (0, 0), floats=floats)
+    module = replace(module, block=_block(module, hints, elements))
+    _check_words(module)
+    module = replace(module, is_symmetric=hints.is_symmetric)
+    even = np.arange(columns) // module.block[1]
     if groups is None or np.array_equal(groups, even):
         return module
     order = np.argsort(groups, kind="stable")
     if not np.array_equal(groups[order], even):
-        raise RefusedError("act-order", f"'{row.groups}' is not of blocks of {block[1]} columns")
+        reason = f"'{name}' is not of blocks of {module.block[1]} columns"
+        raise RefusedError("act-order", reason)
     return replace(module, order=order)
 
 
-def _check_words(module: QuantizedModule, block: tuple[int, int]) -> None:
+def _check_words(module: QuantizedModule) -> None:
     """Raise RefusedError if tensors have other fields than the rows and columns need."""
-    (rows, columns), row = module.matrix, module.layout
-    zeros = row.zero.planes if isinstance(row.zero, Planes) else ()
-    scale = row.scale[0]
-    is_padded = isinstance(scale, Numbers) and scale.padding > 1
-    for plane, count in (*((own, columns) for own in row.codes), *((own, -1) for own in zeros)):
-        if row.is_flat or (is_padded and count < 0):
-            continue
-        wanted = plane.stored(rows, count if count >= 0 else -(-columns // block[1]))
+    row, leading, block = module.layout, module.shape[:-1], module.block
+    if row.is_flat:
+        return
+    wanted = [(plane, plane.stored(leading, module.shape[-1], block[1])) for plane in row.codes]
+    scale, zero = row.scale[0], row.zero
+    if isinstance(zero, Numbers) and not zero.dtypes and zero.padding == 1:
+        blocks = -(-module.shape[-1] // block[1])
+        wanted += [(plane, plane.stored(leading, blocks, 1)) for plane in zero.planes]
+    for plane, needed in wanted:
         shape = module.tensors[plane.name].entry.shape
-        if math.prod(shape) != math.prod(wanted) or (len(shape) == 2 and shape != wanted):
+        if math.prod(shape) != math.prod(needed) or (
+            len(shape) == len(needed) == 2 and shape != needed
+        ):
             raise RefusedError(
                 "tail",
-                f"'{plane.name}' is {list(shape)}, and {plane.bits} bits need {list(wanted)}",
+                f"'{plane.name}' is {list(shape)}, and {plane.bits} bits need {list(needed)}",
             )
-
     for part in row.offset:
-        if isinstance(part, Numbers) and isinstance(scale, Numbers) and not row.record:
-            shapes = [list(module.tensors[own.name].entry.shape) for own in (part, scale)]
-            if shapes[0] != shapes[1]:
-                raise RefusedError(
-                    "offset", f"'{part.name}' is {shapes[0]}, scales are {shapes[1]}"
-                )
+        shapes = [list(module.tensors[own.name].entry.shape) for own in (part, scale)]
+        if shapes[0] != shapes[1]:
+            reason = f"'{part.name}' is {shapes[0]}, scales are {shapes[1]}"
+            raise RefusedError("offset", reason)
 
 
 def _integers(tensor: TensorInFile, files: Descriptors) -> NDArray[Any]:
@@ -440,22 +461,17 @@ def _integers(tensor: TensorInFile, files: Descriptors) -> NDArray[Any]:
     return numbers_of_bits(array_of(StridedView.of(tensor, tensor.entry.shape), files), dtype)
 
 
-def _of_state(
-    tensor: TensorInFile, files: Descriptors, count: int, state: dict[str, float]
-) -> tuple[list[int], int]:
+def _of_state(tensor: TensorInFile, files: Descriptors, count: int) -> tuple[list[int], int]:
     """
     The shape of a flat matrix of `count` codes, and the elements of a block.
 
-    Other numbers are added to `state`. Raises RefusedError.
+    Raises RefusedError.
     """
-    text = array_of(StridedView.of(tensor, tensor.entry.shape), files).tobytes()
+    members = state_of(tensor, files)
     try:
-        members = JsonValue.parse(text.decode()).members()
         shape = [item.of(int) for item in members["shape"].items()]
         size = members["blocksize"].of(int)
-        if (offset := members.get("nested_offset")) is not None:
-            state["nested_offset"] = offset.of(float)
-    except (JsonError, UnicodeDecodeError, KeyError):
+    except (JsonError, KeyError):
         raise RefusedError("missing", f"'{tensor.entry.name}' has no shape and block") from None
     if len(shape) < 2 or math.prod(shape) not in (count, count - 1) or size < 1:
         reason = f"'{tensor.entry.name}' has shape {shape}, but there are {count} codes"
@@ -471,9 +487,8 @@ def _block(module: QuantizedModule, hints: Hints, elements: int | None) -> tuple
     if elements is not None:
         return 1, elements
     part = row.scale[0]
-    assert isinstance(part, Numbers)
-    shape = module.tensors[part.name].entry.shape
-    if part.is_turned:
+    shape, is_turned = module.tensors[part.name].entry.shape, part.planes[0].turn is Turn.BEFORE
+    if is_turned:
         shape = shape[::-1]
     count = math.prod(shape)
     stored = (count // shape[-1], shape[-1]) if len(shape) > 1 and count else (count, 1)
@@ -493,7 +508,7 @@ def _block(module: QuantizedModule, hints: Hints, elements: int | None) -> tuple
     high, wide = max(1, high), max(1, wide)
     counts = -(-rows // high), -(-columns // wide)
     is_padded = (
-        part.padding > 1 and stored[1] >= counts[1] and (part.is_turned or stored[0] == counts[0])
+        part.padding > 1 and stored[1] >= counts[1] and (is_turned or stored[0] == counts[0])
     )
     if stored != counts and not is_padded:
         raise RefusedError(

@@ -1,5 +1,5 @@
 """
-Tensors of a file of GGUF, which are read as rows of bytes.
+Files of GGUF, whose quantized tensors are rows of bytes.
 
 https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.
 """
@@ -9,14 +9,21 @@ from __future__ import annotations
 import math
 import os
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from io import FileIO
-from types import MappingProxyType
 from typing import Final, NamedTuple
+
+from typing_extensions import override
 
 from qdialect.checkpoints.layouts import layouts
 from qdialect.weights.places import open_place
-from qdialect.weights.tensor_files import TensorEntry, TensorInFile, WeightsError
+from qdialect.weights.tensor_files import (
+    FileFormat,
+    TensorEntry,
+    TensorInFile,
+    WeightsError,
+)
 
 _MOST: Final = 1 << 20
 """The most tensors or values of a file, and bytes of a name."""
@@ -25,17 +32,32 @@ _SIZES: Final = (1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8)
 """The bytes of a value of each type, but for texts (8) and arrays (9)."""
 _TEXT, _ARRAY = 8, 9
 
-_DTYPES: Final[Mapping[int, str]] = MappingProxyType(
-    {0: "F32", 1: "F16", 24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64", 30: "BF16"}
-)
-_LAYOUTS: Final[Mapping[int, str]] = MappingProxyType(
-    {2: "q4_0", 3: "q4_1", 6: "q5_0", 7: "q5_1", 8: "q8_0", 10: "q2_k", 11: "q3_k", 12: "q4_k"}
-    | {13: "q5_k", 14: "q6_k", 39: "mxfp4"}
-)
+_DTYPES: Final[Mapping[int, str]] = {
+    0: "F32",
+    1: "F16",
+    24: "I8",
+    25: "I16",
+    26: "I32",
+    27: "I64",
+    28: "F64",
+    30: "BF16",
+}
+_LAYOUTS: Final[Mapping[int, str]] = {
+    2: "q4_0",
+    3: "q4_1",
+    6: "q5_0",
+    7: "q5_1",
+    8: "q8_0",
+    10: "q2_k",
+    11: "q3_k",
+    12: "q4_k",
+} | {13: "q5_k", 14: "q6_k", 20: "iq4_nl", 23: "iq4_xs", 39: "mxfp4"}
 """By the numbers of `ggml_type`."""
+_KINDS: Final = {name: kind for kind, name in (_DTYPES | _LAYOUTS).items()}
 
-_SUPER: Final = 256
-"""The elements of the record of a layout whose name ends in `k`, and of the others 32."""
+_ALIGNMENT: Final = "general.alignment"
+_AXES: Final = 4
+"""The most axes of a tensor of ggml."""
 
 
 class GgufTensor(NamedTuple):
@@ -45,6 +67,52 @@ class GgufTensor(NamedTuple):
     shape: tuple[int, ...]
     layout: str | None
     """The layout of records; None for numbers."""
+
+
+class GgufFile(NamedTuple):
+    """What a file has."""
+
+    values: Mapping[str, bytes]
+    """The metadata: the type and the value by the key."""
+    alignment: int
+    tensors: Mapping[str, GgufTensor]
+    refused: Mapping[str, str]
+    """For a tensor that is not supported: the reason."""
+
+
+@dataclass(frozen=True)
+class GgufFormat(FileFormat):
+    """The header of a new file."""
+
+    values: Mapping[str, bytes]
+    tensors: Mapping[str, tuple[str, tuple[int, ...]]]
+    """The layout or the dtype, and the shape, by name."""
+    alignment: int = 32
+    suffix: str = ".gguf"
+
+    @override
+    def header(self, entries: Sequence[TensorEntry]) -> bytes:
+        parts = [b"GGUF", struct.pack("<IQQ", 3, len(entries), len(self.values))]
+        parts += [_text(key) + value for key, value in self.values.items()]
+        for entry in entries:
+            kind, shape = self.tensors[entry.name]
+            parts += [_text(entry.name), struct.pack("<I", len(shape))]
+            parts += [struct.pack("<Q", length) for length in reversed(shape)]
+            parts.append(struct.pack("<IQ", _KINDS[kind], entry.start))
+        header = b"".join(parts)
+        return header + bytes(-len(header) % self.alignment)
+
+    @staticmethod
+    def reason_against(kind: str, shape: tuple[int, ...]) -> str | None:
+        """Why a tensor of a layout or dtype has no place in a file; None if it has."""
+        if kind in _KINDS and len(shape) <= _AXES:
+            return None
+        return f"storage: GGUF has no tensor of {kind} with {len(shape)} axes"
+
+
+def _text(text: str) -> bytes:
+    data = text.encode()
+    return struct.pack("<Q", len(data)) + data
 
 
 class _Reader:
@@ -100,9 +168,9 @@ class _Reader:
             raise WeightsError(f"{self.path}: there is no type {kind} of values")
 
 
-def read_gguf(path: str) -> tuple[dict[str, GgufTensor], dict[str, str]]:
+def read_gguf(path: str) -> GgufFile:
     """
-    The tensors of a file by name, and for those that are not supported the reason.
+    The metadata and the tensors of a file.
 
     Raises OSError, and WeightsError for a file that is not as the format says.
     """
@@ -110,14 +178,17 @@ def read_gguf(path: str) -> tuple[dict[str, GgufTensor], dict[str, str]]:
         reader = _Reader(path, file)
         if reader.take(4) != b"GGUF" or reader.number("I") not in (2, 3):
             raise WeightsError(f"{path}: it is no file of GGUF, version 2 or 3")
-        tensors, values = reader.count("tensors"), reader.count("values")
+        tensors, count = reader.count("tensors"), reader.count("values")
+        values = dict[str, bytes]()
+        for _ in range(count):
+            key, place = reader.text(), file.tell()
+            reader.skip(reader.number("I"))
+            end = file.tell()
+            file.seek(place)
+            values[key] = reader.take(end - place)
         alignment = 32
-        for _ in range(values):
-            key, kind = reader.text(), reader.number("I")
-            if key == "general.alignment" and kind == 4:
-                alignment = max(1, reader.number("I"))
-            else:
-                reader.skip(kind)
+        if values.get(_ALIGNMENT, b"")[:4] == struct.pack("<I", 4):
+            alignment = max(1, int.from_bytes(values[_ALIGNMENT][4:], "little"))
         rows = list[tuple[str, tuple[int, ...], int, int]]()
         for _ in range(tensors):
             name, rank = reader.text(), reader.number("I")
@@ -143,13 +214,13 @@ def read_gguf(path: str) -> tuple[dict[str, GgufTensor], dict[str, str]]:
                 f"{entry.start + entry.nbytes}, the file at {reader.size}"
             )
         read[name] = GgufTensor(TensorInFile(path, entry), shape, layout)
-    return read, others
+    return GgufFile(values, alignment, read, others)
 
 
 def _bytes_of(path: str, name: str, shape: tuple[int, ...], layout: str) -> tuple[int, int]:
     """The rows of records, and their bytes."""
-    record = sum(nbytes for _, nbytes in layouts()[layout].record)
-    elements = _SUPER if layout.endswith("k") else 32
+    row = layouts()[layout]
+    record, elements = sum(nbytes for _, nbytes in row.record), row.elements
     if not shape or shape[-1] % elements:
         raise WeightsError(f"{path}: tensor '{name}' of {list(shape)} has no whole {layout} blocks")
     return math.prod(shape[:-1]), shape[-1] // elements * record

@@ -11,14 +11,22 @@ from xdsl.dialects.builtin import AnyFloat, bf16, f16, f32
 
 from qdialect.algebra.parameters import StorageFormat
 from qdialect.checkpoints.detection import QuantizedModule
-from qdialect.checkpoints.layouts import Numbers
-from qdialect.checkpoints.matrices import Matrix, MatrixReader, RefusedError, whole_blocks
+from qdialect.checkpoints.layouts import PLAIN, STATE
+from qdialect.checkpoints.matrices import RefusedError, whole_blocks
+from qdialect.checkpoints.stored import MatrixReader
 from qdialect.dialects.quant import Storage
 from qdialect.support.lazy_numpy import NDArray, np
-from qdialect.weights.copying import Descriptors
-from qdialect.weights.manifest import CODES, GATHER, OFFSET, SCALE, ZERO_POINT
-from qdialect.weights.quantizing import member_of, new_tensors
-from qdialect.weights.tensor_files import FileWriter, NewTensor, TensorInFile, WeightsError
+from qdialect.weights.copying import Descriptors, array_of
+from qdialect.weights.manifest import CODES, GATHER, OFFSET, OUTER, SCALE, ZERO_POINT
+from qdialect.weights.quantizing import dtype_of_codes, member_of, new_tensors
+from qdialect.weights.strided_views import StridedView
+from qdialect.weights.tensor_files import (
+    DTYPES,
+    FileWriter,
+    NewTensor,
+    TensorInFile,
+    WeightsError,
+)
 
 OFFSET_REASON: Final = "values have an offset, which is no zero point"
 
@@ -27,9 +35,21 @@ def reader_of(
     module: QuantizedModule, files: Descriptors, *, is_ordered: bool = True
 ) -> MatrixReader:
     """What reads a matrix: its columns in the order of blocks, or else as they are stored."""
-    own = module.matrix, module.block, module.state, module.order if is_ordered else None
+    # Columns of a manifest are stored in the order of blocks.
+    order, is_sorted = module.order, module.layout.name == PLAIN
+    if is_ordered is is_sorted:
+        order = None
+    elif order is not None and is_sorted:
+        order = np.argsort(order)
     return MatrixReader(
-        module.layout, module.tensors, files, *own, is_symmetric=module.is_symmetric
+        module.layout,
+        module.tensors,
+        files,
+        module.matrix,
+        module.block,
+        order,
+        storage=module.storage,
+        is_symmetric=module.is_symmetric,
     )
 
 
@@ -81,11 +101,25 @@ class Imported:
     @property
     def has_zero_points(self) -> bool:
         """Whether zero points are written: those of tables are 0, and those of others may be."""
+        layout = self.parts[0].module.layout
+        return self.storage.codebook is None and (layout.zero is not None or bool(layout.record))
+
+    @property
+    def carried(self) -> Mapping[str, str]:
+        """
+        By the names of tensors and fields of the layout: the ends of keys that have them.
+
+        They are what scales do not say, so that the same layout is written from them again. Parts
+        of matrices have none.
+        """
         module = self.parts[0].module
-        zero = module.layout.zero
-        if isinstance(zero, Numbers):
-            return zero.name in module.tensors
-        return self.storage.codebook is None and (zero is not None or bool(module.layout.record))
+        if self.parts != (Part.of(module),):
+            return {}
+        states = [name for name in module.tensors if name.startswith(STATE)]
+        return {
+            name: name.removeprefix(".weight").lstrip("._").removesuffix("_scale")
+            for name in (*module.layout.outer, *states)
+        }
 
     @property
     def gather(self) -> NDArray[np.int32] | None:
@@ -96,7 +130,7 @@ class Imported:
     @property
     def floats(self) -> AnyFloat:
         """The type that values with an offset are computed in."""
-        return _floats_of(self.parts[0].module) or f32
+        return _FLOATS[self.parts[0].module.floats]
 
     def sources(self) -> Iterator[TensorInFile]:
         """All tensors of the matrices."""
@@ -118,12 +152,21 @@ class Imported:
             tensors.append(NewTensor(f"{key}.{OFFSET}", "F32", slots))
         if first.module.order is not None:
             tensors.append(NewTensor(f"{key}.{GATHER}", "I32", (columns,)))
+        for name, end in self.carried.items():
+            if name in first.module.tensors:
+                _, dtype, own, _ = first.module.tensors[name].entry
+            else:
+                dtype, own = "F16", (rows, columns // first.module.layout.elements)
+            tensors.append(NewTensor(f"{key}.{end}", dtype, own))
         return tensors
 
-    def member(self, key: str) -> Mapping[str, str]:
+    def member(self, key: str) -> Mapping[str, object]:
         """What a manifest says of the weight."""
         names = [new.name.removeprefix(f"{key}.") for new in self.tensors(key)]
-        return member_of(key, Storage.of_format(self.storage), names, self.floats)
+        outer = {name: f"{key}.{end}" for name, end in self.carried.items()}
+        names = [name for name in names if f"{key}.{name}" not in outer.values()]
+        own = member_of(key, Storage.of_format(self.storage), names, self.floats)
+        return {**own, OUTER: outer} if outer else own
 
     def write(self, key: str, writer: FileWriter, files: Descriptors, max_memory: int) -> None:
         """Write the tensors. Raises OSError, and WeightsError for a matrix that is refused."""
@@ -133,23 +176,53 @@ class Imported:
             try:
                 for band in reader.bands(max_memory, math.prod(part.head)):
                     start, stop = max(band.start, part.rows.start), min(band.stop, part.rows.stop)
-                    if start >= stop:
-                        continue
-                    matrix = reader.read(band).positive().divided(module.matrix)
-                    rows = range(start - band.start, stop - band.start)
-                    matrix = matrix.part(rows, part.columns).turned(part.head)
-                    self._write(key, writer, matrix, first + start - part.rows.start)
+                    if start < stop:
+                        rows = range(start, stop)
+                        self._write(key, writer, reader, part, band, rows, first - part.rows.start)
             except RefusedError as error:
                 raise WeightsError(f"{module.name}: {module.layout.name}: {error}") from None
             first += len(part.rows)
         if self.gather is not None:
             writer.write(f"{key}.{GATHER}", self.gather.view(np.uint8).data, 0)
+        for name, end in self.carried.items():
+            if (tensor := self.parts[0].module.tensors.get(name)) is not None:
+                bits = array_of(StridedView.of(tensor, tensor.entry.shape), files)
+                writer.write(f"{key}.{end}", bits.reshape(-1).view(np.uint8).data, 0)
 
-    def _write(self, key: str, writer: FileWriter, matrix: Matrix, row: int) -> None:
-        columns, slots = matrix.codes.shape[1], matrix.scales.shape[1]
-        first = row // matrix.block[0] * slots
-        codes = np.ascontiguousarray(matrix.codes).reshape(-1)
-        writer.write(f"{key}.{CODES}", codes.data, row * columns)
+    def _write(
+        self,
+        key: str,
+        writer: FileWriter,
+        reader: MatrixReader,
+        part: Part,
+        band: range,
+        rows: range,
+        moved: int,
+    ) -> None:
+        """Write some rows of a band of a part, which get the numbers that are `moved` higher."""
+        module, row, inside = (
+            part.module,
+            rows.start + moved,
+            slice(rows.start - band.start, rows.stop - band.start),
+        )
+        columns = len(part.columns)
+        is_whole = part.head == (1, 1) and columns == module.matrix[1]
+        bits = DTYPES[dtype_of_codes(self.storage)].bits
+        is_stream = reader.is_stream and is_whole and bits == module.layout.bits
+        matrix = reader.read(band, with_codes=not is_stream)
+        if is_stream and (matrix.scales <= 0).any():
+            matrix, is_stream = reader.read(band), False
+        matrix = matrix.positive().reblocked(
+            whole_blocks(module.block, module.matrix), module.matrix
+        )
+        if is_stream:
+            data = reader.stream(band)[inside]
+            writer.write_bytes(f"{key}.{CODES}", data.reshape(-1).data, row * data.shape[1])
+        matrix = matrix.part(range(len(band))[inside], part.columns).turned(part.head)
+        first = row // matrix.block[0] * matrix.scales.shape[1]
+        if not is_stream:
+            codes = np.ascontiguousarray(matrix.codes).reshape(-1)
+            writer.write(f"{key}.{CODES}", codes.data, row * columns)
         for name, numbers in ((SCALE, matrix.scales), (OFFSET, matrix.offsets)):
             if numbers is not None:
                 data = np.ascontiguousarray(numbers, np.float32).reshape(-1)
@@ -157,16 +230,11 @@ class Imported:
         if self.has_zero_points:
             zeros = matrix.zeros.astype(np.uint8).reshape(-1)
             writer.write(f"{key}.{ZERO_POINT}", zeros.data, first)
-
-
-def _floats_of(module: QuantizedModule) -> AnyFloat | None:
-    """The type that values with an offset are computed in; None for those without one."""
-    layout = module.layout
-    if not layout.offset:
-        return None
-    scale = layout.scale[0]
-    assert isinstance(scale, Numbers)
-    return f32 if layout.record else _FLOATS[module.tensors[scale.name].entry.dtype]
+        for outer in (*module.layout.scale[1:], *module.layout.offset[1:]):
+            if outer.name in self.carried and outer.name not in module.tensors:
+                bits = reader.bits(outer, band)[inside]
+                name = f"{key}.{self.carried[outer.name]}"
+                writer.write(name, bits.reshape(-1).view(np.uint8).data, row * bits.shape[1])
 
 
 def _order_of(part: Part) -> bytes | None:
@@ -195,7 +263,7 @@ def imported(parts: Sequence[Part], *, with_offsets: bool = False) -> Imported:
     if len({len(part.columns) for part in parts}) > 1:
         raise RefusedError("block", "they have rows of different lengths")
     content = Imported(tuple(parts), storages[0])
-    if len({_floats_of(part.module) for part in parts}) > 1:
+    if len({(bool(part.module.layout.offset), part.module.floats) for part in parts}) > 1:
         raise RefusedError("offset", "they do not have offsets of the same kind")
     if len({_order_of(part) for part in parts}) > 1:
         raise RefusedError("act-order", "they have columns in different orders")

@@ -9,7 +9,8 @@ MLX, llama.cpp's `ggml-common.h`, and ONNX Runtime's `MatMulNBits`. docs/checkpo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
@@ -25,7 +26,9 @@ class Turn(Enum):
     """Which axis of a stored tensor belongs to rows."""
 
     NONE = "none"
-    """The first one; fields follow each other along the last one."""
+    """The first ones; fields follow each other along the last one."""
+    BLOCKS = "blocks"
+    """The same, where the words of each block are an axis."""
     BEFORE = "before"
     """The last one; fields follow each other along the first one."""
     AFTER = "after"
@@ -35,7 +38,7 @@ class Turn(Enum):
 
 
 class Plane(NamedTuple):
-    """Bits of codes, in fields of a tensor."""
+    """Bits of whole numbers, in fields of a tensor."""
 
     name: str
     """The end of the name of the tensor, or the field of a record."""
@@ -43,26 +46,40 @@ class Plane(NamedTuple):
     dtype: str = "U8"
     """The dtype of the tensor, of whose words there is a whole number."""
     order: Order | None = None
-    """The order of the fields of a period that the codes have."""
+    """The order of the fields of a period that the numbers have."""
     place: Order | None = None
-    """The order of the codes of a period that these fields are of; None for all."""
+    """The order of the numbers of a period that these fields are of; None for all."""
     shift: int = 0
-    """The lowest bit of the code that they are."""
+    """The lowest bit of the number that they are."""
     turn: Turn = Turn.NONE
     fan: int = 1
     """The rows whose fields are in one row of the tensor."""
 
     @property
+    def word(self) -> int:
+        """The bits of a word."""
+        return DTYPES[self.dtype].bits
+
+    @property
+    def is_along_rows(self) -> bool:
+        """Whether a word has fields of several rows."""
+        return self.turn in (Turn.AFTER, Turn.BOTH)
+
+    @property
     def is_stream(self) -> bool:
         """Whether its fields follow each other along the columns of a matrix."""
-        return self.order is None and self.turn in (Turn.NONE, Turn.BEFORE)
+        return self.order is None and not self.is_along_rows
 
-    def stored(self, rows: int, columns: int) -> tuple[int, int]:
-        """The shape of a tensor with fields for rows and columns, in whole words."""
-        is_along_rows = self.turn in (Turn.AFTER, Turn.BOTH)
-        along, other = (rows, columns) if is_along_rows else (columns * self.fan, rows // self.fan)
-        words = -(-along * self.bits // DTYPES[self.dtype].bits)
-        return (words, other) if self.turn in (Turn.BEFORE, Turn.BOTH) else (other, words)
+    def stored(self, leading: Sequence[int], columns: int, width: int) -> tuple[int, ...]:
+        """The shape of a tensor for rows and columns in blocks of `width`, in whole words."""
+        rows = math.prod(leading)
+        if self.turn is Turn.BLOCKS:
+            return *leading, -(-columns // width), -(-width * self.bits // self.word)
+        along, other = (rows, columns) if self.is_along_rows else (columns * self.fan, rows)
+        words = -(-along * self.bits // self.word)
+        if self.turn is Turn.NONE:
+            return (*leading, words) if self.fan == 1 else (rows // self.fan, words)
+        return (words, other) if self.turn is not Turn.AFTER else (other, words)
 
 
 class Meaning(Enum):
@@ -72,7 +89,7 @@ class Meaning(Enum):
     NEGATIVE = "negative"
     """They are factors with the other sign."""
     EXPONENT = "exponent"
-    """A power of two, with `EXPONENT_BIAS`."""
+    """Powers of two."""
     DIVISOR = "divisor"
     INDEX = "index"
     """They are positions in another tensor, of factors."""
@@ -80,27 +97,44 @@ class Meaning(Enum):
     """It is one number, in the state that is saved beside a flat matrix."""
 
 
-EXPONENT_BIAS: Final = 127
-"""What is added to an exponent to be stored, as in `f8E8M0FNU`."""
-
-
 class Numbers(NamedTuple):
-    """A tensor of numbers: scales, what is multiplied to be one, or zero points."""
+    """What is stored for blocks: scales, what is multiplied to be one, zero points or offsets."""
 
-    name: str
-    dtypes: tuple[str, ...] = ("F16", "BF16", "F32")
+    planes: tuple[Plane, ...]
+    dtypes: tuple[str, ...] = ()
+    """Those of elements that the tensor may have; none for whole numbers of planes."""
     meaning: Meaning = Meaning.FACTOR
-    is_turned: bool = False
+    bias: int = 0
+    """What is added to a stored number, or an exponent."""
     table: str = ""
     padding: int = 1
     """The blocks in a multiple of which a row ends, more for blocks of fewer than 128 columns."""
 
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        *dtypes: str,
+        turn: Turn = Turn.NONE,
+        meaning: Meaning = Meaning.FACTOR,
+        bias: int = 0,
+        table: str = "",
+        padding: int = 1,
+    ) -> Numbers:
+        """Elements of a tensor, of a float type if no `dtypes` are given."""
+        plane = Plane(name, 8, turn=turn)
+        return cls((plane,), dtypes or ("F16", "BF16", "F32"), meaning, bias, table, padding)
 
-class Planes(NamedTuple):
-    """Whole numbers whose bits are in planes, with a bias."""
+    @property
+    def name(self) -> str:
+        """The end of the name of the tensor of its only plane."""
+        return self.planes[0].name
 
-    planes: tuple[Plane, ...]
-    bias: int = 0
+    def planes_of(self, dtype: str) -> tuple[Plane, ...]:
+        """The planes, where elements have a dtype."""
+        if not self.dtypes:
+            return self.planes
+        return (self.planes[0]._replace(bits=DTYPES[dtype].bits, dtype=dtype),)
 
 
 @dataclass(frozen=True)
@@ -110,43 +144,59 @@ class Layout:
     name: str
     bits: int
     codes: tuple[Plane, ...]
-    scale: tuple[Numbers | Planes, ...]
-    zero: Planes | Numbers | int | None = None
+    scale: tuple[Numbers, ...]
+    """The scale of each block, and what else is multiplied to it."""
+    zero: Numbers | int | None = None
     """None for codes with a sign, and for numbers of a table."""
     storage: str = ""
     """The float type whose bits the codes are, if they are not integers."""
-    table: str = ""
-    """The tensor with the numbers of the codes."""
+    table: str | tuple[int, ...] = ""
+    """The tensor with the numbers of the codes, or these themselves, of 8 bits with a sign."""
     block: tuple[int, int] = (1, 0)
     """The rows and columns of a block; 0 columns are found from the scales."""
     record: tuple[tuple[str, int], ...] = ()
     """The fields of a block that lie together, and their bytes."""
-    is_flat: bool = False
-    """Whether blocks are of the flat tensor."""
-    groups: str = ""
-    """The tensor with the block of each column."""
-    always_has_groups: bool = False
     shape: str = ""
-    """The tensor with the numbers of rows and columns."""
-    absent: str = ""
-    """The tensor that another layout has."""
+    """The tensor with the numbers of rows and columns; of flat matrices, the start of its name."""
+    groups: str = ""
+    """The tensor with the block of each column; `?` at the end if only another order has it."""
     is_signed: bool = False
-    offset: tuple[Numbers | Planes, ...] = ()
+    offset: tuple[Numbers, ...] = ()
     """What is added to values: no type of quant has that, but a second constant."""
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether blocks are of the flat tensor."""
+        return self.shape == STATE
+
+    @property
+    def elements(self) -> int:
+        """The codes of a record."""
+        plane = self.codes[0]
+        return dict(self.record)[plane.name] * 8 // plane.bits
 
     @property
     def names(self) -> tuple[str, ...]:
         """The ends of the names of the tensors that must be there."""
         if self.record:
             return ("",)
+        zero = (self.zero,) if isinstance(self.zero, Numbers) else ()
         ends = [plane.name for plane in self.codes]
-        for part in (*self.scale, *self.offset):
-            if isinstance(part, Numbers) and part.meaning is not Meaning.SUMMAND:
-                ends += [part.name, part.table]
-        ends.append(self.table)
-        if isinstance(self.zero, Planes):
-            ends += [plane.name for plane in self.zero.planes]
+        for part in (*self.scale, *self.offset, *zero):
+            if part.meaning is not Meaning.SUMMAND:
+                ends += [*(plane.name for plane in part.planes), part.table]
+        ends.append(self.table if isinstance(self.table, str) else "")
         return tuple(dict.fromkeys(filter(None, ends)))
+
+    @property
+    def outer(self) -> tuple[str, ...]:
+        """The tensors or fields without which a product does not say what its factors are."""
+        names = [part.table for part in (*self.scale, *self.offset)]
+        names += [part.name for part in self.scale[:1] if part.meaning is Meaning.INDEX]
+        later = (*self.scale[1:], *self.offset[1:])
+        names += [part.name for part in later if part.meaning is not Meaning.SUMMAND]
+        names.append(self.table if isinstance(self.table, str) else "")
+        return tuple(dict.fromkeys(filter(None, names)))
 
 
 _EIGHT = Order((2, 4), (1, 0))
@@ -158,12 +208,17 @@ _FAST = Order((4, 2, 4, 2, 4), (0, 1, 4, 2, 3))
 _CHUNKS = Order((4, 32, 2), (0, 2, 1))
 _HIGH_FIRST = Order((2,), (0,), slice(None, None, -1))
 _QUARTERS = Order((2, 32, 4), (0, 2, 1))
-_SIXTEEN, _THIRTY_TWO, _WHOLE = (Order((count,), (0,)) for count in (16, 32, 256))
-_E8: Final = Meaning.EXPONENT
+_EIGHTH, _SIXTEEN, _THIRTY_TWO, _WHOLE = (Order((count,), (0,)) for count in (8, 16, 32, 256))
+_IQ4: Final = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
+"""The numbers of the codes of IQ4_NL, in the library gguf."""
 
 
 PLAIN: Final = "qdialect"
 """The layout of quantized weights of a manifest, which is written by `import` and `quantize`."""
+
+
+STATE: Final = ".weight.quant_state.bitsandbytes__"
+"""What bitsandbytes has its JSON in: the shape of a flat matrix, and the elements of a block."""
 
 
 # fmt: off
@@ -171,30 +226,47 @@ def _words(name: str, bits: int, turn: Turn = Turn.NONE, order: Order | None = N
     return Plane(name, bits, "I32", order, turn=turn)
 
 
-def _f4(name: str, codes: str, *scale: Numbers, block: int = 32) -> Layout:
-    return Layout(name, 4, (Plane(codes, 4),), scale, storage="f4E2M1FN", block=(1, block))
+def _powers(name: str) -> Numbers:
+    """Exponents as `f8E8M0FNU` has them."""
+    return Numbers.of(name, "U8", meaning=Meaning.EXPONENT, bias=-127)
 
 
-def _f8(name: str, scale: Numbers, block: tuple[int, int] = (1, 0)) -> Layout:
-    codes = Plane(".weight", 8, "F8_E4M3")
-    return Layout(name, 8, (codes,), (scale,), storage="f8E4M3FN", block=block)
+def _f4(
+    name: str, codes: str, *scale: Numbers, block: int = 32, turn: Turn = Turn.NONE
+) -> Layout:
+    plane = Plane(codes, 4, turn=turn)
+    return Layout(name, 4, (plane,), scale, storage="f4E2M1FN", block=(1, block))
+
+
+def _f8(
+    name: str, scale: Numbers, codes: str = ".weight", block: tuple[int, int] = (1, 0)
+) -> Layout:
+    plane = Plane(codes, 8, "F8_E4M3")
+    return Layout(name, 8, (plane,), (scale,), storage="f8E4M3FN", block=block)
+
+
+def _with_symmetric(row: Layout) -> tuple[Layout, Layout]:
+    """A layout, and the one without zero points: of codes without a sign, they are the middle."""
+    zero = None if row.is_signed else 1 << (row.bits - 1)
+    return row, replace(row, name=f"{row.name}-symmetric", zero=zero)
 
 
 def _ggml(
     name: str, bits: int, zero: int | None, record: str, *codes: Plane,
-    scale: tuple[Numbers | Planes, ...] = (Numbers("d", ("F16",)),), block: int = 32,
-    offset: tuple[Numbers | Planes, ...] = (), storage: str = "",
+    scale: tuple[Numbers, ...] = (), block: int = 32, offset: tuple[Numbers, ...] = (),
+    storage: str = "", table: tuple[int, ...] = (),
 ) -> Layout:
-    """`record` is the fields of a block, and their bytes."""
+    """`record` is the fields of a block, and their bytes; `d` is the last factor, if it is one."""
     words = record.split()
+    own = (*scale, Numbers.of("d", "F16")) if "d" in words else scale
     return Layout(
-        name, bits, codes, scale, zero, storage, block=(1, block), offset=offset,
+        name, bits, codes, own, zero, storage, table or "", block=(1, block), offset=offset,
         record=tuple(zip(words[::2], map(int, words[1::2]), strict=True)),
         is_signed=zero is None and not storage,
     )
 
 
-def _sixes(at: int) -> Planes:
+def _sixes(at: int) -> Numbers:
     """
     Eight numbers of six bits: bytes of the first half have the top bits of the second one, too.
 
@@ -204,103 +276,104 @@ def _sixes(at: int) -> Planes:
     def pairs(i: int) -> Order:
         return Order((4, 4), (1, 0), slice(i, i + 1))
     low = Order((4, 2), (1, 0), slice(at, at + 1))
-    return Planes((
+    return Numbers((
         *(Plane(name, 2, "U8", pairs(i), halves[0], 2 * i) for i in range(3)),
         Plane("s8", 4, "U8", low, halves[1]), Plane(name, 2, "U8", pairs(3), halves[1], 4),
     ))
 
 
-def _sixteen(at: int) -> Planes:
+def _sixteen(at: int) -> Numbers:
     """The low or high half of each of 16 bytes."""
-    return Planes((Plane("sc", 4, "U8", Order((16, 2), (1, 0), slice(at, at + 1)), _SIXTEEN),))
+    return Numbers((Plane("sc", 4, "U8", Order((16, 2), (1, 0), slice(at, at + 1)), _SIXTEEN),))
 
 
 @registered_cache
 @cache
 def layouts(bits: int = 4) -> Mapping[str, Layout]:
     """All layouts by name, where those of any width have codes of `bits` bits."""
-    turned = (Numbers(".scales", is_turned=True),)
-    gptq_zeros = Planes((_words(".qzeros", bits, Turn.AFTER),))
-    gptq = Layout(
-        "gptq_v2", bits, (_words(".qweight", bits, Turn.BEFORE),), turned, gptq_zeros,
-        groups=".g_idx", always_has_groups=True,
-    )
-    compressed = Layout(
-        "pack-quantized", bits, (_words(".weight_packed", bits),), (Numbers(".weight_scale"),),
-        Planes((_words(".weight_zero_point", bits, Turn.BOTH),)),
-        groups=".weight_g_idx", shape=".weight_shape",
-    )
-    nf4 = Layout(
-        "bitsandbytes", 4, (Plane(".weight", 4, order=_HIGH_FIRST),),
-        (Numbers(".weight.absmax", ("F32",)),), table=".weight.quant_map", is_flat=True,
-    )
-    halves, d = Plane("qs", 4, order=_HALVES), Numbers("d", ("F16",))
+    turned = (Numbers.of(".scales", turn=Turn.BEFORE),)
+    gptq_zeros = Numbers((_words(".qzeros", bits, Turn.AFTER),))
+    gptq = Layout("gptq_v2", bits, (_words(".qweight", bits, Turn.BEFORE),), turned, gptq_zeros,
+                  groups=".g_idx")
+    nf4 = Layout("bitsandbytes", 4, (Plane(".weight", 4, order=_HIGH_FIRST),),
+                 (Numbers.of(".weight.absmax", "F32"),), table=".weight.quant_map", shape=STATE)
+    halves = Plane("qs", 4, order=_HALVES)
     fives = halves._replace(place=_THIRTY_TWO), Plane("qh", 1, place=_THIRTY_TWO, shift=4)
-    minimum = (Numbers("m", ("F16",)),)
-    dmin = Numbers("dmin", ("F16",), Meaning.NEGATIVE)
+    minimum = (Numbers.of("m", "F16"),)
+    dmin = Numbers.of("dmin", "F16", meaning=Meaning.NEGATIVE)
     high_bit = Plane("qh", 1, "U8", Order((32, 8), (1, 0)), _WHOLE, 4)
     threes = (
         Plane("lo", 4, "U8", Order((8, 2), (1, 0)), _SIXTEEN),
         Plane("hi", 2, "U8", Order((4, 4), (1, 0)), _SIXTEEN, 4),
     )
+    fours = Plane("lo", 4, place=_EIGHTH), Plane("hi", 2, place=_EIGHTH, shift=4)
+    k_record = "d 2 dmin 2 s0 4 s4 4 s8 4 qs 128"
     rows = [
         replace(gptq, name="gptq", zero=gptq_zeros._replace(bias=1)),
         gptq,
         Layout("awq", bits, (_words(".qweight", bits, Turn.AFTER, _EIGHT),), turned,
-               Planes((_words(".qzeros", bits, Turn.AFTER, _EIGHT),))),
-        Layout("awq_gemv", bits, (_words(".qweight", bits),), (Numbers(".scales", padding=8),),
-               Planes((_words(".qzeros", bits),))),
+               Numbers((_words(".qzeros", bits, Turn.AFTER, _EIGHT),))),
+        Layout("awq_gemv", bits, (_words(".qweight", bits),), (Numbers.of(".scales", padding=8),),
+               Numbers((_words(".qzeros", bits),), padding=8)),
         Layout("awq_gemv_fast", 4, (Plane(".qweight", 4, "I16", _FAST, fan=4),),
-               (Numbers(".scales", is_turned=True, padding=8),), 0,
-               offset=(Numbers(".qzeros", is_turned=True, padding=8),)),
-        compressed,
-        replace(compressed, name="pack-quantized-symmetric", zero=1 << (bits - 1),
-                absent=".weight_zero_point"),
-        Layout("int-quantized", 8, (Plane(".weight", 8, "I8"),), (Numbers(".weight_scale"),),
-               Numbers(".weight_zero_point", ("I8",)), is_signed=True),
-        _f8("float-quantized", Numbers(".weight_scale")),
-        _f4("nvfp4-pack-quantized", ".weight_packed", Numbers(".weight_scale", ("F8_E4M3",)),
-            Numbers(".weight_global_scale", ("F32",), Meaning.DIVISOR), block=16),
-        _f4("mxfp4-pack-quantized", ".weight_packed", Numbers(".weight_scale", ("U8",), _E8)),
-        _f4("gpt-oss", "_blocks", Numbers("_scales", ("U8",), _E8)),
-        _f8("fp8-blocks", Numbers(".weight_scale_inv", ("F32",)), (128, 128)),
+               (Numbers.of(".scales", turn=Turn.BEFORE, padding=8),), 0,
+               offset=(Numbers.of(".qzeros", turn=Turn.BEFORE, padding=8),)),
+        *_with_symmetric(Layout(
+            "pack-quantized", bits, (_words(".weight_packed", bits),),
+            (Numbers.of(".weight_scale"),),
+            Numbers((_words(".weight_zero_point", bits, Turn.BOTH),)),
+            groups=".weight_g_idx?", shape=".weight_shape")),
+        *_with_symmetric(Layout(
+            "int-quantized", 8, (Plane(".weight", 8, "I8"),), (Numbers.of(".weight_scale"),),
+            Numbers.of(".weight_zero_point", "I8"), is_signed=True)),
+        _f8("float-quantized", Numbers.of(".weight_scale")),
+        _f4("nvfp4-pack-quantized", ".weight_packed", Numbers.of(".weight_scale", "F8_E4M3"),
+            Numbers.of(".weight_global_scale", "F32", meaning=Meaning.DIVISOR), block=16),
+        _f4("mxfp4-pack-quantized", ".weight_packed", _powers(".weight_scale")),
+        _f4("gpt-oss", "_blocks", _powers("_scales"), turn=Turn.BLOCKS),
+        _f8("fp8-blocks", Numbers.of(".weight_scale_inv", "F32"), block=(128, 128)),
         nf4,
         replace(nf4, name="bitsandbytes-double", scale=(
-            Numbers(".weight.absmax", ("U8",), Meaning.INDEX, table=".weight.nested_quant_map"),
-            Numbers(".weight.nested_absmax", ("F32",)),
-            Numbers("nested_offset", ("F32",), Meaning.SUMMAND))),
-        Layout("torchao", 8, (Plane("._weight_qdata", 8, "I8"),), (Numbers("._weight_scale"),),
-               Numbers("._weight_zero_point", ("I8",)), is_signed=True),
-        Layout("torchao-float", 8, (Plane("._weight_qdata", 8, "F8_E4M3"),),
-               (Numbers("._weight_scale"),), storage="f8E4M3FN"),
-        Layout("quark", bits, (_words(".weight", bits, Turn.AFTER, _EIGHT),),
-               (Numbers(".weight_scale", is_turned=True),),
-               Planes((_words(".weight_zero_point", bits, Turn.AFTER, _EIGHT),))),
-        Layout("mlx", bits, (Plane(".weight", bits, "U32"),), (Numbers(".scales"),), 0,
-               offset=(Numbers(".biases"),)),
-        Layout("matmulnbits", bits, (Plane(".B", bits),), (Numbers(".scales"),),
-               Planes((Plane(".zero_points", bits),))),
+            Numbers.of(".weight.absmax", "U8", meaning=Meaning.INDEX,
+                       table=".weight.nested_quant_map"),
+            Numbers.of(".weight.nested_absmax", "F32"),
+            Numbers.of("nested_offset", "F32", meaning=Meaning.SUMMAND))),
+        *_with_symmetric(Layout(
+            "torchao", 8, (Plane("._weight_qdata", 8, "I8"),), (Numbers.of("._weight_scale"),),
+            Numbers.of("._weight_zero_point", "I8"), is_signed=True)),
+        _f8("torchao-float", Numbers.of("._weight_scale"), "._weight_qdata"),
+        *_with_symmetric(Layout(
+            "quark", bits, (_words(".weight", bits, Turn.AFTER, _EIGHT),),
+            (Numbers.of(".weight_scale", turn=Turn.BEFORE),),
+            Numbers((_words(".weight_zero_point", bits, Turn.AFTER, _EIGHT),)))),
+        Layout("mlx", bits, (Plane(".weight", bits, "U32"),), (Numbers.of(".scales"),), 0,
+               offset=(Numbers.of(".biases"),)),
+        *_with_symmetric(Layout(
+            "matmulnbits", bits, (Plane(".B", bits, turn=Turn.BLOCKS),), (Numbers.of(".scales"),),
+            Numbers((Plane(".zero_points", bits),)))),
         _ggml("q4_0", 4, 8, "d 2 qs 16", halves),
         _ggml("q4_1", 4, 0, "d 2 m 2 qs 16", halves, offset=minimum),
         _ggml("q5_0", 5, 16, "d 2 qh 4 qs 16", *fives),
         _ggml("q5_1", 5, 0, "d 2 m 2 qh 4 qs 16", *fives, offset=minimum),
         _ggml("q8_0", 8, None, "d 2 qs 32", Plane("qs", 8)),
         _ggml("q2_k", 2, 0, "sc 16 qs 64 d 2 dmin 2", Plane("qs", 2, "U8", _QUARTERS),
-              scale=(d, _sixteen(0)), block=16, offset=(dmin, _sixteen(1))),
+              scale=(_sixteen(0),), block=16, offset=(_sixteen(1), dmin)),
         _ggml("q3_k", 3, 4, "hm 32 qs 64 lo 8 hi 4 d 2",
               Plane("qs", 2, "U8", _QUARTERS, _WHOLE),
               high_bit._replace(name="hm", shift=2),
-              scale=(d, Planes(threes, -32)), block=16),
-        _ggml("q4_k", 4, 0, "d 2 dmin 2 s0 4 s4 4 s8 4 qs 128", Plane("qs", 4, "U8", _CHUNKS),
-              scale=(d, _sixes(0)), offset=(dmin, _sixes(1))),
-        _ggml("q5_k", 5, 0, "d 2 dmin 2 s0 4 s4 4 s8 4 qh 32 qs 128",
+              scale=(Numbers(threes, bias=-32),), block=16),
+        _ggml("q4_k", 4, 0, k_record, Plane("qs", 4, "U8", _CHUNKS),
+              scale=(_sixes(0),), offset=(_sixes(1), dmin)),
+        _ggml("q5_k", 5, 0, k_record.replace("qs", "qh 32 qs"),
               Plane("qs", 4, "U8", _CHUNKS, _WHOLE), high_bit,
-              scale=(d, _sixes(0)), offset=(dmin, _sixes(1))),
+              scale=(_sixes(0),), offset=(_sixes(1), dmin)),
         _ggml("q6_k", 6, 32, "ql 128 qh 64 sc 16 d 2",
               Plane("ql", 4, "U8", Order((2, 2, 32, 2), (0, 3, 1, 2)), _WHOLE),
               Plane("qh", 2, "U8", _QUARTERS, _WHOLE, 4),
-              scale=(d, Numbers("sc", ("I8",))), block=16),
-        _ggml("mxfp4", 4, None, "e 1 qs 16", halves, scale=(Numbers("e", ("U8",), _E8),),
-              storage="f4E2M1FN"),
+              scale=(Numbers.of("sc", "I8"),), block=16),
+        _ggml("iq4_nl", 4, None, "d 2 qs 16", halves, table=_IQ4),
+        _ggml("iq4_xs", 4, None, "d 2 hi 2 lo 4 qs 128", halves,
+              scale=(Numbers(fours, bias=-32),), table=_IQ4),
+        _ggml("mxfp4", 4, None, "e 1 qs 16", halves, scale=(_powers("e"),), storage="f4E2M1FN"),
     ]
     return MappingProxyType({row.name: row for row in rows})

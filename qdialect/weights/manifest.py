@@ -11,6 +11,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, cast
 
 from xdsl.context import Context
@@ -76,6 +77,7 @@ SCALE: Final = "scale"
 ZERO_POINT: Final = "zero_point"
 OFFSET: Final = "offset"
 GATHER: Final = "gather"
+OUTER: Final = "outer"
 _PARTS: Final = (CODES, SCALE, ZERO_POINT, OFFSET, GATHER)
 
 
@@ -103,6 +105,19 @@ class QuantizedWeight(NamedTuple):
 
     gather: str | None = None
     """The key of the places of columns, int32, among those of the codes; None if they are equal."""
+
+    outer: Mapping[str, str] = MappingProxyType({})
+    """
+    The keys of what scales do not say, by the names that it has in the layout of a checkpoint.
+
+    Only that layout is written from it: factors that many scales share, and tables.
+    """
+
+    @property
+    def keys(self) -> Mapping[str, str]:
+        """The keys of all tensors, by what they are."""
+        parts = {part: key for part in _PARTS if (key := getattr(self, part)) is not None}
+        return {**self.outer, **parts}
 
     def parsed_type(self) -> UniformQuantizedType:
         """The type. Raises WeightsError for a text that is none."""
@@ -186,13 +201,17 @@ def _read(path: str, content: JsonValue) -> Manifest:
             _add(tensors, name, tensor)
     quantized = dict[str, QuantizedWeight]()
     for key, value in (members["quantized"].members() if "quantized" in members else {}).items():
-        own = value.members(("type", *_PARTS), _PARTS[2:])
+        own = value.members(("type", *_PARTS, OUTER), (*_PARTS[2:], OUTER))
+        outer = own.pop(OUTER).members() if OUTER in own else {}
         texts = {name: item.of(str) for name, item in own.items()}
-        for name in _PARTS:
-            if name in texts and texts[name] not in tensors:
-                raise own[name].error(f"no file has a tensor '{texts[name]}'")
+        for name, item in (*own.items(), *outer.items()):
+            if name != "type" and item.of(str) not in tensors:
+                raise item.error(f"no file has a tensor '{item.value}'")
         quantized[key] = QuantizedWeight(
-            texts["type"], *(texts[name] for name in _PARTS[:2]), *map(texts.get, _PARTS[2:])
+            texts["type"],
+            *(texts[name] for name in _PARTS[:2]),
+            *map(texts.get, _PARTS[2:]),
+            outer={name: item.of(str) for name, item in outer.items()},
         )
     arguments = dict[str, str]()
     for key, value in (members["values"].members() if "values" in members else {}).items():

@@ -23,6 +23,8 @@ from qdialect.weights.manifest import FORMAT, VERSION, Manifest
 from qdialect.weights.places import fingerprint, inside, is_url, writable
 from qdialect.weights.tensor_files import (
     DTYPES,
+    SAFETENSORS,
+    FileFormat,
     FileWriter,
     NewTensor,
     TensorInFile,
@@ -61,11 +63,12 @@ class FileTask(NamedTuple):
 
     name: str
     contents: Mapping[str, Content]
+    format: FileFormat = SAFETENSORS
 
     @property
     def identity(self) -> str:
         """What the file depends on, as a hash: equal tasks write equal bytes."""
-        text = repr(sorted(self.contents.items()))
+        text = repr((sorted(self.contents.items()), self.format))
         paths = {tensor.path for content in self.contents.values() for tensor in content.sources()}
         for path in sorted(paths):
             text += f"\n{path} {fingerprint(path)}"
@@ -85,7 +88,7 @@ class FileTask(NamedTuple):
         with ExitStack() as stack:
             stack.callback(files.close)
             path = stack.enter_context(writable(inside(folder, self.name)))
-            writer = stack.enter_context(writing(path, tensors))
+            writer = stack.enter_context(writing(path, tensors, self.format))
             # In the order of the file, so that it is hashed as it is written.
             order = {new.name: place for place, new in enumerate(tensors)}
             for key, content in sorted(
@@ -106,7 +109,9 @@ def _nbytes(new: NewTensor) -> int:
     return DTYPES[new.dtype].nbytes(new.shape)
 
 
-def file_tasks(contents: Mapping[str, Content], kind: str, shard_size: int) -> list[FileTask]:
+def file_tasks(
+    contents: Mapping[str, Content], kind: str, shard_size: int, format: FileFormat = SAFETENSORS
+) -> list[FileTask]:
     """
     The files for some contents, of about `shard_size` bytes each, in the order of the sources.
 
@@ -128,7 +133,7 @@ def file_tasks(contents: Mapping[str, Content], kind: str, shard_size: int) -> l
         filled += size
     count = len(groups)
     return [
-        FileTask(f"{kind}-{number:05}-of-{count:05}.safetensors", group)
+        FileTask(f"{kind}-{number:05}-of-{count:05}{format.suffix}", group, format)
         for number, group in enumerate(groups, 1)
     ]
 

@@ -264,6 +264,34 @@ def part_of(path: Path) -> Path:
     return path.with_name(f"{path.name}.{uuid4().hex}.part")
 
 
+class FileFormat:
+    """What a file begins with, and where its tensors are: that of safetensors."""
+
+    suffix: str = ".safetensors"
+    alignment: int = 1
+    """The bytes of which the start of each tensor is a multiple, after the header."""
+
+    def __repr__(self) -> str:
+        return self.suffix
+
+    def header(self, entries: Sequence[TensorEntry]) -> bytes:
+        """The bytes before the first tensor. The starts of entries are behind these bytes."""
+        members: dict[str, object] = {}
+        for entry in entries:
+            ends = [entry.start, entry.start + entry.nbytes]
+            members[entry.name] = {
+                "dtype": entry.dtype,
+                "shape": list(entry.shape),
+                "data_offsets": ends,
+            }
+        text = json.dumps(members, separators=(",", ":")).encode()
+        text += b" " * (-(8 + len(text)) % ALIGNMENT)
+        return len(text).to_bytes(8, "little") + text
+
+
+SAFETENSORS: Final = FileFormat()
+
+
 class FileWriter:
     """
     Writes one file of tensors in any order, under a name that ends in `.part`.
@@ -272,32 +300,37 @@ class FileWriter:
     or the one from before.
     """
 
-    def __init__(self, path: Path, tensors: Sequence[tuple[str, str, tuple[int, ...]]]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        tensors: Sequence[tuple[str, str, tuple[int, ...]]],
+        format: FileFormat = SAFETENSORS,
+    ) -> None:
         """`tensors` are as `NewTensor`, in the order of their elements."""
         self.path = path
         self._part = part_of(path)
-        entries: dict[str, object] = {}
         end = 0
-        self._starts: dict[str, tuple[int, str]] = {}
+        entries, self._dtypes = list[TensorEntry](), dict[str, str]()
         for name, dtype, shape in tensors:
-            start, end = end, end + DTYPES[dtype].nbytes(shape)
-            self._starts[name] = start, dtype
+            start = -(-end // format.alignment) * format.alignment
+            end = start + DTYPES[dtype].nbytes(shape)
+            self._dtypes[name] = dtype
             if dtype == PACKED:
                 is_halved = shape and not shape[-1] % 2
                 dtype, shape = "U8", (*shape[:-1], shape[-1] // 2) if is_halved else (end - start,)
-            entries[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [start, end]}
-        text = json.dumps(entries, separators=(",", ":")).encode()
-        text += b" " * (-(8 + len(text)) % ALIGNMENT)
-        header = len(text).to_bytes(8, "little") + text
-        self._origin, self.size = len(header), len(header) + end
+            entries.append(TensorEntry(name, dtype, shape, start))
+        header = format.header(entries)
+        origin, self.size = len(header), len(header) + end
+        self._entries = {
+            entry.name: entry._replace(start=origin + entry.start) for entry in entries
+        }
         self._file = os.open(self._part, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o666)
         self._hash, self._hashed = hashlib.sha256(), 0
         self._write_at(header, 0)
 
     def write(self, name: str, data: memoryview, first: int) -> None:
         """Write elements of a tensor, from the one with number `first`. Raises OSError."""
-        start, dtype = self._starts[name]
-        start += self._origin
+        start, dtype = self._entries[name].start, self._dtypes[name]
         if DTYPES[dtype].bits >= 8:
             self._write_at(data, start + first * DTYPES[dtype].itemsize)
             return
@@ -314,6 +347,14 @@ class FileWriter:
             if (odd + len(part)) % 2:
                 codes[-1] |= self._byte_at(start + half + len(codes) - 1) & 240
             self._write_at(codes.data, start + half)
+
+    def write_bytes(self, name: str, data: memoryview, first: int) -> None:
+        """Write bytes of a tensor as they are in the file, from the one with number `first`."""
+        self._write_at(data, self._entries[name].start + first)
+
+    def tensor(self, name: str) -> TensorInFile:
+        """A tensor of the unfinished file, which may be read where it is written."""
+        return TensorInFile(str(self._part), self._entries[name])
 
     def _byte_at(self, offset: int) -> int:
         return (os.pread(self._file, 1, offset) or b"\0")[0]
@@ -356,10 +397,12 @@ class FileWriter:
 
 @contextmanager
 def writing(
-    path: Path, tensors: Sequence[tuple[str, str, tuple[int, ...]]]
+    path: Path,
+    tensors: Sequence[tuple[str, str, tuple[int, ...]]],
+    format: FileFormat = SAFETENSORS,
 ) -> Generator[FileWriter]:
     """A writer; its unfinished file is removed after an error."""
-    writer = FileWriter(path, tensors)
+    writer = FileWriter(path, tensors, format)
     try:
         yield writer
     finally:

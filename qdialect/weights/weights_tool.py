@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from qdialect.checkpoints.commands import contents_of, converted_contents, table_of
+from qdialect.checkpoints.commands import contents_of, conversion_of, table_of
 from qdialect.checkpoints.converting import write_configuration
 from qdialect.checkpoints.detection import CONFIG
 from qdialect.checkpoints.importing import Imported
@@ -36,7 +36,7 @@ from qdialect.weights.tasks import (
     write_files,
     write_manifest,
 )
-from qdialect.weights.tensor_files import DTYPES, read_header, sha256_of
+from qdialect.weights.tensor_files import DTYPES, SAFETENSORS, FileFormat, read_header, sha256_of
 from qdialect.weights.verification import differing_tensor
 
 TOOL: Final = "qdialect weights"
@@ -230,7 +230,7 @@ def _quantize(options: Namespace) -> bool:
     rule = Rule(options.scheme, options.storage, options.exponent, *own)
     contents, patterns = dict[str, Quantized](), options.only.split(",")
     keys = [key for key in manifest.tensors if matches(key, patterns)]
-    known = {part for weight in manifest.quantized.values() for part in weight}
+    known = {part for weight in manifest.quantized.values() for part in weight.keys.values()}
     for key in keys:
         if key in known or key in manifest.quantized:
             sys.stderr.write(f"{TOOL}: '{key}' stays as it is: it is of a quantized weight\n")
@@ -255,13 +255,15 @@ def _import(options: Namespace) -> bool:
 
 
 def _convert(options: Namespace) -> bool:
-    contents, target, columns = converted_contents(options)
-    _write("model", contents, Manifest({}), options)
+    contents, section, format = conversion_of(options)
+    _write("model", contents, Manifest({}), options, format)
+    if format is not SAFETENSORS:
+        return True
     folder = _folder_of(options)
     written = read_manifest(folder / MANIFEST).tensors
     names = {name: Path(tensor.path).name for name, tensor in written.items()}
     config = Path(options.config or Path(options.checkpoint) / CONFIG)
-    write_configuration(folder, config, target, columns, names)
+    write_configuration(folder, config, options.to, section, names)
     return True
 
 
@@ -276,6 +278,7 @@ def _write(
     contents: Mapping[str, Content],
     manifest: Manifest,
     options: Namespace,
+    format: FileFormat = SAFETENSORS,
     **members: object,
 ) -> bool:
     for name in ("jobs", "max_memory", "shard_size"):
@@ -283,17 +286,21 @@ def _write(
             raise ToolError(f"--{name.replace('_', '-')} must be 1 or more")
     output = _absolute(options.output)
     folder = _folder_of(options)
-    tasks = file_tasks(contents, kind, options.shard_size)
+    # Only safetensors have a manifest, by which a tensor is found in one of several files.
+    has_manifest = format is SAFETENSORS
+    tasks = file_tasks(contents, kind, options.shard_size if has_manifest else sys.maxsize, format)
     with executor(options.jobs, options.cluster, options.max_memory) as runner:
         run = {"max_memory": options.max_memory, "resume": options.resume}
         lines = list(write_files(tasks, folder, executor=runner, output=output, **run))
     is_apart = output != str(folder)
     names = [inside(output, task.name) if is_apart else task.name for task in tasks]
-    write_manifest(folder, kind, names, manifest, **members)
+    if has_manifest:
+        write_manifest(folder, kind, names, manifest, **members)
     read, written = (sum(line[key] for line in lines) / _MIB for key in ("read", "bytes"))
+    place = f"; the manifest is {folder / MANIFEST}" if has_manifest else ""
     sys.stderr.write(
         f"{TOOL}: {len(contents)} tensors in {len(tasks)} files of {output}: {read:.1f} MiB read, "
-        f"{written:.1f} MiB written; the manifest is {folder / MANIFEST}\n"
+        f"{written:.1f} MiB written{place}\n"
     )
     return True
 

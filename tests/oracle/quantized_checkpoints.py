@@ -77,6 +77,16 @@ def imported(checkpoint: Path, output: Path, *flags: str) -> dict[str, Array]:
     return values
 
 
+def stored_bytes(folder: Path) -> dict[str, tuple[str, tuple[int, ...], bytes]]:
+    """The dtype, the shape and the bytes of each tensor of the only file of safetensors."""
+    (path,) = folder.glob("*.safetensors")
+    data = path.read_bytes()
+    return {
+        name: (entry.dtype, entry.shape, data[entry.start : entry.start + entry.nbytes])
+        for name, entry in read_header(path).items()
+    }
+
+
 def save(folder: Path, tensors: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> Path:
     """A folder with tensors of torch, and a configuration."""
     folder.mkdir(exist_ok=True)

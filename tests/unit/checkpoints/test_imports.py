@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gguf_checkpoints import TYPES, gguf_file, random_records
 from installed import needs
 from numpy.typing import NDArray
 from quantized_checkpoints import E2M1, imported, save, stream
@@ -30,37 +31,12 @@ func.func @main() -> tensor<128x160xf16> {
 
 
 @needs("gguf")
-@pytest.mark.parametrize(
-    "name",
-    ["Q4_0", "Q5_0", "Q8_0", "Q3_K", "Q6_K", "MXFP4", "Q4_1", "Q5_1", "Q2_K", "Q4_K", "Q5_K"],
-)
+@pytest.mark.parametrize("name", TYPES)
 def test_types_of_gguf(name: str, tmp_path: Path):
     gguf: Any = import_module("gguf")
     kind = gguf.GGMLQuantizationType[name]
-    block, nbytes = gguf.GGML_QUANT_SIZES[kind]
-    rng = np.random.default_rng(3)
-    count = 2 * 256 // block
-    if name in ("Q4_0", "Q5_0", "Q8_0", "Q4_1", "Q5_1"):
-        data = gguf.quants.quantize(rng.normal(size=(301, 512)).astype("f4"), kind)
-    else:
-        records = rng.integers(0, 256, (301, count, nbytes)).astype(np.uint8)
-        if name == "MXFP4":
-            records[:, :, 0] = rng.integers(90, 150, (301, count))
-        else:
-            scales = rng.normal(size=(301, count, 2)).astype(np.float16).view(np.uint8)
-            start = {"Q2_K": 80, "Q4_K": 0, "Q5_K": 0}[name] if name[1] in "245" else nbytes - 2
-            records[:, :, start : start + 4] = scales[:, :, : min(4, nbytes - start)]
-        data = records.reshape(301, -1)
-    writer = gguf.GGUFWriter(str(tmp_path / "m.gguf"), "llama")
-    writer.add_string("general.name", "a name")
-    writer.add_array("tokenizer.ggml.tokens", ["a", "bc"])
-    writer.add_array("numbers", [1, 2, 3])
-    writer.add_tensor("blk.0.attn_q.weight", data, raw_dtype=kind)
-    writer.add_tensor("norm.weight", np.ones(7, np.float32))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    data = random_records(name, 301, 512)
+    gguf_file(tmp_path / "m.gguf", {"blk.0.attn_q.weight": (data, kind)})
     # Bands of 128 rows.
     flags = ["--max-memory=1", "--offsets=constants"]
     values = imported(tmp_path / "m.gguf", tmp_path / "o", *flags)

@@ -1,0 +1,486 @@
+"""
+Matrices in tensors of a layout, which are read and written in bands of rows.
+
+What reads and what writes are one walk: fields of bits, whole numbers of planes, numbers of dtypes,
+and products of these.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Final, TypeAlias
+
+from qdialect.algebra.parameters import StorageFormat
+from qdialect.checkpoints.bit_fields import in_rows, packed, unpacked, whole
+from qdialect.checkpoints.layouts import STATE, Layout, Meaning, Numbers, Plane, Turn
+from qdialect.checkpoints.matrices import Matrix, RefusedError
+from qdialect.support.files import JsonError, JsonValue
+from qdialect.support.float_format import FLOAT_FORMATS
+from qdialect.support.lazy_numpy import NDArray, np
+from qdialect.weights.copying import Descriptors, array_of
+from qdialect.weights.strided_views import StridedView
+from qdialect.weights.tensor_files import DTYPES, FileWriter, TensorInFile, numbers_of_bits
+
+_Bits: TypeAlias = "tuple[Sequence[Plane], NDArray[Any]]"
+
+_ROWS: Final = 128
+"""Bands have a multiple of so many rows: those of a block, and of a whole number of words."""
+
+
+def state_of(tensor: TensorInFile, files: Descriptors) -> Mapping[str, JsonValue]:
+    """What is saved beside a flat matrix. Raises RefusedError, OSError and WeightsError."""
+    text = array_of(StridedView.of(tensor, tensor.entry.shape), files).tobytes()
+    try:
+        return JsonValue.parse(text.decode()).members()
+    except (JsonError, UnicodeDecodeError):
+        raise RefusedError("missing", f"'{tensor.entry.name}' has no shape and block") from None
+
+
+class MatrixReader:
+    """A matrix of a checkpoint, read in bands of rows."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        tensors: Mapping[str, TensorInFile],
+        files: Descriptors,
+        shape: tuple[int, int],
+        block: tuple[int, int],
+        order: NDArray[np.intp] | None = None,
+        *,
+        storage: StorageFormat | None = None,
+        is_symmetric: bool = False,
+    ) -> None:
+        """
+        `tensors` are by the ends of their names; `block` is the rows and columns of one.
+
+        Columns are read in `order`. `storage` is that of codes, if the layout does not say it. With
+        `is_symmetric`, all zero points must be the middle code.
+        """
+        self._order, self._storage, self._is_symmetric = order, storage, is_symmetric
+        self._layout, self._tensors, self._files = layout, tensors, files
+        self.shape, self.block = shape, block
+        self._last: tuple[range, Mapping[str, NDArray[np.uint8]]] = range(0), {}
+
+    @cached_property
+    def storage(self) -> StorageFormat:
+        """What the codes are. Raises RefusedError."""
+        layout = self._layout
+        if self._storage is not None:
+            return self._storage
+        if layout.storage:
+            return StorageFormat.of_floats(layout.storage)
+        if isinstance(layout.table, tuple):
+            return StorageFormat(8, signed=True)
+        if layout.table:
+            numbers = self._table(layout.table)
+            if numbers.size != 1 << layout.bits or not np.isfinite(numbers).all():
+                raise RefusedError("table", f"'{layout.table}' has other numbers than codes")
+            return StorageFormat.of_table(layout.bits, numbers.tolist())
+        return StorageFormat(layout.bits, layout.is_signed)
+
+    def bands(self, most: int, multiple: int = 1, taken: int = 8) -> list[range]:
+        """The rows of bands that take about `most` bytes, `taken` for each code."""
+        unit = math.lcm(_ROWS, multiple)
+        if self.block[0] < self.shape[0]:
+            unit = math.lcm(unit, self.block[0])
+        count = max(1, most // (taken * unit * max(1, self.shape[1]))) * unit
+        rows = range(self.shape[0])
+        return [rows[start : start + count] for start in range(0, len(rows), count)]
+
+    def read(self, rows: range, *, with_codes: bool = True) -> Matrix:
+        """The rows of a band. Raises RefusedError, OSError and WeightsError."""
+        layout = self._layout
+        scales = self._product(layout.scale, rows)
+        offsets = self._product(layout.offset, rows) if layout.offset else None
+        codes = np.empty((len(rows), 0), np.uint8)
+        if with_codes:
+            codes = self._integers(layout.codes, rows, 1)[:, : self.shape[1]]
+            if isinstance(layout.table, tuple):
+                codes = np.array(layout.table, np.int8).view(np.uint8)[codes]
+            if self._order is not None:
+                codes = codes[:, self._order]
+        zeros = self._zeros(rows, scales.shape)
+        return Matrix(self.storage, codes, scales, zeros, self.block, offsets)
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether codes follow each other along rows, which end with a byte."""
+        (plane, *others), layout = self._layout.codes, self._layout
+        is_plain = plane.is_stream and plane.bits == layout.bits and self._order is None
+        return is_plain and not (others or layout.record or self.shape[1] * layout.bits % 8)
+
+    def stream(self, rows: range) -> NDArray[np.uint8]:
+        """The bytes of the codes of some rows, low bits first, if `is_stream`."""
+        (plane,) = self._layout.codes
+        data = in_rows(self._words(plane, rows, 1)).view(np.uint8)
+        return data[:, : self.shape[1] * plane.bits // 8]
+
+    def _records(self, rows: range) -> Mapping[str, NDArray[np.uint8]]:
+        """The fields of the records of some rows: bytes, a row for each row."""
+        if self._last[0] != rows:
+            sizes = [nbytes for _, nbytes in self._layout.record]
+            data = self._words(Plane("", 8), rows, 1).reshape(len(rows), -1, sum(sizes))
+            parts = np.split(data, np.cumsum(sizes)[:-1], axis=2)
+            names = (name for name, _ in self._layout.record)
+            pairs = zip(names, parts, strict=True)
+            self._last = rows, {name: in_rows(part).reshape(len(rows), -1) for name, part in pairs}
+        return self._last[1]
+
+    def _words(self, plane: Plane, rows: range, high: int) -> NDArray[Any]:
+        """
+        Words for some rows, in blocks of `high` rows, that fields follow each other in.
+
+        One number is that of all rows.
+        """
+        tensor = self._tensors[plane.name]
+        size, count = math.prod(tensor.entry.shape), -(-self.shape[0] // high)
+        ends, fields, per = (rows.start // high, -(-rows.stop // high)), plane.bits, plane.fan
+        if plane.is_along_rows:
+            per = plane.word
+        else:
+            fields = 1
+        start, stop, lines = (-(-end * fields // per) for end in (*ends, count))
+        if size == 1:
+            start, stop, lines = 0, 1, 1
+        if size % lines:
+            raise RefusedError("block", f"'{plane.name}' has {size} words for {lines} rows")
+        shape = [lines, size // lines]
+        cut = [slice(start, stop), slice(None)]
+        if plane.turn in (Turn.BEFORE, Turn.AFTER):
+            shape, cut = shape[::-1], cut[::-1]
+        view = StridedView.of(tensor, shape)[tuple(cut)]
+        assert isinstance(view, StridedView)
+        words = array_of(view, self._files)
+        return words.T if plane.turn in (Turn.BEFORE, Turn.BOTH) else words
+
+    def _integers(self, planes: Sequence[Plane], rows: range, high: int) -> NDArray[Any]:
+        """Whole numbers whose bits are in planes: a row for each block of `high` rows."""
+        total: NDArray[np.uint8] | None = None
+        for plane in planes:
+            if plane.name in self._tensors:
+                words = self._words(plane, rows, high)
+            else:
+                words = self._records(rows)[plane.name]
+            stream = unpacked(words, plane.bits)
+            if plane.order is not None:
+                ordered = plane.order.view(whole(stream, plane.order.period))
+                if plane.fan > 1:
+                    ordered = ordered.swapaxes(1, 2)
+                stream = ordered.reshape(len(stream) * plane.fan, -1)
+            if plane.place is None:
+                count = -(-len(rows) // high)
+                return in_rows(stream[:, :count].T) if plane.is_along_rows else stream
+            if total is None:
+                size = stream.shape[1] // plane.place.taken * plane.place.period
+                total = np.zeros((len(stream), size), np.uint8)
+            target = plane.place.view(total)
+            target |= stream.reshape(target.shape) << np.uint8(plane.shift)
+        assert total is not None
+        return total
+
+    def _table(self, name: str) -> NDArray[np.float32]:
+        tensor = self._tensors[name]
+        bits = array_of(StridedView.of(tensor, tensor.entry.shape), self._files)
+        return numbers_of_bits(bits, tensor.entry.dtype).astype(np.float32).reshape(-1)
+
+    @cached_property
+    def _state(self) -> Mapping[str, JsonValue]:
+        (name,) = (name for name in self._tensors if name.startswith(STATE))
+        return state_of(self._tensors[name], self._files)
+
+    def _numbers(self, part: Numbers, rows: range) -> NDArray[np.float32]:
+        """What is stored for the blocks of some rows."""
+        dtype = self.dtype_of(part)
+        return self.decoded(part, self.bits(part, rows), dtype)
+
+    def bits(self, part: Numbers, rows: range) -> NDArray[Any]:
+        """What is stored for the blocks of some rows, as whole numbers."""
+        planes = part.planes_of(self.dtype_of(part))
+        return self._integers(planes, rows, self.block[0])
+
+    def dtype_of(self, part: Numbers) -> str:
+        """The dtype of elements, empty for whole numbers of planes."""
+        if part.dtypes and part.name in self._tensors:
+            return self._tensors[part.name].entry.dtype
+        return part.dtypes[0] if part.dtypes else ""
+
+    def decoded(self, part: Numbers, bits: NDArray[Any], dtype: str) -> NDArray[np.float32]:
+        """The numbers that are stored as bits."""
+        stored = numbers_of_bits(bits, dtype) if dtype else bits
+        if part.meaning is Meaning.INDEX:
+            return self._table(part.table)[stored]
+        if part.meaning is Meaning.EXPONENT:
+            return np.ldexp(np.float32(1), stored.astype(np.int32) + part.bias)
+        numbers = stored.astype(np.float32) + np.float32(part.bias)
+        return -numbers if part.meaning is Meaning.NEGATIVE else numbers
+
+    def encoded(self, part: Numbers, numbers: NDArray[np.float64], dtype: str) -> NDArray[Any]:
+        """The bits of what is nearest to some numbers."""
+        size = DTYPES[dtype].itemsize if dtype else 1
+        if part.meaning is Meaning.EXPONENT:
+            numbers = np.frexp(numbers)[1] - 1.0
+        elif dtype and dtype[0] not in "IU":
+            format = FLOAT_FORMATS[DTYPES[dtype].type]
+            if format.dtype is None:
+                return format.encode(format.round(numbers)).astype(f"u{size}")
+            with np.errstate(over="ignore"):
+                return numbers.astype(format.dtype).view(f"u{size}")
+        top = 8 * size if dtype else max(plane.shift + plane.bits for plane in part.planes)
+        low = -(1 << (top - 1)) if dtype[:1] == "I" else 0
+        stored = np.rint(numbers - part.bias).clip(low, low + (1 << top) - 1)
+        return stored.astype(np.int16).astype(f"u{size}")
+
+    def levels(
+        self, parts: Sequence[Numbers], rows: range
+    ) -> list[tuple[Numbers, NDArray[np.float32]]]:
+        """Each part but the first, and its numbers: of rows, or of all."""
+        return [(part, self._level(part, rows)) for part in parts[1:]]
+
+    def _level(self, part: Numbers, rows: range) -> NDArray[np.float32]:
+        if not self._layout.is_flat:
+            return self._numbers(part, rows)
+        try:
+            if part.meaning is Meaning.SUMMAND:
+                return np.array([[self._state[part.name].number()]], np.float32)
+            size = self._state["nested_blocksize"].of(int)
+        except (KeyError, JsonError):
+            raise RefusedError("missing", f"there is no number of '{part.name}'") from None
+        groups = self.shape[1] // self.block[1]
+        blocks = np.arange(rows.start * groups, rows.stop * groups) // max(1, size)
+        numbers = self._table(part.name)
+        if blocks[-1] >= numbers.size:
+            raise RefusedError(
+                "block", f"'{part.name}' has {numbers.size} numbers, which are too few"
+            )
+        return numbers[blocks].reshape(len(rows), groups)
+
+    def _product(self, parts: Sequence[Numbers], rows: range) -> NDArray[np.float32]:
+        """The products of what is stored, one for each block."""
+        total = self._numbers(parts[0], rows)
+        for level in self.levels(parts, rows):
+            total = multiplied(total, *level)
+        groups = -(-self.shape[1] // self.block[1])
+        if total.shape[1] < groups:
+            raise RefusedError("block", f"{total.shape[1]} scales are too few for {groups} blocks")
+        return np.broadcast_to(total, (-(-len(rows) // self.block[0]), total.shape[1]))[:, :groups]
+
+    def _zeros(self, rows: range, shape: tuple[int, ...]) -> NDArray[np.int16]:
+        """The zero points, of the shape of the scales."""
+        zero, bits = self._layout.zero, self._layout.bits
+        if not isinstance(zero, Numbers):
+            return np.full(shape, zero or 0, np.int16)
+        stored = self._numbers(zero, rows)[:, : shape[1]].astype(np.int16)
+        if zero.dtypes:
+            return np.broadcast_to(stored, shape)
+        if (stored >> bits).any():
+            raise RefusedError(
+                "zero",
+                f"a stored {(1 << bits) - 1} is {1 << bits} to some readers, and 0 to others",
+            )
+        if self._is_symmetric and (stored != 1 << (bits - 1)).any():
+            raise RefusedError(
+                "ambiguous",
+                f"the configuration says symmetric, but zero points are {stored.min()} to "
+                f"{stored.max()}: choose a layout with --layout",
+            )
+        return stored
+
+
+def multiplied(total: NDArray[Any], part: Numbers, array: NDArray[np.float32]) -> NDArray[Any]:
+    """Numbers times those of another part, each of which is that of equally many."""
+    array = array.repeat(-(-total.shape[1] // array.shape[1]), 1)[:, : total.shape[1]]
+    if part.meaning is Meaning.DIVISOR:
+        return total / array
+    return total + array if part.meaning is Meaning.SUMMAND else total * array
+
+
+class MatrixWriter:
+    """A matrix that is written in bands of rows in a layout, and read again."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        dtype: str,
+        carried: MatrixReader,
+        padding: int,
+        target: tuple[FileWriter, str] | None = None,
+    ) -> None:
+        """
+        `dtype` is that of scales, and `carried` reads the parts of them that are not new.
+
+        `target` is a writer, and what the names of its tensors begin with; without one, only
+        `blocks_of` is called.
+        """
+        self._layout, self._dtype, self._carried, self._padding = layout, dtype, carried, padding
+        self._target = target
+        self._fields: dict[str, tuple[NDArray[Any], int]] = {}
+
+    def blocks_of(self, matrix: Matrix, rows: range) -> tuple[Matrix, list[_Bits]]:
+        """
+        The bits of scales, offsets and zero points, and the matrix that they are of.
+
+        That has scales of zero where an import has made them 1. Raises RefusedError.
+        """
+        layout, carried, zero = self._layout, self._carried, self._layout.zero
+        scales, blocks = self._factors("scale", layout.scale, matrix, matrix.scales, rows)
+        matrix = replace(matrix, scales=scales)
+        if matrix.offsets is not None:
+            blocks += self._factors("offset", layout.offset, matrix, matrix.offsets, rows)[1]
+        zeros, dtype, least = matrix.zeros, "", zero if isinstance(zero, int) else 0
+        stored, most = np.full_like(zeros, least), least
+        if isinstance(zero, Numbers):
+            dtype = carried.dtype_of(zero)
+            least = -(1 << (layout.bits - 1)) if dtype else zero.bias
+            most = least + (1 << layout.bits) - 1
+            bits = carried.encoded(zero, zeros.astype(np.float64), dtype)
+            stored = carried.decoded(zero, bits, dtype)
+            blocks.append((zero.planes_of(dtype), whole(bits, self._padding)))
+        if (stored != zeros).any():
+            ends = str(least) if least == most else f"{least} to {most}"
+            reason = f"zero points {zeros.min()} to {zeros.max()} are not {ends}"
+            raise RefusedError("zero", reason)
+        return matrix, blocks
+
+    def _factors(
+        self,
+        word: str,
+        parts: Sequence[Numbers],
+        matrix: Matrix,
+        product: NDArray[np.float32],
+        rows: range,
+    ) -> tuple[NDArray[np.float32], list[_Bits]]:
+        """The bits of what is multiplied. Raises RefusedError if it is not the product."""
+        carried, first = self._carried, parts[0]
+        is_new = first.name not in self._layout.outer
+        dtype = self._dtype if self._dtype in first.dtypes else carried.dtype_of(first)
+        levels = carried.levels(parts, rows)
+
+        def bits_for(wanted: NDArray[np.float32]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+            """The bits of the first part, and where they are not as wanted."""
+            if is_new:
+                total = wanted.astype(np.float64)
+                for part, array in reversed(levels):
+                    is_factor = part.meaning is not Meaning.DIVISOR
+                    inverse = Meaning.DIVISOR if is_factor else Meaning.FACTOR
+                    total = multiplied(total, part._replace(meaning=inverse), array)
+                bits = carried.encoded(first, np.nan_to_num(total), dtype)
+            else:
+                bits = carried.bits(first, rows)
+            again = carried.decoded(first, bits, dtype)
+            for level in levels:
+                again = multiplied(again, *level)
+            return bits, again != wanted
+
+        with np.errstate(all="ignore"):
+            bits, differ = bits_for(product)
+            if differ.any() and levels and word == "scale":
+                # A scale of zero is imported as 1, with codes of zero.
+                product = np.where(differ & (product == 1) & matrix.are_zero, 0, product)
+                bits, differ = bits_for(product)
+        if differ.any():
+            type = f" {DTYPES[dtype].type}" if dtype else " whole numbers"
+            times = " and ".join(f"'{part.name}'" for part, _ in levels)
+            reason = f"not all {word}s are{type}{' with ' * bool(times)}{times}"
+            raise RefusedError(word, reason)
+        new = [(first, dtype, whole(bits, self._padding))] if is_new else []
+        if self._layout.record:
+            new += [(part, part.dtypes[0], carried.bits(part, rows)) for part, _ in levels]
+        return product, [(part.planes_of(dtype), bits) for part, dtype, bits in new]
+
+    def write(self, rows: range, matrix: Matrix, stream: NDArray[np.uint8] | None = None) -> None:
+        """
+        Write a band, with codes of a matrix, or with the bytes that `MatrixReader.stream` has.
+
+        Raises RefusedError for what the layout does not hold, and OSError.
+        """
+        layout, high = self._layout, self._carried.block[0]
+        matrix, blocks = self.blocks_of(matrix, rows)
+        parts = [(planes, bits, high) for planes, bits in blocks]
+        if stream is None:
+            parts.append((layout.codes, stored_codes(matrix, layout), 1))
+        for planes, numbers, size in parts:
+            for plane in planes:
+                self._put(plane, numbers, rows, size)
+        if stream is not None:
+            (plane,) = layout.codes
+            words = whole(stream, plane.word // 8).view(f"u{plane.word // 8}")
+            self._put_words(plane, words, rows, 1)
+        if layout.record:
+            fields = [
+                packed(*self._fields[name], 1).reshape(len(rows), -1, nbytes)
+                for name, nbytes in layout.record
+            ]
+            self._fields.clear()
+            records = np.concatenate(fields, axis=2).reshape(len(rows), -1)
+            self._put_words(Plane("", 8), records, rows, 1)
+        self._check(rows, matrix, stream)
+
+    def _put(self, plane: Plane, numbers: NDArray[Any], rows: range, high: int) -> None:
+        """Write the fields of whole numbers of a band, in blocks of `high` rows."""
+        layout, order = self._layout, plane.order
+        if layout.record:
+            count = self._carried.shape[1] // layout.elements
+            width = dict(layout.record)[plane.name] * 8 // plane.bits * count
+            new = np.zeros((len(rows), width), numbers.dtype), plane.bits
+            stream, _ = self._fields.setdefault(plane.name, new)
+            if plane.place is not None:
+                mask, shift = (numbers.dtype.type(n) for n in ((1 << plane.bits) - 1, plane.shift))
+                numbers = plane.place.view(numbers) >> shift & mask
+            target = stream if order is None else order.view(stream)
+            target[...] = numbers.reshape(target.shape)
+            return
+        fields = numbers.T if plane.is_along_rows else numbers
+        if plane.turn is Turn.BLOCKS:
+            fields = whole(fields, self._carried.block[1])
+        if order is not None:
+            padded = whole(fields, order.period // plane.fan)
+            fields = np.zeros((len(padded) // plane.fan, padded.shape[1] * plane.fan), np.uint8)
+            target = order.view(fields)
+            split = padded.reshape(len(fields), plane.fan, target.shape[1], -1).swapaxes(1, 2)
+            target[...] = split.reshape(target.shape)
+        self._put_words(plane, packed(fields, plane.bits, plane.word // 8), rows, high)
+
+    def _put_words(self, plane: Plane, words: NDArray[Any], rows: range, high: int) -> None:
+        """Write words of a band to rows of a tensor, or to its columns."""
+        assert self._target is not None
+        writer, key = self._target
+        first, count = rows.start // high, -(-self._carried.shape[0] // high)
+        if plane.is_along_rows:
+            first, count = (-(-n * plane.bits // plane.word) for n in (first, count))
+        words = in_rows(words.T if plane.turn in (Turn.BEFORE, Turn.BOTH) else words)
+        lines = [(first // plane.fan * words.shape[1], words)]
+        if plane.turn in (Turn.BEFORE, Turn.AFTER) and words.shape[1] < count:
+            lines = [(number * count + first, line) for number, line in enumerate(words)]
+        for place, line in lines:
+            writer.write(key + plane.name, line.reshape(-1).view(np.uint8).data, place)
+
+    def _check(self, rows: range, matrix: Matrix, stream: NDArray[np.uint8] | None) -> None:
+        """Read a band again. Raises RefusedError for another one than was written."""
+        again = self._carried.read(rows, with_codes=stream is None)
+        pairs: list[tuple[Any, Any]] = [
+            (matrix.scales, again.scales),
+            (matrix.zeros, again.zeros),
+            (matrix.offsets, again.offsets),
+        ]
+        if stream is None:
+            pairs.append((matrix.codes, again.codes))
+        else:
+            pairs.append((stream, self._carried.stream(rows)))
+        if not all(np.array_equal(*pair) for pair in pairs):
+            raise RefusedError("storage", f"rows {rows} are others when they are read again")
+
+
+def stored_codes(matrix: Matrix, layout: Layout) -> NDArray[np.uint8]:
+    """The codes as they are stored. Raises RefusedError for a number that has none."""
+    if not isinstance(layout.table, tuple):
+        return matrix.codes
+    places = np.full(256, 255, np.uint8)
+    places[np.array(layout.table, np.int8).view(np.uint8)] = range(len(layout.table))
+    codes = places[matrix.codes]
+    if (codes == 255).any():
+        raise RefusedError("table", "there are codes that are no numbers of the table")
+    return codes
