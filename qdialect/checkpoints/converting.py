@@ -173,8 +173,6 @@ class Converted:
         Raises OSError, and WeightsError for a matrix that is refused.
         """
         module, target, carried = self.module, self.target, self._carried
-        for end, numbers in self._places.items():
-            writer.write(key + end, numbers.reshape(-1).view(np.uint8).data, 0)
         for end, tensor in carried.items() if not target.record else ():
             copy_view(
                 StridedView.of(tensor, tensor.entry.shape), key + end, writer, files, max_memory
@@ -199,6 +197,8 @@ class Converted:
             raise WeightsError(f"{module.name}: {target.name}: {error}") from None
         finally:
             again.close()
+        for end, numbers in self._places.items():
+            writer.write(key + end, numbers.reshape(-1).view(np.uint8).data, 0)
 
     def _encoded(self, matrix: Matrix, new: MatrixReader) -> Matrix:
         """The same with the codes and blocks of the layout. Raises RefusedError."""

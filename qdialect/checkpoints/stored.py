@@ -215,10 +215,12 @@ class MatrixReader:
             return self._table(part.table)[stored]
         if part.meaning is Meaning.EXPONENT:
             return np.ldexp(np.float32(1), stored.astype(np.int32) + part.bias)
-        numbers = stored.astype(np.float32) + np.float32(part.bias)
+        numbers = stored.astype(np.float32)
+        if part.bias:
+            numbers += np.float32(part.bias)
         return -numbers if part.meaning is Meaning.NEGATIVE else numbers
 
-    def encoded(self, part: Numbers, numbers: NDArray[np.float64], dtype: str) -> NDArray[Any]:
+    def encoded(self, part: Numbers, numbers: NDArray[Any], dtype: str) -> NDArray[Any]:
         """The bits of what is nearest to some numbers."""
         size = DTYPES[dtype].itemsize if dtype else 1
         if part.meaning is Meaning.EXPONENT:
@@ -226,7 +228,8 @@ class MatrixReader:
         elif dtype and dtype[0] not in "IU":
             format = FLOAT_FORMATS[DTYPES[dtype].type]
             if format.dtype is None:
-                return format.encode(format.round(numbers)).astype(f"u{size}")
+                rounded = format.round(numbers.astype(np.float64))
+                return format.encode(rounded).astype(f"u{size}")
             with np.errstate(over="ignore"):
                 return numbers.astype(format.dtype).view(f"u{size}")
         top = 8 * size if dtype else max(plane.shift + plane.bits for plane in part.planes)
@@ -336,7 +339,7 @@ class MatrixWriter:
             dtype = carried.dtype_of(zero)
             least = -(1 << (layout.bits - 1)) if dtype else zero.bias
             most = least + (1 << layout.bits) - 1
-            bits = carried.encoded(zero, zeros.astype(np.float64), dtype)
+            bits = carried.encoded(zero, zeros, dtype)
             stored = carried.decoded(zero, bits, dtype)
             blocks.append((zero.planes_of(dtype), whole(bits, self._padding)))
         if (stored != zeros).any():
@@ -361,15 +364,12 @@ class MatrixWriter:
 
         def bits_for(wanted: NDArray[np.float32]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
             """The bits of the first part, and where they are not as wanted."""
-            if is_new:
-                total = wanted.astype(np.float64)
-                for part, array in reversed(levels):
-                    is_factor = part.meaning is not Meaning.DIVISOR
-                    inverse = Meaning.DIVISOR if is_factor else Meaning.FACTOR
-                    total = multiplied(total, part._replace(meaning=inverse), array)
-                bits = carried.encoded(first, np.nan_to_num(total), dtype)
-            else:
-                bits = carried.bits(first, rows)
+            total: NDArray[Any] = wanted
+            for part, array in reversed(levels):
+                is_factor = part.meaning is not Meaning.DIVISOR
+                inverse = part._replace(meaning=Meaning.DIVISOR if is_factor else Meaning.FACTOR)
+                total = np.nan_to_num(multiplied(total.astype(np.float64), inverse, array))
+            bits = carried.encoded(first, total, dtype) if is_new else carried.bits(first, rows)
             again = carried.decoded(first, bits, dtype)
             for level in levels:
                 again = multiplied(again, *level)
@@ -399,16 +399,16 @@ class MatrixWriter:
         """
         layout, high = self._layout, self._carried.block[0]
         matrix, blocks = self.blocks_of(matrix, rows)
-        parts = [(planes, bits, high) for planes, bits in blocks]
+        # In the order of the file, so that it is hashed as it is written.
         if stream is None:
-            parts.append((layout.codes, stored_codes(matrix, layout), 1))
-        for planes, numbers, size in parts:
-            for plane in planes:
-                self._put(plane, numbers, rows, size)
-        if stream is not None:
+            blocks.insert(0, (layout.codes, stored_codes(matrix, layout)))
+        else:
             (plane,) = layout.codes
             words = whole(stream, plane.word // 8).view(f"u{plane.word // 8}")
             self._put_words(plane, words, rows, 1)
+        for planes, numbers in blocks:
+            for plane in planes:
+                self._put(plane, numbers, rows, 1 if planes is layout.codes else high)
         if layout.record:
             fields = [
                 packed(*self._fields[name], 1).reshape(len(rows), -1, nbytes)
@@ -437,7 +437,7 @@ class MatrixWriter:
         if plane.turn is Turn.BLOCKS:
             fields = whole(fields, self._carried.block[1])
         if order is not None:
-            padded = whole(fields, order.period // plane.fan)
+            padded = whole(in_rows(fields), order.period // plane.fan)
             fields = np.zeros((len(padded) // plane.fan, padded.shape[1] * plane.fan), np.uint8)
             target = order.view(fields)
             split = padded.reshape(len(fields), plane.fan, target.shape[1], -1).swapaxes(1, 2)
@@ -469,7 +469,8 @@ class MatrixWriter:
         if stream is None:
             pairs.append((matrix.codes, again.codes))
         else:
-            pairs.append((stream, self._carried.stream(rows)))
+            both = (stream, self._carried.stream(rows))
+            pairs.append(tuple(whole(in_rows(data), 8).view(np.uint64) for data in both))
         if not all(np.array_equal(*pair) for pair in pairs):
             raise RefusedError("storage", f"rows {rows} are others when they are read again")
 
