@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from qdialect.checkpoints.converting import Converted, section_of
-from qdialect.checkpoints.detection import Checkpoint, QuantizedModule, read_checkpoint
+from qdialect.checkpoints.detection import Checkpoint, read_checkpoint
 from qdialect.checkpoints.gguf_files import GgufFormat, read_gguf
-from qdialect.checkpoints.importing import OFFSET_REASON, Part, imported, reader_of
+from qdialect.checkpoints.importing import OFFSET_REASON, Part, imported
 from qdialect.checkpoints.layouts import layouts
 from qdialect.checkpoints.matrices import RefusedError
+from qdialect.checkpoints.stored import MatrixReader, QuantizedModule
 from qdialect.opt.tool_error import ToolError
 from qdialect.support.terminal import Table
 from qdialect.weights.copying import Descriptors
@@ -46,7 +47,7 @@ def _shape(shape: Sequence[int]) -> str:
 def _type_of(module: QuantizedModule) -> str:
     files = Descriptors()
     try:
-        storage = reader_of(module, files).storage
+        storage = MatrixReader(module, files).storage
     except RefusedError as error:
         return str(error)
     finally:

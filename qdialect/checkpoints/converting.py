@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from qdialect.checkpoints.detection import CONFIG, QuantizedModule, hints_of
-from qdialect.checkpoints.importing import OFFSET_REASON, reader_of
+from qdialect.checkpoints.detection import CONFIG, hints_of
+from qdialect.checkpoints.importing import OFFSET_REASON
 from qdialect.checkpoints.layouts import PLAIN, STATE, Layout, Numbers
 from qdialect.checkpoints.matrices import Matrix, RefusedError
-from qdialect.checkpoints.stored import MatrixReader, MatrixWriter, stored_codes
+from qdialect.checkpoints.stored import MatrixReader, MatrixWriter, QuantizedModule
 from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.weights.copying import Descriptors, copy_view
 from qdialect.weights.strided_views import StridedView
@@ -50,41 +50,23 @@ class Converted:
         """The tensors of the matrix."""
         yield from self.module.tensors.values()
 
+    def _new(self) -> QuantizedModule:
+        """The matrix of the layout, with the tensors that are not new."""
+        module = self.module
+        return QuantizedModule(module.name, self.target, self._carried, module.shape, self.block)
+
     def tensors(self, key: str) -> Sequence[NewTensor]:
         """The tensors of the layout."""
-        module, target, (high, wide) = self.module, self.target, self.block
-        (rows, columns), leading = module.matrix, module.shape[:-1]
+        (rows, columns), target = self.module.matrix, self.target
         if target.record:
             nbytes = columns // target.elements * sum(size for _, size in target.record)
             return [NewTensor(key, "U8", (rows, nbytes))]
-        groups = -(-columns // wide)
-        groups = -(-groups // self._padding) * self._padding
-        blocks = leading if high == 1 else (-(-rows // high),)
-        own = [(plane, plane.stored(leading, columns, wide)) for plane in target.codes]
-        for part in (*target.scale[:1], *target.offset[:1], target.zero):
-            if isinstance(part, Numbers) and part.name not in target.outer:
-                planes = part.planes_of(self._dtype_of(part))
-                own += [(plane, plane.stored(blocks, groups, 1)) for plane in planes]
-        if target.is_flat:
-            own = [
-                (plane, (math.prod(shape), *(1,) * (plane is target.codes[0])))
-                for plane, shape in own
-            ]
-        new = [NewTensor(key + plane.name, plane.dtype, shape) for plane, shape in own]
-        for name in self._carried:
-            entry = module.tensors[name].entry
-            new.append(NewTensor(key + name, entry.dtype, entry.shape))
-        numbers = self._places.items()
-        return [*new, *(NewTensor(key + end, f"I{8 * n.itemsize}", n.shape) for end, n in numbers)]
-
-    def _dtype_of(self, part: Numbers) -> str:
-        return self.dtype if self.dtype in part.dtypes else (part.dtypes or ("",))[0]
-
-    @property
-    def _padding(self) -> int:
-        """The number of blocks in a multiple of which a row ends."""
-        padding = self.target.scale[0].padding
-        return padding * (max(1, 128 // self.block[1]) if padding > 1 else 1)
+        stored = self._new().stored(self.dtype)
+        new = [NewTensor(key + plane.name, plane.dtype, shape) for plane, shape in stored]
+        carried = {name: tensor.entry for name, tensor in self._carried.items()}
+        new += [NewTensor(key + name, own.dtype, own.shape) for name, own in carried.items()]
+        places = self._places.items()
+        return [*new, *(NewTensor(key + end, f"I{8 * n.itemsize}", n.shape) for end, n in places)]
 
     @property
     def _places(self) -> Mapping[str, NDArray[Any]]:
@@ -124,10 +106,6 @@ class Converted:
             return (stored,) if stored in dtypes else dtypes[-1:]
         return dtypes or ("",)
 
-    def _reader(self, tensors: Mapping[str, TensorInFile], files: Descriptors) -> MatrixReader:
-        """What reads the new tensors."""
-        return MatrixReader(self.target, tensors, files, self.module.matrix, self.block)
-
     def checked(self, files: Descriptors, max_memory: int) -> Converted:
         """
         The same with the first dtype that holds all scales.
@@ -148,22 +126,20 @@ class Converted:
             raise RefusedError("scale" if len(target.scale) > 1 else "missing", reason)
         if target.record and target.offset and module.floats != "F32":
             raise RefusedError("offset", f"values are sums of {DTYPES[module.floats].type}")
-        reader, new = reader_of(module, files, is_ordered=False), self._reader(carried, files)
+        reader = MatrixReader(module, files, is_ordered=False)
         dtypes, error = [*self._dtypes], RefusedError("scale", "there are no rows")
         with_codes = len(target.scale) > 1 or isinstance(target.table, tuple)
         for band in reader.bands(max_memory, self.block[0]):
-            matrix = self._encoded(reader.read(band, with_codes=with_codes), new)
+            matrix = reader.read(band, with_codes=with_codes)
             for dtype in tuple(dtypes):
-                writer = MatrixWriter(target, dtype, new, self._padding)
+                new = MatrixWriter(self._new(), files, dtype)
                 try:
-                    writer.blocks_of(matrix, band)
+                    new.fields_of(self._encoded(matrix, new), band)
                 except RefusedError as reason:
                     dtypes.remove(dtype)
                     error = reason
             if not dtypes:
                 raise error
-            if with_codes:
-                stored_codes(matrix, target)
         return replace(self, dtype=dtypes[0])
 
     def write(self, key: str, writer: FileWriter, files: Descriptors, max_memory: int) -> None:
@@ -177,10 +153,8 @@ class Converted:
             copy_view(
                 StridedView.of(tensor, tensor.entry.shape), key + end, writer, files, max_memory
             )
-        written = {new.name.removeprefix(key): writer.tensor(new.name) for new in self.tensors(key)}
-        again, reader = Descriptors(), reader_of(module, files, is_ordered=False)
-        new = self._reader({**carried, **written}, again)
-        matrices = MatrixWriter(target, self.dtype, new, self._padding, (writer, key))
+        again, reader = Descriptors(), MatrixReader(module, files, is_ordered=False)
+        new = MatrixWriter(self._new(), again, self.dtype, (writer, key))
         try:
             # Codes are not unpacked then.
             is_stream = target.codes[0].is_stream and new.is_stream and reader.is_stream
@@ -192,7 +166,7 @@ class Converted:
                 stream = reader.stream(band) if is_stream else None
                 if is_stream and zero is not None and (matrix.zeros != zero).any():
                     matrix, stream = reader.read(band), None
-                matrices.write(band, self._encoded(matrix, new), stream)
+                new.write(band, self._encoded(matrix, new), stream)
         except RefusedError as error:
             raise WeightsError(f"{module.name}: {target.name}: {error}") from None
         finally:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from types import MappingProxyType
@@ -21,14 +21,13 @@ from qdialect.checkpoints.layouts import (
     PLAIN,
     STATE,
     Layout,
-    Meaning,
     Numbers,
     Plane,
     Turn,
     layouts,
 )
 from qdialect.checkpoints.matrices import RefusedError
-from qdialect.checkpoints.stored import state_of
+from qdialect.checkpoints.stored import QuantizedModule, state_of
 from qdialect.dialects.quant import UniformQuantizedType
 from qdialect.support.files import FileError, JsonError, JsonValue, read_text
 from qdialect.support.lazy_numpy import NDArray, np
@@ -46,6 +45,7 @@ from qdialect.weights.strided_views import StridedView
 from qdialect.weights.tensor_files import (
     DTYPES,
     PACKED,
+    TensorEntry,
     TensorInFile,
     WeightsError,
     numbers_of_bits,
@@ -78,34 +78,6 @@ _VERSIONS: Final[Mapping[str, str]] = {
     "gptq_v2": "gptq_v2",
 }
 """The words of `version` of AWQ, and of `checkpoint_format` of GPTQ."""
-
-
-@dataclass(frozen=True)
-class QuantizedModule:
-    """A matrix of a checkpoint, and the tensors that it is made of."""
-
-    name: str
-    """The name of the weight that it is."""
-    layout: Layout
-    tensors: Mapping[str, TensorInFile]
-    """By the ends of their names."""
-    shape: tuple[int, ...]
-    """The shape of the weight: all axes but the last are rows."""
-    block: tuple[int, int]
-    """The rows and columns of a block."""
-    storage: StorageFormat | None = None
-    """What the codes are, if the layout does not say it."""
-    floats: str = "F32"
-    """The dtype that values with an offset are computed in."""
-    order: NDArray[np.intp] | None = field(default=None, repr=False)
-    """The columns in the order of their blocks; None if they are."""
-    is_symmetric: bool = False
-    """Whether its configuration says that zero points are the middle code."""
-
-    @property
-    def matrix(self) -> tuple[int, int]:
-        """The numbers of rows and columns."""
-        return math.prod(self.shape[:-1]), self.shape[-1]
 
 
 class Checkpoint(NamedTuple):
@@ -217,10 +189,18 @@ def _plain(storage: StorageFormat, dtype: str, *, has_offset: bool, has_zero: bo
         PLAIN,
         storage.width,
         (Plane(CODES, bits, dtype),),
-        (Numbers.of(SCALE, "F32"),),
-        Numbers.of(ZERO_POINT, "I8", "U8") if has_zero else None,
+        (Numbers(SCALE, ("F32",)),),
+        Numbers(
+            ZERO_POINT,
+            (
+                "I8",
+                "U8",
+            ),
+        )
+        if has_zero
+        else None,
         is_signed=storage.signed,
-        offset=(Numbers.of(OFFSET, "F32"),) if has_offset else (),
+        offset=(Numbers(OFFSET, ("F32",)),) if has_offset else (),
     )
 
 
@@ -313,46 +293,41 @@ def _of_tensors(tensors: Mapping[str, TensorInFile], hints: Hints) -> Checkpoint
 
 def _all_names(row: Layout) -> Iterable[str]:
     """The ends of the names of all tensors of a layout, also of those that may be missing."""
-    return filter(None, (*row.names, row.groups.rstrip("?"), row.shape))
+    return filter(None, (*row.dtypes, row.groups.rstrip("?"), row.shape))
 
 
 def _fitting(
     prefix: str, rows: Sequence[Layout], tensors: Mapping[str, TensorInFile], hints: Hints
 ) -> Iterable[Layout]:
     """The layouts whose tensors are there, with their dtypes and shapes, and no more of them."""
-    dtypes = {
-        name: tensors[prefix + name].entry.dtype
+    entries = {
+        name: tensors[prefix + name].entry
         for row in rows
-        for name in row.names
-        if prefix + name in tensors and 0 not in tensors[prefix + name].entry.shape
+        for name in row.dtypes
+        if prefix + name in tensors
     }
+    dtypes = {name: entry.dtype for name, entry in entries.items() if 0 not in entry.shape}
     there = [
         row
         for row in rows
         if (hints.allowed is None or row.name in hints.allowed)
-        and dtypes.keys() >= {*row.names}
+        and dtypes.keys() >= row.dtypes.keys()
         and dtypes[row.codes[0].name] == row.codes[0].dtype
     ]
     for row in there:
-        zeros = (row.zero,) if isinstance(row.zero, Numbers) else ()
-        have_dtypes = all(
-            dtypes[plane.name] in (part.dtypes or (plane.dtype,))
-            for part in (*row.scale, *row.offset, *zeros)
-            for plane in part.planes
-            if part.meaning is not Meaning.SUMMAND
-        )
-        has_fewer = any({*row.names} < {*other.names} for other in there)
-        if have_dtypes and not has_fewer and _has_rows(row, prefix, tensors):
+        have_dtypes = all(dtypes[name] in allowed for name, allowed in row.dtypes.items())
+        has_fewer = any(row.dtypes.keys() < other.dtypes.keys() for other in there)
+        if have_dtypes and not has_fewer and _has_rows(row, entries):
             yield row
 
 
-def _has_rows(row: Layout, prefix: str, tensors: Mapping[str, TensorInFile]) -> bool:
+def _has_rows(row: Layout, entries: Mapping[str, TensorEntry]) -> bool:
     """Whether codes and scales have the same rows, where other layouts have the same tensors."""
     plane, scale = row.codes[0], row.scale[0]
     if scale.padding == 1 and plane.turn in (Turn.NONE, Turn.BLOCKS):
         return True
-    stored, scales = (tensors[prefix + name].entry.shape for name in (plane.name, scale.name))
-    axis = 1 if scale.planes[0].turn is Turn.BEFORE else 0
+    stored, scales = (entries[name].shape for name in (plane.name, scale.name))
+    axis = 1 if scale.turn is Turn.BEFORE else 0
     return len(stored) == len(scales) == 2 and _sizes(plane, stored)[0][0] == scales[axis]
 
 
@@ -412,12 +387,20 @@ def _module(
     if (name := row.groups.rstrip("?")) in own:
         groups = _integers(own[name], files).reshape(-1)
         columns = min(columns, groups.size)
-    scale = own[row.scale[0].name].entry.dtype
-    floats = scale if row.offset else "F32"
-    module = QuantizedModule(weight, row, own, (*leading, columns), (0, 0), floats=floats)
-    module = replace(module, block=_block(module, hints, elements))
-    _check_words(module)
-    module = replace(module, is_symmetric=hints.is_symmetric)
+    dtype = own[row.scale[0].name].entry.dtype
+    floats = dtype if row.offset else "F32"
+    module = QuantizedModule(
+        weight, row, own, (*leading, columns), (1, elements or 1), None, floats
+    )
+    if elements is None:
+        module = replace(module, block=_block(module, hints), is_symmetric=hints.is_symmetric)
+    words = {row.scale[0].name: "block", **{part.name: "offset" for part in row.offset}}
+    for part, needed in module.stored(dtype):
+        shape = own[part.name].entry.shape
+        are_axes = len(shape) == len(needed) == 2
+        if math.prod(shape) != math.prod(needed) or (are_axes and shape != needed):
+            reason = f"'{part.name}' is {list(shape)}, and {part.bits} bits need {list(needed)}"
+            raise RefusedError(words.get(part.name, "tail"), reason)
     even = np.arange(columns) // module.block[1]
     if groups is None or np.array_equal(groups, even):
         return module
@@ -426,32 +409,6 @@ def _module(
         reason = f"'{name}' is not of blocks of {module.block[1]} columns"
         raise RefusedError("act-order", reason)
     return replace(module, order=order)
-
-
-def _check_words(module: QuantizedModule) -> None:
-    """Raise RefusedError if tensors have other fields than the rows and columns need."""
-    row, leading, block = module.layout, module.shape[:-1], module.block
-    if row.is_flat:
-        return
-    wanted = [(plane, plane.stored(leading, module.shape[-1], block[1])) for plane in row.codes]
-    scale, zero = row.scale[0], row.zero
-    if isinstance(zero, Numbers) and not zero.dtypes and zero.padding == 1:
-        blocks = -(-module.shape[-1] // block[1])
-        wanted += [(plane, plane.stored(leading, blocks, 1)) for plane in zero.planes]
-    for plane, needed in wanted:
-        shape = module.tensors[plane.name].entry.shape
-        if math.prod(shape) != math.prod(needed) or (
-            len(shape) == len(needed) == 2 and shape != needed
-        ):
-            raise RefusedError(
-                "tail",
-                f"'{plane.name}' is {list(shape)}, and {plane.bits} bits need {list(needed)}",
-            )
-    for part in row.offset:
-        shapes = [list(module.tensors[own.name].entry.shape) for own in (part, scale)]
-        if shapes[0] != shapes[1]:
-            reason = f"'{part.name}' is {shapes[0]}, scales are {shapes[1]}"
-            raise RefusedError("offset", reason)
 
 
 def _integers(tensor: TensorInFile, files: Descriptors) -> NDArray[Any]:
@@ -481,38 +438,23 @@ def _of_state(tensor: TensorInFile, files: Descriptors, count: int) -> tuple[lis
     return shape, size
 
 
-def _block(module: QuantizedModule, hints: Hints, elements: int | None) -> tuple[int, int]:
-    """The rows and columns of a block. Raises RefusedError if there are others than scales."""
-    (rows, columns), row = module.matrix, module.layout
-    if elements is not None:
-        return 1, elements
-    part = row.scale[0]
-    shape, is_turned = module.tensors[part.name].entry.shape, part.planes[0].turn is Turn.BEFORE
-    if is_turned:
+def _block(module: QuantizedModule, hints: Hints) -> tuple[int, int]:
+    """The rows and columns of a block. Raises RefusedError for scales of none."""
+    (rows, columns), row, part = module.matrix, module.layout, module.layout.scale[0]
+    shape = module.tensors[part.name].entry.shape
+    if part.turn is Turn.BEFORE:
         shape = shape[::-1]
     count = math.prod(shape)
-    stored = (count // shape[-1], shape[-1]) if len(shape) > 1 and count else (count, 1)
-    if len(shape) < 2 and count > rows and not count % rows:
-        stored = rows, count // rows
+    lines = count // shape[-1] if len(shape) > 1 else min(count, rows)
     high, wide = hints.block or row.block
     if hints.block is None and row.block[0] == 1:
-        if stored[0] not in (1, rows):
-            reason = f"there are {stored[0]} scales for {rows} rows, and no word of blocks"
+        if lines not in (1, rows):
+            reason = f"there are {lines} scales for {rows} rows, and no word of blocks"
             raise RefusedError("block", reason)
-        high = rows // stored[0]
+        high = rows // lines
     if not wide:
-        asked = hints.columns or 0
+        asked, groups = hints.columns or 0, count // lines
         if part.padding > 1 and not asked:
             raise RefusedError("block", "scales are padded, and no configuration has 'group_size'")
-        wide = columns if asked < 0 or stored[1] == 1 else asked or columns // stored[1]
-    high, wide = max(1, high), max(1, wide)
-    counts = -(-rows // high), -(-columns // wide)
-    is_padded = (
-        part.padding > 1 and stored[1] >= counts[1] and (is_turned or stored[0] == counts[0])
-    )
-    if stored != counts and not is_padded:
-        raise RefusedError(
-            "block",
-            f"there are {stored[0]} x {stored[1]} scales for {counts[0]} x {counts[1]} blocks",
-        )
-    return high, wide
+        wide = columns if asked < 0 or groups == 1 else asked or columns // groups
+    return max(1, high), max(1, wide)

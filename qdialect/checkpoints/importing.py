@@ -10,10 +10,9 @@ from typing import Final, NamedTuple
 from xdsl.dialects.builtin import AnyFloat, bf16, f16, f32
 
 from qdialect.algebra.parameters import StorageFormat
-from qdialect.checkpoints.detection import QuantizedModule
-from qdialect.checkpoints.layouts import PLAIN, STATE
+from qdialect.checkpoints.layouts import STATE
 from qdialect.checkpoints.matrices import RefusedError, whole_blocks
-from qdialect.checkpoints.stored import MatrixReader
+from qdialect.checkpoints.stored import MatrixReader, QuantizedModule
 from qdialect.dialects.quant import Storage
 from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.weights.copying import Descriptors, array_of
@@ -29,28 +28,6 @@ from qdialect.weights.tensor_files import (
 )
 
 OFFSET_REASON: Final = "values have an offset, which is no zero point"
-
-
-def reader_of(
-    module: QuantizedModule, files: Descriptors, *, is_ordered: bool = True
-) -> MatrixReader:
-    """What reads a matrix: its columns in the order of blocks, or else as they are stored."""
-    # Columns of a manifest are stored in the order of blocks.
-    order, is_sorted = module.order, module.layout.name == PLAIN
-    if is_ordered is is_sorted:
-        order = None
-    elif order is not None and is_sorted:
-        order = np.argsort(order)
-    return MatrixReader(
-        module.layout,
-        module.tensors,
-        files,
-        module.matrix,
-        module.block,
-        order,
-        storage=module.storage,
-        is_symmetric=module.is_symmetric,
-    )
 
 
 class Part(NamedTuple):
@@ -172,7 +149,7 @@ class Imported:
         """Write the tensors. Raises OSError, and WeightsError for a matrix that is refused."""
         first = 0
         for part in self.parts:
-            module, reader = part.module, reader_of(part.module, files)
+            module, reader = part.module, MatrixReader(part.module, files)
             try:
                 for band in reader.bands(max_memory, math.prod(part.head)):
                     start, stop = max(band.start, part.rows.start), min(band.stop, part.rows.stop)
@@ -255,7 +232,7 @@ def imported(parts: Sequence[Part], *, with_offsets: bool = False) -> Imported:
         for part in parts:
             if part.module.layout.offset and not with_offsets:
                 raise RefusedError("offset", f"{OFFSET_REASON}: see --offsets=constants")
-            storages.append(reader_of(part.module, files).storage)
+            storages.append(MatrixReader(part.module, files).storage)
     finally:
         files.close()
     if len(set(storages)) > 1:

@@ -100,41 +100,28 @@ class Meaning(Enum):
 class Numbers(NamedTuple):
     """What is stored for blocks: scales, what is multiplied to be one, zero points or offsets."""
 
-    planes: tuple[Plane, ...]
-    dtypes: tuple[str, ...] = ()
+    name: str
+    """The end of the name of the tensor, or the field of a record."""
+    dtypes: tuple[str, ...] = ("F16", "BF16", "F32")
     """Those of elements that the tensor may have; none for whole numbers of planes."""
+    turn: Turn = Turn.NONE
     meaning: Meaning = Meaning.FACTOR
     bias: int = 0
     """What is added to a stored number, or an exponent."""
     table: str = ""
+    """The tensor with the numbers of an index."""
     padding: int = 1
     """The blocks in a multiple of which a row ends, more for blocks of fewer than 128 columns."""
-
-    @classmethod
-    def of(
-        cls,
-        name: str,
-        *dtypes: str,
-        turn: Turn = Turn.NONE,
-        meaning: Meaning = Meaning.FACTOR,
-        bias: int = 0,
-        table: str = "",
-        padding: int = 1,
-    ) -> Numbers:
-        """Elements of a tensor, of a float type if no `dtypes` are given."""
-        plane = Plane(name, 8, turn=turn)
-        return cls((plane,), dtypes or ("F16", "BF16", "F32"), meaning, bias, table, padding)
+    planes: tuple[Plane, ...] = ()
 
     @property
-    def name(self) -> str:
-        """The end of the name of the tensor of its only plane."""
-        return self.planes[0].name
+    def dtype(self) -> str:
+        """The first dtype of elements; none of whole numbers of planes."""
+        return self.dtypes[0] if self.dtypes else ""
 
     def planes_of(self, dtype: str) -> tuple[Plane, ...]:
         """The planes, where elements have a dtype."""
-        if not self.dtypes:
-            return self.planes
-        return (self.planes[0]._replace(bits=DTYPES[dtype].bits, dtype=dtype),)
+        return self.planes or (Plane(self.name, DTYPES[dtype].bits, dtype, turn=self.turn),)
 
 
 @dataclass(frozen=True)
@@ -176,17 +163,19 @@ class Layout:
         return dict(self.record)[plane.name] * 8 // plane.bits
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The ends of the names of the tensors that must be there."""
+    def dtypes(self) -> Mapping[str, tuple[str, ...]]:
+        """The dtypes of the tensors that must be there, by the ends of their names."""
         if self.record:
-            return ("",)
+            return {"": ("U8",)}
         zero = (self.zero,) if isinstance(self.zero, Numbers) else ()
-        ends = [plane.name for plane in self.codes]
+        own = {plane.name: (plane.dtype,) for plane in self.codes}
+        tables = [self.table] if isinstance(self.table, str) else []
         for part in (*self.scale, *self.offset, *zero):
             if part.meaning is not Meaning.SUMMAND:
-                ends += [*(plane.name for plane in part.planes), part.table]
-        ends.append(self.table if isinstance(self.table, str) else "")
-        return tuple(dict.fromkeys(filter(None, ends)))
+                own |= {plane.name: (plane.dtype,) for plane in part.planes}
+                own |= {part.name: part.dtypes, part.table: ("F32",)}
+        own |= dict.fromkeys(tables, ("F32",))
+        return {name: dtypes for name, dtypes in own.items() if name}
 
     @property
     def outer(self) -> tuple[str, ...]:
@@ -196,7 +185,7 @@ class Layout:
         later = (*self.scale[1:], *self.offset[1:])
         names += [part.name for part in later if part.meaning is not Meaning.SUMMAND]
         names.append(self.table if isinstance(self.table, str) else "")
-        return tuple(dict.fromkeys(filter(None, names)))
+        return tuple(filter(None, names))
 
 
 _EIGHT = Order((2, 4), (1, 0))
@@ -226,9 +215,14 @@ def _words(name: str, bits: int, turn: Turn = Turn.NONE, order: Order | None = N
     return Plane(name, bits, "I32", order, turn=turn)
 
 
+def _bits(planes: tuple[Plane, ...], bias: int = 0, padding: int = 1) -> Numbers:
+    """Whole numbers."""
+    return Numbers("", (), bias=bias, padding=padding, planes=planes)
+
+
 def _powers(name: str) -> Numbers:
     """Exponents as `f8E8M0FNU` has them."""
-    return Numbers.of(name, "U8", meaning=Meaning.EXPONENT, bias=-127)
+    return Numbers(name, ("U8",), meaning=Meaning.EXPONENT, bias=-127)
 
 
 def _f4(
@@ -258,7 +252,7 @@ def _ggml(
 ) -> Layout:
     """`record` is the fields of a block, and their bytes; `d` is the last factor, if it is one."""
     words = record.split()
-    own = (*scale, Numbers.of("d", "F16")) if "d" in words else scale
+    own = (*scale, Numbers("d", ("F16",))) if "d" in words else scale
     return Layout(
         name, bits, codes, own, zero, storage, table or "", block=(1, block), offset=offset,
         record=tuple(zip(words[::2], map(int, words[1::2]), strict=True)),
@@ -276,7 +270,7 @@ def _sixes(at: int) -> Numbers:
     def pairs(i: int) -> Order:
         return Order((4, 4), (1, 0), slice(i, i + 1))
     low = Order((4, 2), (1, 0), slice(at, at + 1))
-    return Numbers((
+    return _bits((
         *(Plane(name, 2, "U8", pairs(i), halves[0], 2 * i) for i in range(3)),
         Plane("s8", 4, "U8", low, halves[1]), Plane(name, 2, "U8", pairs(3), halves[1], 4),
     ))
@@ -284,23 +278,23 @@ def _sixes(at: int) -> Numbers:
 
 def _sixteen(at: int) -> Numbers:
     """The low or high half of each of 16 bytes."""
-    return Numbers((Plane("sc", 4, "U8", Order((16, 2), (1, 0), slice(at, at + 1)), _SIXTEEN),))
+    return _bits((Plane("sc", 4, "U8", Order((16, 2), (1, 0), slice(at, at + 1)), _SIXTEEN),))
 
 
 @registered_cache
 @cache
 def layouts(bits: int = 4) -> Mapping[str, Layout]:
     """All layouts by name, where those of any width have codes of `bits` bits."""
-    turned = (Numbers.of(".scales", turn=Turn.BEFORE),)
-    gptq_zeros = Numbers((_words(".qzeros", bits, Turn.AFTER),))
+    turned = (Numbers(".scales", turn=Turn.BEFORE),)
+    gptq_zeros = _bits((_words(".qzeros", bits, Turn.AFTER),))
     gptq = Layout("gptq_v2", bits, (_words(".qweight", bits, Turn.BEFORE),), turned, gptq_zeros,
                   groups=".g_idx")
     nf4 = Layout("bitsandbytes", 4, (Plane(".weight", 4, order=_HIGH_FIRST),),
-                 (Numbers.of(".weight.absmax", "F32"),), table=".weight.quant_map", shape=STATE)
+                 (Numbers(".weight.absmax", ("F32",)),), table=".weight.quant_map", shape=STATE)
     halves = Plane("qs", 4, order=_HALVES)
     fives = halves._replace(place=_THIRTY_TWO), Plane("qh", 1, place=_THIRTY_TWO, shift=4)
-    minimum = (Numbers.of("m", "F16"),)
-    dmin = Numbers.of("dmin", "F16", meaning=Meaning.NEGATIVE)
+    minimum = (Numbers("m", ("F16",)),)
+    dmin = Numbers("dmin", ("F16",), meaning=Meaning.NEGATIVE)
     high_bit = Plane("qh", 1, "U8", Order((32, 8), (1, 0)), _WHOLE, 4)
     threes = (
         Plane("lo", 4, "U8", Order((8, 2), (1, 0)), _SIXTEEN),
@@ -312,45 +306,45 @@ def layouts(bits: int = 4) -> Mapping[str, Layout]:
         replace(gptq, name="gptq", zero=gptq_zeros._replace(bias=1)),
         gptq,
         Layout("awq", bits, (_words(".qweight", bits, Turn.AFTER, _EIGHT),), turned,
-               Numbers((_words(".qzeros", bits, Turn.AFTER, _EIGHT),))),
-        Layout("awq_gemv", bits, (_words(".qweight", bits),), (Numbers.of(".scales", padding=8),),
-               Numbers((_words(".qzeros", bits),), padding=8)),
+               _bits((_words(".qzeros", bits, Turn.AFTER, _EIGHT),))),
+        Layout("awq_gemv", bits, (_words(".qweight", bits),), (Numbers(".scales", padding=8),),
+               _bits((_words(".qzeros", bits),), padding=8)),
         Layout("awq_gemv_fast", 4, (Plane(".qweight", 4, "I16", _FAST, fan=4),),
-               (Numbers.of(".scales", turn=Turn.BEFORE, padding=8),), 0,
-               offset=(Numbers.of(".qzeros", turn=Turn.BEFORE, padding=8),)),
+               (Numbers(".scales", turn=Turn.BEFORE, padding=8),), 0,
+               offset=(Numbers(".qzeros", turn=Turn.BEFORE, padding=8),)),
         *_with_symmetric(Layout(
             "pack-quantized", bits, (_words(".weight_packed", bits),),
-            (Numbers.of(".weight_scale"),),
-            Numbers((_words(".weight_zero_point", bits, Turn.BOTH),)),
+            (Numbers(".weight_scale"),),
+            _bits((_words(".weight_zero_point", bits, Turn.BOTH),)),
             groups=".weight_g_idx?", shape=".weight_shape")),
         *_with_symmetric(Layout(
-            "int-quantized", 8, (Plane(".weight", 8, "I8"),), (Numbers.of(".weight_scale"),),
-            Numbers.of(".weight_zero_point", "I8"), is_signed=True)),
-        _f8("float-quantized", Numbers.of(".weight_scale")),
-        _f4("nvfp4-pack-quantized", ".weight_packed", Numbers.of(".weight_scale", "F8_E4M3"),
-            Numbers.of(".weight_global_scale", "F32", meaning=Meaning.DIVISOR), block=16),
+            "int-quantized", 8, (Plane(".weight", 8, "I8"),), (Numbers(".weight_scale"),),
+            Numbers(".weight_zero_point", ("I8",)), is_signed=True)),
+        _f8("float-quantized", Numbers(".weight_scale")),
+        _f4("nvfp4-pack-quantized", ".weight_packed", Numbers(".weight_scale", ("F8_E4M3",)),
+            Numbers(".weight_global_scale", ("F32",), meaning=Meaning.DIVISOR), block=16),
         _f4("mxfp4-pack-quantized", ".weight_packed", _powers(".weight_scale")),
         _f4("gpt-oss", "_blocks", _powers("_scales"), turn=Turn.BLOCKS),
-        _f8("fp8-blocks", Numbers.of(".weight_scale_inv", "F32"), block=(128, 128)),
+        _f8("fp8-blocks", Numbers(".weight_scale_inv", ("F32",)), block=(128, 128)),
         nf4,
         replace(nf4, name="bitsandbytes-double", scale=(
-            Numbers.of(".weight.absmax", "U8", meaning=Meaning.INDEX,
+            Numbers(".weight.absmax", ("U8",), meaning=Meaning.INDEX,
                        table=".weight.nested_quant_map"),
-            Numbers.of(".weight.nested_absmax", "F32"),
-            Numbers.of("nested_offset", "F32", meaning=Meaning.SUMMAND))),
+            Numbers(".weight.nested_absmax", ("F32",)),
+            Numbers("nested_offset", ("F32",), meaning=Meaning.SUMMAND))),
         *_with_symmetric(Layout(
-            "torchao", 8, (Plane("._weight_qdata", 8, "I8"),), (Numbers.of("._weight_scale"),),
-            Numbers.of("._weight_zero_point", "I8"), is_signed=True)),
-        _f8("torchao-float", Numbers.of("._weight_scale"), "._weight_qdata"),
+            "torchao", 8, (Plane("._weight_qdata", 8, "I8"),), (Numbers("._weight_scale"),),
+            Numbers("._weight_zero_point", ("I8",)), is_signed=True)),
+        _f8("torchao-float", Numbers("._weight_scale"), "._weight_qdata"),
         *_with_symmetric(Layout(
             "quark", bits, (_words(".weight", bits, Turn.AFTER, _EIGHT),),
-            (Numbers.of(".weight_scale", turn=Turn.BEFORE),),
-            Numbers((_words(".weight_zero_point", bits, Turn.AFTER, _EIGHT),)))),
-        Layout("mlx", bits, (Plane(".weight", bits, "U32"),), (Numbers.of(".scales"),), 0,
-               offset=(Numbers.of(".biases"),)),
+            (Numbers(".weight_scale", turn=Turn.BEFORE),),
+            _bits((_words(".weight_zero_point", bits, Turn.AFTER, _EIGHT),)))),
+        Layout("mlx", bits, (Plane(".weight", bits, "U32"),), (Numbers(".scales"),), 0,
+               offset=(Numbers(".biases"),)),
         *_with_symmetric(Layout(
-            "matmulnbits", bits, (Plane(".B", bits, turn=Turn.BLOCKS),), (Numbers.of(".scales"),),
-            Numbers((Plane(".zero_points", bits),)))),
+            "matmulnbits", bits, (Plane(".B", bits, turn=Turn.BLOCKS),), (Numbers(".scales"),),
+            _bits((Plane(".zero_points", bits),)))),
         _ggml("q4_0", 4, 8, "d 2 qs 16", halves),
         _ggml("q4_1", 4, 0, "d 2 m 2 qs 16", halves, offset=minimum),
         _ggml("q5_0", 5, 16, "d 2 qh 4 qs 16", *fives),
@@ -361,7 +355,7 @@ def layouts(bits: int = 4) -> Mapping[str, Layout]:
         _ggml("q3_k", 3, 4, "hm 32 qs 64 lo 8 hi 4 d 2",
               Plane("qs", 2, "U8", _QUARTERS, _WHOLE),
               high_bit._replace(name="hm", shift=2),
-              scale=(Numbers(threes, bias=-32),), block=16),
+              scale=(_bits(threes, bias=-32),), block=16),
         _ggml("q4_k", 4, 0, k_record, Plane("qs", 4, "U8", _CHUNKS),
               scale=(_sixes(0),), offset=(_sixes(1), dmin)),
         _ggml("q5_k", 5, 0, k_record.replace("qs", "qh 32 qs"),
@@ -370,10 +364,10 @@ def layouts(bits: int = 4) -> Mapping[str, Layout]:
         _ggml("q6_k", 6, 32, "ql 128 qh 64 sc 16 d 2",
               Plane("ql", 4, "U8", Order((2, 2, 32, 2), (0, 3, 1, 2)), _WHOLE),
               Plane("qh", 2, "U8", _QUARTERS, _WHOLE, 4),
-              scale=(Numbers.of("sc", "I8"),), block=16),
+              scale=(Numbers("sc", ("I8",)),), block=16),
         _ggml("iq4_nl", 4, None, "d 2 qs 16", halves, table=_IQ4),
         _ggml("iq4_xs", 4, None, "d 2 hi 2 lo 4 qs 128", halves,
-              scale=(Numbers(fours, bias=-32),), table=_IQ4),
+              scale=(_bits(fours, bias=-32),), table=_IQ4),
         _ggml("mxfp4", 4, None, "e 1 qs 16", halves, scale=(_powers("e"),), storage="f4E2M1FN"),
     ]
     return MappingProxyType({row.name: row for row in rows})

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final, TypeAlias
 
 from qdialect.algebra.parameters import StorageFormat
 from qdialect.checkpoints.bit_fields import in_rows, packed, unpacked, whole
-from qdialect.checkpoints.layouts import STATE, Layout, Meaning, Numbers, Plane, Turn
+from qdialect.checkpoints.layouts import PLAIN, STATE, Layout, Meaning, Numbers, Plane, Turn
 from qdialect.checkpoints.matrices import Matrix, RefusedError
 from qdialect.support.files import JsonError, JsonValue
 from qdialect.support.float_format import FLOAT_FORMATS
@@ -39,38 +39,78 @@ def state_of(tensor: TensorInFile, files: Descriptors) -> Mapping[str, JsonValue
         raise RefusedError("missing", f"'{tensor.entry.name}' has no shape and block") from None
 
 
+@dataclass(frozen=True)
+class QuantizedModule:
+    """A matrix of a checkpoint, and the tensors that it is made of."""
+
+    name: str
+    """The name of the weight that it is."""
+    layout: Layout
+    tensors: Mapping[str, TensorInFile]
+    """By the ends of their names."""
+    shape: tuple[int, ...]
+    """The shape of the weight: all axes but the last are rows."""
+    block: tuple[int, int]
+    """The rows and columns of a block."""
+    storage: StorageFormat | None = None
+    """What the codes are, if the layout does not say it."""
+    floats: str = "F32"
+    """The dtype that values with an offset are computed in."""
+    order: NDArray[np.intp] | None = field(default=None, repr=False)
+    """The columns in the order of their blocks; None if they are."""
+    is_symmetric: bool = False
+    """Whether its configuration says that zero points are the middle code."""
+
+    @property
+    def matrix(self) -> tuple[int, int]:
+        """The numbers of rows and columns."""
+        return math.prod(self.shape[:-1]), self.shape[-1]
+
+    @property
+    def padding(self) -> int:
+        """The number of blocks in a multiple of which a row ends."""
+        padding = self.layout.scale[0].padding
+        return padding * (max(1, 128 // self.block[1]) if padding > 1 else 1)
+
+    def stored(self, dtype: str) -> list[tuple[Plane, tuple[int, ...]]]:
+        """The planes of tensors, where those of scales have a dtype, and the shapes of tensors."""
+        layout, (rows, columns), (high, wide) = self.layout, self.matrix, self.block
+        blocks = self.shape[:-1] if high == 1 else (-(-rows // high),)
+        groups = -(-columns // (wide * self.padding)) * self.padding
+        stored = [(plane, plane.stored(self.shape[:-1], columns, wide)) for plane in layout.codes]
+        for part in (*layout.scale[:1], *layout.offset[:1], layout.zero):
+            if isinstance(part, Numbers) and part.name not in layout.outer:
+                planes = part.planes_of(dtype if dtype in part.dtypes else part.dtype)
+                stored += [(plane, plane.stored(blocks, groups, 1)) for plane in planes]
+        if layout.is_flat:
+            ends = {layout.codes[0].name: (1,)}
+            return [(p, (math.prod(shape), *ends.get(p.name, ()))) for p, shape in stored]
+        return stored
+
+
 class MatrixReader:
     """A matrix of a checkpoint, read in bands of rows."""
 
     def __init__(
-        self,
-        layout: Layout,
-        tensors: Mapping[str, TensorInFile],
-        files: Descriptors,
-        shape: tuple[int, int],
-        block: tuple[int, int],
-        order: NDArray[np.intp] | None = None,
-        *,
-        storage: StorageFormat | None = None,
-        is_symmetric: bool = False,
+        self, module: QuantizedModule, files: Descriptors, *, is_ordered: bool = True
     ) -> None:
-        """
-        `tensors` are by the ends of their names; `block` is the rows and columns of one.
-
-        Columns are read in `order`. `storage` is that of codes, if the layout does not say it. With
-        `is_symmetric`, all zero points must be the middle code.
-        """
-        self._order, self._storage, self._is_symmetric = order, storage, is_symmetric
-        self._layout, self._tensors, self._files = layout, tensors, files
-        self.shape, self.block = shape, block
+        """Columns are read in the order of their blocks, or as the layout has them."""
+        self._layout, self._tensors, self._files = module.layout, module.tensors, files
+        self.module, self.shape, self.block = module, module.matrix, module.block
+        self._order, is_sorted = module.order, module.layout.name == PLAIN
+        if is_ordered is is_sorted:
+            self._order = None
+        elif self._order is not None and is_sorted:
+            # Columns of a manifest are stored in the order of their blocks.
+            self._order = np.argsort(self._order)
         self._last: tuple[range, Mapping[str, NDArray[np.uint8]]] = range(0), {}
 
     @cached_property
     def storage(self) -> StorageFormat:
         """What the codes are. Raises RefusedError."""
         layout = self._layout
-        if self._storage is not None:
-            return self._storage
+        if self.module.storage is not None:
+            return self.module.storage
         if layout.storage:
             return StorageFormat.of_floats(layout.storage)
         if isinstance(layout.table, tuple):
@@ -206,7 +246,7 @@ class MatrixReader:
         """The dtype of elements, empty for whole numbers of planes."""
         if part.dtypes and part.name in self._tensors:
             return self._tensors[part.name].entry.dtype
-        return part.dtypes[0] if part.dtypes else ""
+        return part.dtype
 
     def decoded(self, part: Numbers, bits: NDArray[Any], dtype: str) -> NDArray[np.float32]:
         """The numbers that are stored as bits."""
@@ -284,7 +324,7 @@ class MatrixReader:
                 "zero",
                 f"a stored {(1 << bits) - 1} is {1 << bits} to some readers, and 0 to others",
             )
-        if self._is_symmetric and (stored != 1 << (bits - 1)).any():
+        if self.module.is_symmetric and (stored != 1 << (bits - 1)).any():
             raise RefusedError(
                 "ambiguous",
                 f"the configuration says symmetric, but zero points are {stored.min()} to "
@@ -301,47 +341,63 @@ def multiplied(total: NDArray[Any], part: Numbers, array: NDArray[np.float32]) -
     return total + array if part.meaning is Meaning.SUMMAND else total * array
 
 
-class MatrixWriter:
-    """A matrix that is written in bands of rows in a layout, and read again."""
+class MatrixWriter(MatrixReader):
+    """A matrix that is written in bands of rows, and read again."""
 
     def __init__(
         self,
-        layout: Layout,
+        module: QuantizedModule,
+        files: Descriptors,
         dtype: str,
-        carried: MatrixReader,
-        padding: int,
         target: tuple[FileWriter, str] | None = None,
     ) -> None:
         """
-        `dtype` is that of scales, and `carried` reads the parts of them that are not new.
+        `dtype` is that of scales, and `module` has the tensors that are not new.
 
         `target` is a writer, and what the names of its tensors begin with; without one, only
-        `blocks_of` is called.
+        `fields_of` is called.
         """
-        self._layout, self._dtype, self._carried, self._padding = layout, dtype, carried, padding
-        self._target = target
+        if target is not None:
+            writer, key = target
+            names = [plane.name for plane, _ in module.stored(dtype)]
+            written = {
+                name: writer.tensor(key + name)
+                for name in ([""] if module.layout.record else names)
+            }
+            module = replace(module, tensors={**module.tensors, **written})
+        super().__init__(module, files, is_ordered=False)
+        self._dtype, self._target = dtype, target
         self._fields: dict[str, tuple[NDArray[Any], int]] = {}
 
-    def blocks_of(self, matrix: Matrix, rows: range) -> tuple[Matrix, list[_Bits]]:
+    def fields_of(self, matrix: Matrix, rows: range) -> tuple[Matrix, list[_Bits]]:
         """
-        The bits of scales, offsets and zero points, and the matrix that they are of.
+        What is stored: codes if there are any, scales, offsets and zero points, and the matrix.
 
         That has scales of zero where an import has made them 1. Raises RefusedError.
         """
-        layout, carried, zero = self._layout, self._carried, self._layout.zero
-        scales, blocks = self._factors("scale", layout.scale, matrix, matrix.scales, rows)
+        layout, zero, codes = self._layout, self._layout.zero, matrix.codes
+        if isinstance(layout.table, tuple) and codes.size:
+            places = np.full(256, 255, np.uint8)
+            numbers = np.array(layout.table, np.int8).view(np.uint8)
+            places[numbers] = np.arange(numbers.size)
+            if ((codes := places[codes]) == 255).any():
+                raise RefusedError("table", "there are codes that are no numbers of the table")
+        # In the order of the file, so that it is hashed as it is written.
+        blocks: list[_Bits] = [(layout.codes, codes)] if codes.size else []
+        scales, own = self._factors("scale", layout.scale, matrix, matrix.scales, rows)
+        blocks += own
         matrix = replace(matrix, scales=scales)
         if matrix.offsets is not None:
             blocks += self._factors("offset", layout.offset, matrix, matrix.offsets, rows)[1]
         zeros, dtype, least = matrix.zeros, "", zero if isinstance(zero, int) else 0
         stored, most = np.full_like(zeros, least), least
         if isinstance(zero, Numbers):
-            dtype = carried.dtype_of(zero)
+            dtype = self.dtype_of(zero)
             least = -(1 << (layout.bits - 1)) if dtype else zero.bias
             most = least + (1 << layout.bits) - 1
-            bits = carried.encoded(zero, zeros, dtype)
-            stored = carried.decoded(zero, bits, dtype)
-            blocks.append((zero.planes_of(dtype), whole(bits, self._padding)))
+            bits = self.encoded(zero, zeros, dtype)
+            stored = self.decoded(zero, bits, dtype)
+            blocks.append((zero.planes_of(dtype), whole(bits, self.module.padding)))
         if (stored != zeros).any():
             ends = str(least) if least == most else f"{least} to {most}"
             reason = f"zero points {zeros.min()} to {zeros.max()} are not {ends}"
@@ -357,10 +413,10 @@ class MatrixWriter:
         rows: range,
     ) -> tuple[NDArray[np.float32], list[_Bits]]:
         """The bits of what is multiplied. Raises RefusedError if it is not the product."""
-        carried, first = self._carried, parts[0]
+        first, padding = parts[0], self.module.padding
         is_new = first.name not in self._layout.outer
-        dtype = self._dtype if self._dtype in first.dtypes else carried.dtype_of(first)
-        levels = carried.levels(parts, rows)
+        dtype = self._dtype if self._dtype in first.dtypes else self.dtype_of(first)
+        levels = self.levels(parts, rows)
 
         def bits_for(wanted: NDArray[np.float32]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
             """The bits of the first part, and where they are not as wanted."""
@@ -369,8 +425,8 @@ class MatrixWriter:
                 is_factor = part.meaning is not Meaning.DIVISOR
                 inverse = part._replace(meaning=Meaning.DIVISOR if is_factor else Meaning.FACTOR)
                 total = np.nan_to_num(multiplied(total.astype(np.float64), inverse, array))
-            bits = carried.encoded(first, total, dtype) if is_new else carried.bits(first, rows)
-            again = carried.decoded(first, bits, dtype)
+            bits = self.encoded(first, total, dtype) if is_new else self.bits(first, rows)
+            again = self.decoded(first, bits, dtype)
             for level in levels:
                 again = multiplied(again, *level)
             return bits, again != wanted
@@ -386,9 +442,9 @@ class MatrixWriter:
             times = " and ".join(f"'{part.name}'" for part, _ in levels)
             reason = f"not all {word}s are{type}{' with ' * bool(times)}{times}"
             raise RefusedError(word, reason)
-        new = [(first, dtype, whole(bits, self._padding))] if is_new else []
+        new = [(first, dtype, whole(bits, padding))] if is_new else []
         if self._layout.record:
-            new += [(part, part.dtypes[0], carried.bits(part, rows)) for part, _ in levels]
+            new += [(part, part.dtypes[0], self.bits(part, rows)) for part, _ in levels]
         return product, [(part.planes_of(dtype), bits) for part, dtype, bits in new]
 
     def write(self, rows: range, matrix: Matrix, stream: NDArray[np.uint8] | None = None) -> None:
@@ -397,12 +453,9 @@ class MatrixWriter:
 
         Raises RefusedError for what the layout does not hold, and OSError.
         """
-        layout, high = self._layout, self._carried.block[0]
-        matrix, blocks = self.blocks_of(matrix, rows)
-        # In the order of the file, so that it is hashed as it is written.
-        if stream is None:
-            blocks.insert(0, (layout.codes, stored_codes(matrix, layout)))
-        else:
+        layout, high = self._layout, self.block[0]
+        matrix, blocks = self.fields_of(matrix, rows)
+        if stream is not None:
             (plane,) = layout.codes
             words = whole(stream, plane.word // 8).view(f"u{plane.word // 8}")
             self._put_words(plane, words, rows, 1)
@@ -423,7 +476,7 @@ class MatrixWriter:
         """Write the fields of whole numbers of a band, in blocks of `high` rows."""
         layout, order = self._layout, plane.order
         if layout.record:
-            count = self._carried.shape[1] // layout.elements
+            count = self.shape[1] // layout.elements
             width = dict(layout.record)[plane.name] * 8 // plane.bits * count
             new = np.zeros((len(rows), width), numbers.dtype), plane.bits
             stream, _ = self._fields.setdefault(plane.name, new)
@@ -435,7 +488,7 @@ class MatrixWriter:
             return
         fields = numbers.T if plane.is_along_rows else numbers
         if plane.turn is Turn.BLOCKS:
-            fields = whole(fields, self._carried.block[1])
+            fields = whole(fields, self.block[1])
         if order is not None:
             padded = whole(in_rows(fields), order.period // plane.fan)
             fields = np.zeros((len(padded) // plane.fan, padded.shape[1] * plane.fan), np.uint8)
@@ -448,7 +501,7 @@ class MatrixWriter:
         """Write words of a band to rows of a tensor, or to its columns."""
         assert self._target is not None
         writer, key = self._target
-        first, count = rows.start // high, -(-self._carried.shape[0] // high)
+        first, count = rows.start // high, -(-self.shape[0] // high)
         if plane.is_along_rows:
             first, count = (-(-n * plane.bits // plane.word) for n in (first, count))
         words = in_rows(words.T if plane.turn in (Turn.BEFORE, Turn.BOTH) else words)
@@ -460,28 +513,15 @@ class MatrixWriter:
 
     def _check(self, rows: range, matrix: Matrix, stream: NDArray[np.uint8] | None) -> None:
         """Read a band again. Raises RefusedError for another one than was written."""
-        again = self._carried.read(rows, with_codes=stream is None)
+        again = self.read(rows, with_codes=stream is None)
         pairs: list[tuple[Any, Any]] = [
             (matrix.scales, again.scales),
             (matrix.zeros, again.zeros),
             (matrix.offsets, again.offsets),
+            (matrix.codes, again.codes),
         ]
-        if stream is None:
-            pairs.append((matrix.codes, again.codes))
-        else:
-            both = (stream, self._carried.stream(rows))
-            pairs.append(tuple(whole(in_rows(data), 8).view(np.uint64) for data in both))
+        if stream is not None:
+            left, right = (whole(in_rows(data), 8) for data in (stream, self.stream(rows)))
+            pairs.append((left.view(np.uint64), right.view(np.uint64)))
         if not all(np.array_equal(*pair) for pair in pairs):
             raise RefusedError("storage", f"rows {rows} are others when they are read again")
-
-
-def stored_codes(matrix: Matrix, layout: Layout) -> NDArray[np.uint8]:
-    """The codes as they are stored. Raises RefusedError for a number that has none."""
-    if not isinstance(layout.table, tuple):
-        return matrix.codes
-    places = np.full(256, 255, np.uint8)
-    places[np.array(layout.table, np.int8).view(np.uint8)] = range(len(layout.table))
-    codes = places[matrix.codes]
-    if (codes == 255).any():
-        raise RefusedError("table", "there are codes that are no numbers of the table")
-    return codes

@@ -58,7 +58,7 @@ def changes() -> dict[str, tuple[dict[str, Any], dict[str, Any], str]]:
         "outside": ({"g_idx": outside}, {}, "act-order: "),
         "nan": ({"scales": nan}, {}, "scale: there are scales that are not finite"),
         "infinite": ({"scales": huge}, {}, "scale: there are scales that are not finite"),
-        "group": ({}, {"group_size": 16}, "block: there are 32 x 2 scales for 32 x 4 blocks"),
+        "group": ({}, {"group_size": 16}, "block: '.scales' is [2, 32], and 16 bits need [4, 32]"),
         "bits": ({}, {"bits": 2}, "tail: '.qweight' is [8, 32], and 2 bits need [4, 32]"),
         "zeros": (
             {"qzeros": np.zeros((2, 5), np.int32)},
@@ -190,7 +190,7 @@ def test_tensors_of_any_shape_are_read_or_told(data: st.DataObject, tmp_path_fac
     row = data.draw(st.sampled_from(rows))
     dtypes = {plane.name: plane.dtype for plane in row.codes}
     dtypes |= {part.name: part.dtypes[0] for part in (*row.scale, *row.offset)}
-    names = [*row.names, *filter(None, (row.groups.rstrip("?"), row.shape))]
+    names = [*row.dtypes, *filter(None, (row.groups.rstrip("?"), row.shape))]
     lengths = st.lists(st.sampled_from([0, 1, 2, 4, 8, 32, 64]), max_size=4).map(tuple)
     tensors = list[tuple[str, str, tuple[int, ...]]]()
     for name in dict.fromkeys(names):

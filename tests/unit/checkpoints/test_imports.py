@@ -301,7 +301,7 @@ def test_offsets(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     # Columns b * 8 + a * 2 + t of 32 are stored as (a, t, b).
     fast = codes.reshape(40, 4, 2, 2, 4, 4, 2).transpose(0, 2, 1, 3, 5, 6, 4).reshape(40, -1)
     fast_words = np.stack([stream(row, 4) for row in fast]).view(np.int16).reshape(40, 128)
-    padded = [np.pad(array.T, [(0, 6), (0, 0)]) for array in (scales, offsets)]
+    padded = [np.pad(array.T, [(0, 14), (0, 0)]) for array in (scales, offsets)]
     for name, arrays in {
         "mlx": {"weight": words, "scales": scales, "biases": offsets},
         "awq_gemv_fast": {"qweight": fast_words, "scales": padded[0], "qzeros": padded[1]},

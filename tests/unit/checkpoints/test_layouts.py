@@ -12,7 +12,7 @@ PAGE = Path(qdialect.__file__).parent.parent / "docs" / "checkpoints.md"
 
 def described(row: Layout) -> tuple[str, str, str, str]:
     """A row in words: its name, its tensors or fields, its codes, and why it has no type."""
-    names = [f"{name}[{nbytes}]" for name, nbytes in row.record] or list(row.names)
+    names = [f"{name}[{nbytes}]" for name, nbytes in row.record] or list(row.dtypes)
     codes = row.storage or f"{'i' if row.is_signed else 'u'}{row.bits}"
     if row.table:
         codes = "table" if isinstance(row.table, str) else "i8 of a table"
