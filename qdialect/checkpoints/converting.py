@@ -114,6 +114,8 @@ class Converted:
         """
         module, target, carried = self.module, self.target, self._carried
         (rows, columns), plane = module.matrix, target.codes[0]
+        if target.refused is not None:
+            raise RefusedError(*target.refused)
         if module.order is not None and not target.groups:
             raise RefusedError("act-order", f"'{target.name}' has the columns in order")
         if (plane.is_along_rows and rows * plane.bits % plane.word) or rows % plane.fan:

@@ -63,7 +63,8 @@ _FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "fp8": ("fp8-blocks", "float-quantized"),
     "mxfp4": ("gpt-oss",),
-    "bitsandbytes": ("bitsandbytes", "bitsandbytes-double"),
+    "bitsandbytes": ("bitsandbytes", "bitsandbytes-double", "bitsandbytes-int8"),
+    "hqq": ("hqq",),
     "mlx": ("mlx",),
     "torchao": ("torchao", "torchao-symmetric", "torchao-float"),
     "quark": ("quark", "quark-symmetric"),
@@ -362,6 +363,8 @@ def _module(
         names = " or ".join(row.name for row in fitting)
         raise RefusedError("ambiguous", f"it is {names}: choose one with --layout")
     (row,) = fitting
+    if row.refused is not None:
+        raise RefusedError(*row.refused)
     own = {name: tensors[prefix + name] for name in _all_names(row) if prefix + name in tensors}
     plane = row.codes[0]
     stored = own[plane.name].entry.shape

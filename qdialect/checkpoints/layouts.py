@@ -150,6 +150,8 @@ class Layout:
     is_signed: bool = False
     offset: tuple[Numbers, ...] = ()
     """What is added to values: no type of quant has that, but a second constant."""
+    refused: tuple[str, str] | None = None
+    """The word and the reason why values are known, but no type has them."""
 
     @property
     def is_flat(self) -> bool:
@@ -332,6 +334,11 @@ def layouts(bits: int = 4) -> Mapping[str, Layout]:
                        table=".weight.nested_quant_map"),
             Numbers(".weight.nested_absmax", ("F32",)),
             Numbers("nested_offset", ("F32",), meaning=Meaning.SUMMAND))),
+        Layout("bitsandbytes-int8", 8, (Plane(".weight", 8, "I8"),), (Numbers(".SCB", ("F32",)),),
+               is_signed=True,
+               refused=("scale", "the product of code and 'SCB' is rounded before it is divided")),
+        Layout("hqq", 4, (Plane(".W_q", 8),), (Numbers(".scale"),), Numbers(".zero"),
+               refused=("zero", "zero points are floats, and the difference is rounded")),
         *_with_symmetric(Layout(
             "torchao", 8, (Plane("._weight_qdata", 8, "I8"),), (Numbers("._weight_scale"),),
             Numbers("._weight_zero_point", ("I8",)), is_signed=True)),

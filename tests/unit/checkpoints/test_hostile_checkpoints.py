@@ -137,6 +137,35 @@ def test_other_methods_and_configurations(tmp_path: Path, capsys: pytest.Capture
     assert "nothing.gguf: No such file" in capsys.readouterr().err
 
 
+@needs("bitsandbytes", "torch", "safetensors")
+def test_what_no_type_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """LLM.int8 rounds a product before it is divided, and HQQ has zero points of floats."""
+    torch: Any = import_module("torch")
+    functional: Any = import_module("bitsandbytes.functional")
+    codes, scales, _ = functional.int8_vectorwise_quant(torch.randn(32, 64).half())
+    # The values are not those of one product.
+    wanted = functional.int8_vectorwise_dequant(codes, scales)
+    assert not torch.equal(wanted, codes * (scales / 127)[:, None])
+    bits = {"W_q": torch.zeros((16, 64), dtype=torch.uint8), "scale": torch.ones(64, 1)}
+    checkpoints = {
+        "bitsandbytes": {"weight": codes, "SCB": scales},
+        "hqq": {**bits, "zero": torch.full((64, 1), 7.5)},
+    }
+    reasons = {
+        "bitsandbytes": "l.weight: scale: the product of code and 'SCB' is rounded before",
+        "hqq": "l.weight: zero: zero points are floats, and the difference is rounded",
+    }
+    for method, tensors in checkpoints.items():
+        named = {f"l.{name}": tensor for name, tensor in tensors.items()}
+        folder = save(tmp_path / method, named, {"quant_method": method})
+        for command in (["import"], ["convert", "--to=gptq"]):
+            assert weights([*command, str(folder), "-o", str(tmp_path / "o")]) == 1
+            assert reasons[method] in capsys.readouterr().err
+    folder = written(tmp_path / "c", arrays(), CONFIG)
+    assert weights(["convert", str(folder), "--to=hqq", "-o", str(tmp_path / "o")]) == 1
+    assert "l.q.weight: gptq_v2: zero: zero points are floats" in capsys.readouterr().err
+
+
 def gguf() -> bytes:
     """A file with one value and one tensor of two rows of Q8_0."""
 

@@ -16,7 +16,8 @@ def described(row: Layout) -> tuple[str, str, str, str]:
     codes = row.storage or f"{'i' if row.is_signed else 'u'}{row.bits}"
     if row.table:
         codes = "table" if isinstance(row.table, str) else "i8 of a table"
-    return row.name, " ".join(names), codes, "offset" if row.offset else ""
+    why = row.refused[0] if row.refused is not None else "offset" if row.offset else ""
+    return row.name, " ".join(names), codes, why
 
 
 def test_the_page_has_the_table():
