@@ -99,6 +99,43 @@ def _bytes_of(fields: NDArray[Any], bits: int) -> _Bytes:
     return data[..., : -(-fields.shape[-1] * bits // 8)]
 
 
+def unpacked_down(words: NDArray[Any], bits: int, order: Order | None) -> _Bytes:
+    """All fields of the columns of an array of words, whose columns are in no order of memory."""
+    word = 8 * words.itemsize
+    if word % bits:
+        return unpacked(words.T, bits).T
+    places, mask = _places(word // bits, order), words.dtype.type((1 << bits) - 1)
+    count = len(places) * bits // word
+    split = in_rows(whole(words.T, count).T).reshape(-1, count, words.shape[1])
+    fields = np.empty((len(split), len(places), words.shape[1]), np.uint8)
+    for number, place in enumerate(places):
+        at, shift = divmod(place * bits, word)
+        fields[:, number] = split[:, at] >> words.dtype.type(shift) & mask
+    return fields.reshape(-1, words.shape[1])
+
+
+def packed_down(fields: _Bytes, bits: int, word: int, order: Order | None) -> NDArray[Any]:
+    """The words of `word` bytes that `unpacked_down` reads."""
+    if 8 * word % bits:
+        return packed(fields.T, bits, word).T
+    places, dtype = _places(8 * word // bits, order), np.dtype(f"u{word}")
+    count = len(places) * bits // (8 * word)
+    padded = whole(fields.T, len(places)).T
+    split = in_rows(padded).reshape(-1, len(places), fields.shape[1])
+    words = np.zeros((len(split), count, fields.shape[1]), dtype)
+    for number, place in enumerate(places):
+        at, shift = divmod(place * bits, 8 * word)
+        words[:, at] |= split[:, number].astype(dtype) << dtype.type(shift)
+    return words.reshape(-1, fields.shape[1])[: -(-len(fields) * bits // (8 * word))]
+
+
+def _places(per: int, order: Order | None) -> list[int]:
+    """The places of fields in whole words of `per`, in the order of elements."""
+    if order is None:
+        return [*range(per)]
+    return order.view(np.arange(math.lcm(per, order.period))).reshape(-1).tolist()
+
+
 def whole(array: NDArray[Any], count: int) -> NDArray[Any]:
     """An array whose last axis is padded with zeros to a multiple of `count`."""
     if not (missing := -array.shape[-1] % count):

@@ -14,7 +14,14 @@ from functools import cached_property
 from typing import Any, Final, TypeAlias
 
 from qdialect.algebra.parameters import StorageFormat
-from qdialect.checkpoints.bit_fields import in_rows, packed, unpacked, whole
+from qdialect.checkpoints.bit_fields import (
+    in_rows,
+    packed,
+    packed_down,
+    unpacked,
+    unpacked_down,
+    whole,
+)
 from qdialect.checkpoints.layouts import PLAIN, STATE, Layout, Meaning, Numbers, Plane, Turn
 from qdialect.checkpoints.matrices import Matrix, RefusedError
 from qdialect.support.files import JsonError, JsonValue
@@ -195,7 +202,7 @@ class MatrixReader:
         view = StridedView.of(tensor, shape)[tuple(cut)]
         assert isinstance(view, StridedView)
         words = array_of(view, self._files)
-        return words.T if plane.turn in (Turn.BEFORE, Turn.BOTH) else words
+        return words.T if plane.turn in (Turn.BEFORE, Turn.AFTER) else words
 
     def _integers(self, planes: Sequence[Plane], rows: range, high: int) -> NDArray[Any]:
         """Whole numbers whose bits are in planes: a row for each block of `high` rows."""
@@ -205,6 +212,8 @@ class MatrixReader:
                 words = self._words(plane, rows, high)
             else:
                 words = self._records(rows)[plane.name]
+            if plane.is_along_rows:
+                return unpacked_down(words, plane.bits, plane.order)[: -(-len(rows) // high)]
             stream = unpacked(words, plane.bits)
             if plane.order is not None:
                 ordered = plane.order.view(whole(stream, plane.order.period))
@@ -212,8 +221,7 @@ class MatrixReader:
                     ordered = ordered.swapaxes(1, 2)
                 stream = ordered.reshape(len(stream) * plane.fan, -1)
             if plane.place is None:
-                count = -(-len(rows) // high)
-                return in_rows(stream[:, :count].T) if plane.is_along_rows else stream
+                return stream
             if total is None:
                 size = stream.shape[1] // plane.place.taken * plane.place.period
                 total = np.zeros((len(stream), size), np.uint8)
@@ -486,16 +494,20 @@ class MatrixWriter(MatrixReader):
             target = stream if order is None else order.view(stream)
             target[...] = numbers.reshape(target.shape)
             return
-        fields = numbers.T if plane.is_along_rows else numbers
+        size, fields = plane.word // 8, numbers
+        if plane.is_along_rows:
+            words = packed_down(numbers, plane.bits, size, order)
+            self._put_words(plane, words, rows, high)
+            return
         if plane.turn is Turn.BLOCKS:
             fields = whole(fields, self.block[1])
         if order is not None:
-            padded = whole(in_rows(fields), order.period // plane.fan)
+            padded = whole(fields, order.period // plane.fan)
             fields = np.zeros((len(padded) // plane.fan, padded.shape[1] * plane.fan), np.uint8)
             target = order.view(fields)
             split = padded.reshape(len(fields), plane.fan, target.shape[1], -1).swapaxes(1, 2)
             target[...] = split.reshape(target.shape)
-        self._put_words(plane, packed(fields, plane.bits, plane.word // 8), rows, high)
+        self._put_words(plane, packed(fields, plane.bits, size), rows, high)
 
     def _put_words(self, plane: Plane, words: NDArray[Any], rows: range, high: int) -> None:
         """Write words of a band to rows of a tensor, or to its columns."""
@@ -504,7 +516,7 @@ class MatrixWriter(MatrixReader):
         first, count = rows.start // high, -(-self.shape[0] // high)
         if plane.is_along_rows:
             first, count = (-(-n * plane.bits // plane.word) for n in (first, count))
-        words = in_rows(words.T if plane.turn in (Turn.BEFORE, Turn.BOTH) else words)
+        words = in_rows(words.T if plane.turn in (Turn.BEFORE, Turn.AFTER) else words)
         lines = [(first // plane.fan * words.shape[1], words)]
         if plane.turn in (Turn.BEFORE, Turn.AFTER) and words.shape[1] < count:
             lines = [(number * count + first, line) for number, line in enumerate(words)]
