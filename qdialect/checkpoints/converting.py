@@ -85,13 +85,11 @@ class Converted:
     @property
     def _carried(self) -> Mapping[str, TensorInFile]:
         """What an import has carried for the layout."""
-        module, is_flat = self.module, self.target.is_flat
-        return {
-            name: tensor
-            for name, tensor in module.tensors.items()
-            if module.layout.name == PLAIN
-            and (name in self.target.outer or (is_flat and name.startswith(STATE)))
-        }
+        tensors, names = self.module.tensors, [*self.target.outer]
+        if self.target.is_flat:
+            names += [name for name in tensors if name.startswith(STATE)]
+        is_imported = self.module.layout.name == PLAIN
+        return {name: tensors[name] for name in names if name in tensors and is_imported}
 
     @property
     def _dtypes(self) -> Sequence[str]:
@@ -126,6 +124,11 @@ class Converted:
             names = " and ".join(f"'{name}'" for name in target.outer)
             reason = f"{names} are only of weights that were imported from '{target.name}'"
             raise RefusedError("scale" if len(target.scale) > 1 else "missing", reason)
+        dtypes_of = {part.name: part.dtypes for part in (*target.scale, *target.offset)}
+        for name, tensor in carried.items():
+            if tensor.entry.dtype not in dtypes_of.get(name, ("F32", "U8")):
+                reason = f"'{name}' is {DTYPES[tensor.entry.dtype].type}"
+                raise RefusedError("storage", reason)
         if target.record and target.offset and module.floats != "F32":
             raise RefusedError("offset", f"values are sums of {DTYPES[module.floats].type}")
         reader = MatrixReader(module, files, is_ordered=False)

@@ -260,7 +260,10 @@ class MatrixReader:
         """The numbers that are stored as bits."""
         stored = numbers_of_bits(bits, dtype) if dtype else bits
         if part.meaning is Meaning.INDEX:
-            return self._table(part.table)[stored]
+            table = self._table(part.table)
+            if int(stored.max(initial=0)) >= table.size:
+                raise RefusedError("table", f"'{part.table}' has {table.size} numbers")
+            return table[stored]
         if part.meaning is Meaning.EXPONENT:
             return np.ldexp(np.float32(1), stored.astype(np.int32) + part.bias)
         numbers = stored.astype(np.float32)

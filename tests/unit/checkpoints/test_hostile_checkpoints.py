@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from example_counts import examples
+from gguf_checkpoints import gguf_file, random_records
 from hypothesis import given
 from hypothesis import strategies as st
 from installed import needs
@@ -247,3 +248,49 @@ def test_tensors_of_any_shape_are_read_or_told(data: st.DataObject, tmp_path_fac
     assert weights(["import", str(folder), *output]) in (0, 1)
     to = data.draw(st.sampled_from(list(layouts())))
     assert weights(["convert", str(folder), f"--to={to}", *output]) in (0, 1)
+
+
+@needs("gguf", "bitsandbytes", "torch", "safetensors")
+@pytest.mark.parametrize("layout", ["q4_k", "bitsandbytes-double", "nvfp4-pack-quantized"])
+def test_other_tensors_in_the_place_of_outer_factors(layout: str, tmp_path: Path):
+    """A manifest may name any tensors: the same bytes as before, or an error."""
+    torch: Any = import_module("torch")
+    if layout == "q4_k":
+        kind = import_module("gguf").GGMLQuantizationType.Q4_K
+        data = random_records("Q4_K", 40, 512)
+        source = gguf_file(tmp_path / "m.gguf", {"l.weight": (data, kind)})
+    elif layout == "bitsandbytes-double":
+        functional: Any = import_module("bitsandbytes.functional")
+        packed, state = functional.quantize_4bit(
+            torch.randn(40, 128), blocksize=64, compress_statistics=True, quant_type="nf4"
+        )
+        parts = state.as_dict(packed=True).items()
+        named = {"l.weight": packed, **{f"l.weight.{name}": part for name, part in parts}}
+        source = save(tmp_path / "c", named)
+    else:
+        named = {
+            "l.weight_packed": torch.zeros((40, 64), dtype=torch.uint8),
+            "l.weight_scale": torch.ones((40, 8)).to(torch.float8_e4m3fn),
+            "l.weight_global_scale": torch.tensor([37.5]),
+        }
+        source = save(tmp_path / "c", named)
+    bring = ["import", str(source), "-o", str(tmp_path / "o"), "--offsets=constants"]
+    assert weights(bring) == 0
+    manifest = tmp_path / "o" / "weights.json"
+    content = json.loads(manifest.read_text())
+    (own,) = content["quantized"].values()
+    keys = [own["codes"], own["scale"], *own["outer"].values(), "missing"]
+    convert = ["convert", str(manifest), f"--to={layout}", "-o", str(tmp_path / "p")]
+    assert weights(convert) == 0
+    (first,) = (tmp_path / "p").glob("model-*")
+    wanted = first.read_bytes()
+    for name, before in [*own["outer"].items()]:
+        for key in keys:
+            own["outer"][name] = key
+            manifest.write_text(json.dumps(content))
+            status = weights(convert)
+            assert status == 1 or first.read_bytes() == wanted, (name, key)
+        del own["outer"][name]
+        manifest.write_text(json.dumps(content))
+        assert weights(convert) == 1
+        own["outer"][name] = before
