@@ -6,7 +6,6 @@ import re
 import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from qdialect.checkpoints.converting import Converted, section_of
 from qdialect.checkpoints.detection import Checkpoint, read_checkpoint
@@ -93,17 +92,15 @@ def contents_of(options: Namespace) -> tuple[dict[str, Content], Manifest]:
     return contents, Manifest(others)
 
 
-class Conversion(NamedTuple):
-    """A checkpoint in another layout."""
+def conversion_of(
+    options: Namespace,
+) -> tuple[Mapping[str, Content], Mapping[str, object] | None, FileFormat]:
+    """
+    The contents of a checkpoint in another layout, and the format of their files.
 
-    contents: Mapping[str, Content]
-    section: Mapping[str, object] | None
-    """What its configuration says of quantization; None if all has the layout before."""
-    format: FileFormat
-
-
-def conversion_of(options: Namespace) -> Conversion:
-    """The contents of a checkpoint in another layout. Raises as `contents_of`."""
+    Between them is what a configuration says of the layout; None if all has it before. Raises as
+    `contents_of`.
+    """
     checkpoint = read_checkpoint(options.checkpoint, options.layout)
     matrices, refused = dict[str, Converted](), dict(checkpoint.refused)
     others, same = {**checkpoint.others, **checkpoint.kept}, list[Converted]()
@@ -131,7 +128,7 @@ def conversion_of(options: Namespace) -> Conversion:
     contents: dict[str, Content] = {**matrices}
     for name, tensor in others.items():
         contents[name] = Moved(StridedView.of(tensor, tensor.entry.shape))
-    return Conversion(contents, section_of(converted) if matrices else None, format)
+    return contents, section_of(converted) if matrices else None, format
 
 
 def _gguf(

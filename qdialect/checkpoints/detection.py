@@ -15,7 +15,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from qdialect.algebra.parameters import StorageFormat
 from qdialect.checkpoints.gguf_files import read_gguf
 from qdialect.checkpoints.layouts import (
     PLAIN,
@@ -160,9 +159,19 @@ def _of_parts(
     if entry.dtype == "F4" and not entry.shape[-1] % 2:
         entry = entry._replace(dtype="U8", shape=(*entry.shape[:-1], entry.shape[-1] // 2))
         tensors = {**tensors, CODES: TensorInFile(tensors[CODES].path, entry)}
-    row = _plain(storage, entry.dtype, has_offset=OFFSET in tensors, has_zero=ZERO_POINT in tensors)
+    is_packed = entry.dtype == "U8" and storage.width == DTYPES[PACKED].bits
+    bits = storage.width if is_packed else 8 * DTYPES[entry.dtype].itemsize
+    row = Layout(
+        PLAIN,
+        storage.width,
+        (Plane(CODES, bits, entry.dtype),),
+        (Numbers(SCALE, ("F32",)),),
+        Numbers(ZERO_POINT, ("I8", "U8")) if ZERO_POINT in tensors else None,
+        is_signed=storage.signed,
+        offset=(Numbers(OFFSET, ("F32",)),) if OFFSET in tensors else (),
+    )
     shape, rows = entry.shape, math.prod(slots[:-1])
-    if row.codes[0].bits < DTYPES[entry.dtype].bits and shape:
+    if is_packed and shape:
         shape = (*shape[:-1], 2 * shape[-1])
     if len(shape) < 2 or not slots or 0 in (*shape, *slots):
         raise RefusedError("block", f"codes are {list(entry.shape)}, and scales {list(slots)}")
@@ -175,34 +184,10 @@ def _of_parts(
         places = _integers(tensors[GATHER], files).reshape(-1)
         order = np.argsort(places, kind="stable")
         if not np.array_equal(places[order], np.arange(shape[-1])):
-            raise RefusedError(
-                "act-order", f"'{tensors[GATHER].entry.name}' is no order of columns"
-            )
+            reason = f"'{tensors[GATHER].entry.name}' is no order of columns"
+            raise RefusedError("act-order", reason)
     floats = {"f16": "F16", "bf16": "BF16"}.get(type.expressed_type.name, "F32")
     return QuantizedModule(name, row, tensors, shape, block, storage, floats, order)
-
-
-def _plain(storage: StorageFormat, dtype: str, *, has_offset: bool, has_zero: bool) -> Layout:
-    """The layout of codes in plain rows, of elements of `dtype`."""
-    is_packed = dtype == "U8" and storage.width == DTYPES[PACKED].bits
-    bits = storage.width if is_packed else 8 * DTYPES[dtype].itemsize
-    return Layout(
-        PLAIN,
-        storage.width,
-        (Plane(CODES, bits, dtype),),
-        (Numbers(SCALE, ("F32",)),),
-        Numbers(
-            ZERO_POINT,
-            (
-                "I8",
-                "U8",
-            ),
-        )
-        if has_zero
-        else None,
-        is_signed=storage.signed,
-        offset=(Numbers(OFFSET, ("F32",)),) if has_offset else (),
-    )
 
 
 def _of_gguf(path: str) -> Checkpoint:
@@ -382,9 +367,8 @@ def _module(
         numbers = _integers(own[row.shape], files).reshape(-1).tolist()
         rows = math.prod(leading)
         if len(numbers) != 2 or numbers[0] != rows or not 0 < numbers[1] <= columns:
-            raise RefusedError(
-                "tail", f"'{row.shape}' is {numbers}, but codes are {[rows, columns]}"
-            )
+            reason = f"'{row.shape}' is {numbers}, but codes are {[rows, columns]}"
+            raise RefusedError("tail", reason)
         columns = numbers[1]
     groups: NDArray[Any] | None = None
     if (name := row.groups.rstrip("?")) in own:

@@ -185,12 +185,9 @@ class MatrixReader:
         """
         tensor = self._tensors[plane.name]
         size, count = math.prod(tensor.entry.shape), -(-self.shape[0] // high)
-        ends, fields, per = (rows.start // high, -(-rows.stop // high)), plane.bits, plane.fan
-        if plane.is_along_rows:
-            per = plane.word
-        else:
-            fields = 1
-        start, stop, lines = (-(-end * fields // per) for end in (*ends, count))
+        ends = rows.start // high, -(-rows.stop // high), count
+        fields, per = (plane.bits, plane.word) if plane.is_along_rows else (1, plane.fan)
+        start, stop, lines = (-(-end * fields // per) for end in ends)
         if size == 1:
             start, stop, lines = 0, 1, 1
         if size % lines:
@@ -242,8 +239,7 @@ class MatrixReader:
 
     def _numbers(self, part: Numbers, rows: range) -> NDArray[np.float32]:
         """What is stored for the blocks of some rows."""
-        dtype = self.dtype_of(part)
-        return self.decoded(part, self.bits(part, rows), dtype)
+        return self.decoded(part, self.bits(part, rows), self.dtype_of(part))
 
     def bits(self, part: Numbers, rows: range) -> NDArray[Any]:
         """What is stored for the blocks of some rows, as whole numbers."""
@@ -288,9 +284,7 @@ class MatrixReader:
         stored = np.rint(numbers - part.bias).clip(low, low + (1 << top) - 1)
         return stored.astype(np.int16).astype(f"u{size}")
 
-    def levels(
-        self, parts: Sequence[Numbers], rows: range
-    ) -> list[tuple[Numbers, NDArray[np.float32]]]:
+    def levels(self, parts: Sequence[Numbers], rows: range) -> list[tuple[Numbers, NDArray[Any]]]:
         """Each part but the first, and its numbers: of rows, or of all."""
         return [(part, self._level(part, rows)) for part in parts[1:]]
 
@@ -307,9 +301,7 @@ class MatrixReader:
         blocks = np.arange(rows.start * groups, rows.stop * groups) // max(1, size)
         numbers = self._table(part.name)
         if blocks[-1] >= numbers.size:
-            raise RefusedError(
-                "block", f"'{part.name}' has {numbers.size} numbers, which are too few"
-            )
+            raise RefusedError("block", f"'{part.name}' has too few numbers: {numbers.size}")
         return numbers[blocks].reshape(len(rows), groups)
 
     def _product(self, parts: Sequence[Numbers], rows: range) -> NDArray[np.float32]:
@@ -331,16 +323,12 @@ class MatrixReader:
         if zero.dtypes:
             return np.broadcast_to(stored, shape)
         if (stored >> bits).any():
-            raise RefusedError(
-                "zero",
-                f"a stored {(1 << bits) - 1} is {1 << bits} to some readers, and 0 to others",
-            )
+            reason = f"a stored {(1 << bits) - 1} is {1 << bits} to some readers, and 0 to others"
+            raise RefusedError("zero", reason)
         if self.module.is_symmetric and (stored != 1 << (bits - 1)).any():
-            raise RefusedError(
-                "ambiguous",
-                f"the configuration says symmetric, but zero points are {stored.min()} to "
-                f"{stored.max()}: choose a layout with --layout",
-            )
+            ends = f"{stored.min()} to {stored.max()}: choose a layout with --layout"
+            reason = f"the configuration says symmetric, but zero points are {ends}"
+            raise RefusedError("ambiguous", reason)
         return stored
 
 
@@ -371,11 +359,9 @@ class MatrixWriter(MatrixReader):
         if target is not None:
             writer, key = target
             names = [plane.name for plane, _ in module.stored(dtype)]
-            written = {
-                name: writer.tensor(key + name)
-                for name in ([""] if module.layout.record else names)
-            }
-            module = replace(module, tensors={**module.tensors, **written})
+            names = [""] if module.layout.record else names
+            tensors = {**module.tensors, **{name: writer.tensor(key + name) for name in names}}
+            module = replace(module, tensors=tensors)
         super().__init__(module, files, is_ordered=False)
         self._dtype, self._target = dtype, target
         self._fields: dict[str, tuple[NDArray[Any], int]] = {}
@@ -395,11 +381,11 @@ class MatrixWriter(MatrixReader):
                 raise RefusedError("table", "there are codes that are no numbers of the table")
         # In the order of the file, so that it is hashed as it is written.
         blocks: list[_Bits] = [(layout.codes, codes)] if codes.size else []
-        scales, own = self._factors("scale", layout.scale, matrix, matrix.scales, rows)
+        scales, own = self._factors(layout.scale, matrix, matrix.scales, rows)
         blocks += own
         matrix = replace(matrix, scales=scales)
         if matrix.offsets is not None:
-            blocks += self._factors("offset", layout.offset, matrix, matrix.offsets, rows)[1]
+            blocks += self._factors(layout.offset, matrix, matrix.offsets, rows)[1]
         zeros, dtype, least = matrix.zeros, "", zero if isinstance(zero, int) else 0
         stored, most = np.full_like(zeros, least), least
         if isinstance(zero, Numbers):
@@ -416,15 +402,10 @@ class MatrixWriter(MatrixReader):
         return matrix, blocks
 
     def _factors(
-        self,
-        word: str,
-        parts: Sequence[Numbers],
-        matrix: Matrix,
-        product: NDArray[np.float32],
-        rows: range,
+        self, parts: Sequence[Numbers], matrix: Matrix, product: NDArray[np.float32], rows: range
     ) -> tuple[NDArray[np.float32], list[_Bits]]:
         """The bits of what is multiplied. Raises RefusedError if it is not the product."""
-        first, padding = parts[0], self.module.padding
+        first, word = parts[0], "scale" if parts is self._layout.scale else "offset"
         is_new = first.name not in self._layout.outer
         dtype = self._dtype if self._dtype in first.dtypes else self.dtype_of(first)
         levels = self.levels(parts, rows)
@@ -453,7 +434,7 @@ class MatrixWriter(MatrixReader):
             times = " and ".join(f"'{part.name}'" for part, _ in levels)
             reason = f"not all {word}s are{type}{' with ' * bool(times)}{times}"
             raise RefusedError(word, reason)
-        new = [(first, dtype, whole(bits, padding))] if is_new else []
+        new = [(first, dtype, whole(bits, self.module.padding))] if is_new else []
         if self._layout.record:
             new += [(part, part.dtypes[0], self.bits(part, rows)) for part, _ in levels]
         return product, [(part.planes_of(dtype), bits) for part, dtype, bits in new]
