@@ -22,7 +22,6 @@ from qdialect.checkpoints.layouts import (
     Layout,
     Numbers,
     Plane,
-    Turn,
     layouts,
 )
 from qdialect.checkpoints.matrices import RefusedError
@@ -310,16 +309,16 @@ def _fitting(
 def _has_rows(row: Layout, entries: Mapping[str, TensorEntry]) -> bool:
     """Whether codes and scales have the same rows, where other layouts have the same tensors."""
     plane, scale = row.codes[0], row.scale[0]
-    if scale.padding == 1 and plane.turn in (Turn.NONE, Turn.BLOCKS):
+    if scale.padding == 1 and not plane.is_turned:
         return True
     stored, scales = (entries[name].shape for name in (plane.name, scale.name))
-    axis = 1 if scale.turn is Turn.BEFORE else 0
+    axis = 1 if scale.is_turned else 0
     return len(stored) == len(scales) == 2 and _sizes(plane, stored)[0][0] == scales[axis]
 
 
 def _sizes(plane: Plane, stored: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
     """The axes of rows, and the columns of codes, of which a last word may have more."""
-    if plane.turn in (Turn.BEFORE, Turn.AFTER):
+    if plane.is_turned:
         rows, columns = (
             length * (plane.word if is_along else plane.bits) // plane.bits
             for length, is_along in (
@@ -328,7 +327,7 @@ def _sizes(plane: Plane, stored: tuple[int, ...]) -> tuple[tuple[int, ...], int]
             )
         )
         return (rows,), columns
-    axes = len(stored) - (2 if plane.turn is Turn.BLOCKS and len(stored) > 2 else 1)
+    axes = len(stored) - (2 if plane.has_blocks and len(stored) > 2 else 1)
     leading, words = stored[:axes], math.prod(stored[axes:])
     columns = words * plane.word // plane.bits // plane.fan
     return ((math.prod(leading) * plane.fan,) if plane.fan > 1 else leading), columns
@@ -429,7 +428,7 @@ def _block(module: QuantizedModule, hints: Hints) -> tuple[int, int]:
     """The rows and columns of a block. Raises RefusedError for scales of none."""
     (rows, columns), row, part = module.matrix, module.layout, module.layout.scale[0]
     shape = module.tensors[part.name].entry.shape
-    if part.turn is Turn.BEFORE:
+    if part.is_turned:
         shape = shape[::-1]
     count = math.prod(shape)
     lines = count // shape[-1] if len(shape) > 1 else min(count, rows)

@@ -22,21 +22,6 @@ from qdialect.support.memory import registered_cache
 from qdialect.weights.tensor_files import DTYPES
 
 
-class Turn(Enum):
-    """Which axis of a stored tensor belongs to rows."""
-
-    NONE = "none"
-    """The first ones; fields follow each other along the last one."""
-    BLOCKS = "blocks"
-    """The same, where the words of each block are an axis."""
-    BEFORE = "before"
-    """The last one; fields follow each other along the first one."""
-    AFTER = "after"
-    """The last one, and fields follow each other along it."""
-    BOTH = "both"
-    """The first one, and fields follow each other along it."""
-
-
 class Plane(NamedTuple):
     """Bits of whole numbers, in fields of a tensor."""
 
@@ -51,7 +36,12 @@ class Plane(NamedTuple):
     """The order of the numbers of a period that these fields are of; None for all."""
     shift: int = 0
     """The lowest bit of the number that they are."""
-    turn: Turn = Turn.NONE
+    is_turned: bool = False
+    """Whether rows are the last axis, and not the first ones."""
+    is_along_rows: bool = False
+    """Whether fields follow each other along rows, so that a word has those of several."""
+    has_blocks: bool = False
+    """Whether the words of each block are an axis."""
     fan: int = 1
     """The rows whose fields are in one row of the tensor."""
 
@@ -61,11 +51,6 @@ class Plane(NamedTuple):
         return DTYPES[self.dtype].bits
 
     @property
-    def is_along_rows(self) -> bool:
-        """Whether a word has fields of several rows."""
-        return self.turn in (Turn.AFTER, Turn.BOTH)
-
-    @property
     def is_stream(self) -> bool:
         """Whether its fields follow each other along the columns of a matrix."""
         return self.order is None and not self.is_along_rows
@@ -73,13 +58,13 @@ class Plane(NamedTuple):
     def stored(self, leading: Sequence[int], columns: int, width: int) -> tuple[int, ...]:
         """The shape of a tensor for rows and columns in blocks of `width`, in whole words."""
         rows = math.prod(leading)
-        if self.turn is Turn.BLOCKS:
+        if self.has_blocks:
             return *leading, -(-columns // width), -(-width * self.bits // self.word)
         along, other = (rows, columns) if self.is_along_rows else (columns * self.fan, rows)
         words = -(-along * self.bits // self.word)
-        if self.turn is Turn.NONE:
+        if not (self.is_turned or self.is_along_rows):
             return (*leading, words) if self.fan == 1 else (rows // self.fan, words)
-        return (words, other) if self.turn is not Turn.AFTER else (other, words)
+        return (other, words) if self.is_turned and self.is_along_rows else (words, other)
 
 
 class Meaning(Enum):
@@ -104,7 +89,7 @@ class Numbers(NamedTuple):
     """The end of the name of the tensor, or the field of a record."""
     dtypes: tuple[str, ...] = ("F16", "BF16", "F32")
     """Those of elements that the tensor may have; none for whole numbers of planes."""
-    turn: Turn = Turn.NONE
+    is_turned: bool = False
     meaning: Meaning = Meaning.FACTOR
     bias: int = 0
     """What is added to a stored number, or an exponent."""
@@ -121,7 +106,9 @@ class Numbers(NamedTuple):
 
     def planes_of(self, dtype: str) -> tuple[Plane, ...]:
         """The planes, where elements have a dtype."""
-        return self.planes or (Plane(self.name, DTYPES[dtype].bits, dtype, turn=self.turn),)
+        return self.planes or (
+            Plane(self.name, DTYPES[dtype].bits, dtype, is_turned=self.is_turned),
+        )
 
 
 @dataclass(frozen=True)
@@ -213,8 +200,15 @@ STATE: Final = ".weight.quant_state.bitsandbytes__"
 
 
 # fmt: off
-def _words(name: str, bits: int, turn: Turn = Turn.NONE, order: Order | None = None) -> Plane:
-    return Plane(name, bits, "I32", order, turn=turn)
+def _words(
+    name: str, bits: int, *, is_turned: bool = False, is_along_rows: bool = False
+) -> Plane:
+    return Plane(name, bits, "I32", is_turned=is_turned, is_along_rows=is_along_rows)
+
+
+def _down(name: str, bits: int, order: Order | None = None) -> Plane:
+    """Words of several rows, which are the last axis."""
+    return Plane(name, bits, "I32", order, is_turned=True, is_along_rows=True)
 
 
 def _bits(planes: tuple[Plane, ...], bias: int = 0, padding: int = 1) -> Numbers:
@@ -228,9 +222,9 @@ def _powers(name: str) -> Numbers:
 
 
 def _f4(
-    name: str, codes: str, *scale: Numbers, block: int = 32, turn: Turn = Turn.NONE
+    name: str, codes: str, *scale: Numbers, block: int = 32, has_blocks: bool = False
 ) -> Layout:
-    plane = Plane(codes, 4, turn=turn)
+    plane = Plane(codes, 4, has_blocks=has_blocks)
     return Layout(name, 4, (plane,), scale, storage="f4E2M1FN", block=(1, block))
 
 
@@ -287,9 +281,9 @@ def _sixteen(at: int) -> Numbers:
 @cache
 def layouts(bits: int = 4) -> Mapping[str, Layout]:
     """All layouts by name, where those of any width have codes of `bits` bits."""
-    turned = (Numbers(".scales", turn=Turn.BEFORE),)
-    gptq_zeros = _bits((_words(".qzeros", bits, Turn.AFTER),))
-    gptq = Layout("gptq_v2", bits, (_words(".qweight", bits, Turn.BEFORE),), turned, gptq_zeros,
+    turned = (Numbers(".scales", is_turned=True),)
+    gptq_zeros = _bits((_down(".qzeros", bits),))
+    gptq = Layout("gptq_v2", bits, (_words(".qweight", bits, is_turned=True),), turned, gptq_zeros,
                   groups=".g_idx")
     nf4 = Layout("bitsandbytes", 4, (Plane(".weight", 4, order=_HIGH_FIRST),),
                  (Numbers(".weight.absmax", ("F32",)),), table=".weight.quant_map", shape=STATE)
@@ -307,17 +301,17 @@ def layouts(bits: int = 4) -> Mapping[str, Layout]:
     rows = [
         replace(gptq, name="gptq", zero=gptq_zeros._replace(bias=1)),
         gptq,
-        Layout("awq", bits, (_words(".qweight", bits, Turn.AFTER, _EIGHT),), turned,
-               _bits((_words(".qzeros", bits, Turn.AFTER, _EIGHT),))),
+        Layout("awq", bits, (_down(".qweight", bits, _EIGHT),), turned,
+               _bits((_down(".qzeros", bits, _EIGHT),))),
         Layout("awq_gemv", bits, (_words(".qweight", bits),), (Numbers(".scales", padding=8),),
                _bits((_words(".qzeros", bits),), padding=8)),
         Layout("awq_gemv_fast", 4, (Plane(".qweight", 4, "I16", _FAST, fan=4),),
-               (Numbers(".scales", turn=Turn.BEFORE, padding=8),), 0,
-               offset=(Numbers(".qzeros", turn=Turn.BEFORE, padding=8),)),
+               (Numbers(".scales", is_turned=True, padding=8),), 0,
+               offset=(Numbers(".qzeros", is_turned=True, padding=8),)),
         *_with_symmetric(Layout(
             "pack-quantized", bits, (_words(".weight_packed", bits),),
             (Numbers(".weight_scale"),),
-            _bits((_words(".weight_zero_point", bits, Turn.BOTH),)),
+            _bits((_words(".weight_zero_point", bits, is_along_rows=True),)),
             groups=".weight_g_idx?", shape=".weight_shape")),
         *_with_symmetric(Layout(
             "int-quantized", 8, (Plane(".weight", 8, "I8"),), (Numbers(".weight_scale"),),
@@ -326,7 +320,7 @@ def layouts(bits: int = 4) -> Mapping[str, Layout]:
         _f4("nvfp4-pack-quantized", ".weight_packed", Numbers(".weight_scale", ("F8_E4M3",)),
             Numbers(".weight_global_scale", ("F32",), meaning=Meaning.DIVISOR), block=16),
         _f4("mxfp4-pack-quantized", ".weight_packed", _powers(".weight_scale")),
-        _f4("gpt-oss", "_blocks", _powers("_scales"), turn=Turn.BLOCKS),
+        _f4("gpt-oss", "_blocks", _powers("_scales"), has_blocks=True),
         _f8("fp8-blocks", Numbers(".weight_scale_inv", ("F32",)), block=(128, 128)),
         nf4,
         replace(nf4, name="bitsandbytes-double", scale=(
@@ -344,13 +338,13 @@ def layouts(bits: int = 4) -> Mapping[str, Layout]:
             Numbers("._weight_zero_point", ("I8",)), is_signed=True)),
         _f8("torchao-float", Numbers("._weight_scale"), "._weight_qdata"),
         *_with_symmetric(Layout(
-            "quark", bits, (_words(".weight", bits, Turn.AFTER, _EIGHT),),
-            (Numbers(".weight_scale", turn=Turn.BEFORE),),
-            _bits((_words(".weight_zero_point", bits, Turn.AFTER, _EIGHT),)))),
+            "quark", bits, (_down(".weight", bits, _EIGHT),),
+            (Numbers(".weight_scale", is_turned=True),),
+            _bits((_down(".weight_zero_point", bits, _EIGHT),)))),
         Layout("mlx", bits, (Plane(".weight", bits, "U32"),), (Numbers(".scales"),), 0,
                offset=(Numbers(".biases"),)),
         *_with_symmetric(Layout(
-            "matmulnbits", bits, (Plane(".B", bits, turn=Turn.BLOCKS),), (Numbers(".scales"),),
+            "matmulnbits", bits, (Plane(".B", bits, has_blocks=True),), (Numbers(".scales"),),
             _bits((Plane(".zero_points", bits),)))),
         _ggml("q4_0", 4, 8, "d 2 qs 16", halves),
         _ggml("q4_1", 4, 0, "d 2 m 2 qs 16", halves, offset=minimum),

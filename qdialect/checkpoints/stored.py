@@ -22,7 +22,7 @@ from qdialect.checkpoints.bit_fields import (
     unpacked_down,
     whole,
 )
-from qdialect.checkpoints.layouts import PLAIN, STATE, Layout, Meaning, Numbers, Plane, Turn
+from qdialect.checkpoints.layouts import PLAIN, STATE, Layout, Meaning, Numbers, Plane
 from qdialect.checkpoints.matrices import Matrix, RefusedError
 from qdialect.support.files import JsonError, JsonValue
 from qdialect.support.float_format import FLOAT_FORMATS
@@ -194,12 +194,12 @@ class MatrixReader:
             raise RefusedError("block", f"'{plane.name}' has {size} words for {lines} rows")
         shape = [lines, size // lines]
         cut = [slice(start, stop), slice(None)]
-        if plane.turn in (Turn.BEFORE, Turn.AFTER):
+        if plane.is_turned:
             shape, cut = shape[::-1], cut[::-1]
         view = StridedView.of(tensor, shape)[tuple(cut)]
         assert isinstance(view, StridedView)
         words = array_of(view, self._files)
-        return words.T if plane.turn in (Turn.BEFORE, Turn.AFTER) else words
+        return words.T if plane.is_turned else words
 
     def _integers(self, planes: Sequence[Plane], rows: range, high: int) -> NDArray[Any]:
         """Whole numbers whose bits are in planes: a row for each block of `high` rows."""
@@ -483,7 +483,7 @@ class MatrixWriter(MatrixReader):
             words = packed_down(numbers, plane.bits, size, order)
             self._put_words(plane, words, rows, high)
             return
-        if plane.turn is Turn.BLOCKS:
+        if plane.has_blocks:
             fields = whole(fields, self.block[1])
         if order is not None:
             padded = whole(fields, order.period // plane.fan)
@@ -500,9 +500,9 @@ class MatrixWriter(MatrixReader):
         first, count = rows.start // high, -(-self.shape[0] // high)
         if plane.is_along_rows:
             first, count = (-(-n * plane.bits // plane.word) for n in (first, count))
-        words = in_rows(words.T if plane.turn in (Turn.BEFORE, Turn.AFTER) else words)
+        words = in_rows(words.T if plane.is_turned else words)
         lines = [(first // plane.fan * words.shape[1], words)]
-        if plane.turn in (Turn.BEFORE, Turn.AFTER) and words.shape[1] < count:
+        if plane.is_turned and words.shape[1] < count:
             lines = [(number * count + first, line) for number, line in enumerate(words)]
         for place, line in lines:
             writer.write(key + plane.name, line.reshape(-1).view(np.uint8).data, place)
