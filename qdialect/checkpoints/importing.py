@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from xdsl.dialects.builtin import AnyFloat, bf16, f16, f32
 
@@ -104,11 +104,6 @@ class Imported:
         order = self.parts[0].module.order
         return None if order is None else np.argsort(order).astype(np.int32)
 
-    @property
-    def floats(self) -> AnyFloat:
-        """The type that values with an offset are computed in."""
-        return _FLOATS[self.parts[0].module.floats]
-
     def sources(self) -> Iterator[TensorInFile]:
         """All tensors of the matrices."""
         for part in self.parts:
@@ -142,7 +137,8 @@ class Imported:
         names = [new.name.removeprefix(f"{key}.") for new in self.tensors(key)]
         outer = {name: f"{key}.{end}" for name, end in self.carried.items()}
         names = [name for name in names if f"{key}.{name}" not in outer.values()]
-        own = member_of(key, Storage.of_format(self.storage), names, self.floats)
+        floats = _FLOATS[self.parts[0].module.floats]
+        own = member_of(key, Storage.of_format(self.storage), names, floats)
         return {**own, OUTER: outer} if outer else own
 
     def write(self, key: str, writer: FileWriter, files: Descriptors, max_memory: int) -> None:
@@ -152,10 +148,9 @@ class Imported:
             module, reader = part.module, MatrixReader(part.module, files)
             try:
                 for band in reader.bands(max_memory, math.prod(part.head)):
-                    start, stop = max(band.start, part.rows.start), min(band.stop, part.rows.stop)
-                    if start < stop:
-                        rows = range(start, stop)
-                        self._write(key, writer, reader, part, band, rows, first - part.rows.start)
+                    if max(band.start, part.rows.start) < min(band.stop, part.rows.stop):
+                        row = first + max(0, band.start - part.rows.start)
+                        self._write(key, writer, reader, part, band, row)
             except RefusedError as error:
                 raise WeightsError(f"{module.name}: {module.layout.name}: {error}") from None
             first += len(part.rows)
@@ -167,51 +162,37 @@ class Imported:
                 writer.write(f"{key}.{end}", bits.reshape(-1).view(np.uint8).data, 0)
 
     def _write(
-        self,
-        key: str,
-        writer: FileWriter,
-        reader: MatrixReader,
-        part: Part,
-        band: range,
-        rows: range,
-        moved: int,
+        self, key: str, writer: FileWriter, reader: MatrixReader, part: Part, band: range, row: int
     ) -> None:
-        """Write some rows of a band of a part, which get the numbers that are `moved` higher."""
-        module, row, inside = (
-            part.module,
-            rows.start + moved,
-            slice(rows.start - band.start, rows.stop - band.start),
-        )
-        columns = len(part.columns)
-        is_whole = part.head == (1, 1) and columns == module.matrix[1]
+        """Write the rows of a band that a part has, from the new row `row` on."""
+        module, whole, rows = part.module, part.module.matrix, range(len(band))
+        inside = rows[max(0, part.rows.start - band.start) : part.rows.stop - band.start]
+        is_whole = part.head == (1, 1) and len(part.columns) == whole[1]
         bits = DTYPES[dtype_of_codes(self.storage)].bits
         is_stream = reader.is_stream and is_whole and bits == module.layout.bits
         matrix = reader.read(band, with_codes=not is_stream)
         if is_stream and (matrix.scales <= 0).any():
             matrix, is_stream = reader.read(band), False
-        matrix = matrix.positive().reblocked(
-            whole_blocks(module.block, module.matrix), module.matrix
-        )
+        matrix = matrix.positive().reblocked(whole_blocks(module.block, whole), whole)
+        matrix = matrix.part(inside, part.columns).turned(part.head)
+        taken = slice(inside.start, inside.stop)
+        arrays: list[tuple[str, NDArray[Any], int]] = []
         if is_stream:
-            data = reader.stream(band)[inside]
+            data = reader.stream(band)[taken]
             writer.write_bytes(f"{key}.{CODES}", data.reshape(-1).data, row * data.shape[1])
-        matrix = matrix.part(range(len(band))[inside], part.columns).turned(part.head)
-        first = row // matrix.block[0] * matrix.scales.shape[1]
-        if not is_stream:
-            codes = np.ascontiguousarray(matrix.codes).reshape(-1)
-            writer.write(f"{key}.{CODES}", codes.data, row * columns)
-        for name, numbers in ((SCALE, matrix.scales), (OFFSET, matrix.offsets)):
-            if numbers is not None:
-                data = np.ascontiguousarray(numbers, np.float32).reshape(-1)
-                writer.write(f"{key}.{name}", data.view(np.uint8).data, first)
+        else:
+            arrays.append((CODES, matrix.codes, row))
+        blocks: dict[str, NDArray[Any] | None] = {SCALE: matrix.scales, OFFSET: matrix.offsets}
         if self.has_zero_points:
-            zeros = matrix.zeros.astype(np.uint8).reshape(-1)
-            writer.write(f"{key}.{ZERO_POINT}", zeros.data, first)
+            blocks[ZERO_POINT] = matrix.zeros.astype(np.uint8)
+        first = row // matrix.block[0]
+        arrays += [(name, own, first) for name, own in blocks.items() if own is not None]
         for outer in (*module.layout.scale[1:], *module.layout.offset[1:]):
             if outer.name in self.carried and outer.name not in module.tensors:
-                bits = reader.bits(outer, band)[inside]
-                name = f"{key}.{self.carried[outer.name]}"
-                writer.write(name, bits.reshape(-1).view(np.uint8).data, row * bits.shape[1])
+                arrays.append((self.carried[outer.name], reader.bits(outer, band)[taken], row))
+        for name, array, line in arrays:
+            data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+            writer.write(f"{key}.{name}", data, line * array.shape[1])
 
 
 def _order_of(part: Part) -> bytes | None:
