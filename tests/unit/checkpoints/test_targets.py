@@ -249,6 +249,32 @@ def test_blocks_are_cut_and_joined(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 @needs("torch", "safetensors")
+def test_a_configuration_has_one_size_of_blocks(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """Without words for two, they are refused; blocks that are whole rows are one size."""
+    torch: Any = import_module("torch")
+
+    def matrix(name: str, groups: int, columns: int = 64) -> dict[str, Any]:
+        return {
+            f"{name}.weight_packed": torch.zeros((32, columns // 8), dtype=torch.int32),
+            f"{name}.weight_scale": torch.ones((32, groups)),
+            f"{name}.weight_shape": torch.tensor([32, columns]),
+        }
+
+    source = save(tmp_path / "two", {**matrix("a", 2), **matrix("b", 4)})
+    assert convert(source, "gptq_v2", tmp_path / "o") == 1
+    assert "block: matrices have blocks of [16, 32] columns" in capsys.readouterr().err
+    assert convert(source, "matmulnbits", tmp_path / "o") == 0
+    source = save(tmp_path / "rows", {**matrix("a", 1), **matrix("b", 1, 128)}, {"bits": 4})
+    assert convert(source, "gptq_v2", tmp_path / "p") == 0
+    section = json.loads((tmp_path / "p" / "config.json").read_text())["quantization_config"]
+    assert section["group_size"] == -1
+    assert convert(tmp_path / "p", "pack-quantized", tmp_path / "q") == 0
+    section = json.loads((tmp_path / "q" / "config.json").read_text())["quantization_config"]
+    own = section["config_groups"]["group_0"]["weights"]
+    assert (own["strategy"], own["group_size"]) == ("channel", None)
+
+
+@needs("torch", "safetensors")
 def test_what_was_written_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A byte of the new file that is another one is told."""
     source = gptq(tmp_path / "source", 5)
