@@ -48,6 +48,10 @@ LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 
 
+def convert_weights_main(arguments: Sequence[str]) -> int:
+    return weights_main(["convert", *arguments])
+
+
 def fold_weights_main(arguments: Sequence[str]) -> int:
     return weights_main(["fold", *arguments])
 
@@ -62,7 +66,7 @@ def quantize_weights_main(arguments: Sequence[str]) -> int:
 
 TOOLS = (
     *(run_main, check_main, calibrate_main, evaluate_main, quantize_main, export_main),
-    *(fold_weights_main, quantize_weights_main, import_weights_main),
+    *(fold_weights_main, quantize_weights_main, import_weights_main, convert_weights_main),
 )
 """The tools whose options pages may name."""
 
