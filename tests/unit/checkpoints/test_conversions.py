@@ -21,7 +21,7 @@ Array = NDArray[Any]
 
 pytestmark = needs("torch", "safetensors")
 
-LAYOUTS = ("gptq", "gptq_v2", "awq", "pack-quantized", "matmulnbits")
+LAYOUTS = ("gptq", "gptq_v2", "awq", "awq_gemv", "pack-quantized", "quark", "matmulnbits")
 
 
 def gptq(folder: Path, *, low: int = 1, high: int = 16, form: str = "gptq") -> Path:
