@@ -67,18 +67,33 @@ def test_scales_of_zero(name: str, tmp_path: Path):
     assert is_kept
 
 
-@needs("torch", "safetensors")
+@needs("compressed_tensors", "torch", "safetensors")
 def test_nvfp4(tmp_path: Path):
     torch: Any = import_module("torch")
-    rng = np.random.default_rng(3)
-    scales = torch.from_numpy(rng.uniform(1, 448, (160, 8)).astype("f4")).to(torch.float8_e4m3fn)
-    tensors = {
-        "l.weight_packed": torch.from_numpy(rng.integers(0, 256, (160, 64)).astype(np.uint8)),
-        "l.weight_scale": scales,
-        "l.weight_global_scale": torch.tensor([37.3]),
-        "norm.weight": torch.ones(3),
-    }
+    schemes: Any = import_module("compressed_tensors.quantization")
+    compressors: Any = import_module("compressed_tensors.compressors")
+    arguments = schemes.QuantizationArgs(
+        num_bits=4,
+        type="float",
+        strategy="tensor_group",
+        group_size=16,
+        scale_dtype=torch.float8_e4m3fn,
+    )
     layout = "nvfp4-pack-quantized"
+    scheme = schemes.QuantizationScheme(targets=["Linear"], format=layout, weights=arguments)
+    torch.manual_seed(3)
+    weight = torch.randn(160, 128)
+    shared = 448 * 6 / weight.abs().max().reshape(1)
+    scales = weight.reshape(160, 8, 16).abs().amax(2) / 6 * shared
+    state = {
+        "weight": weight,
+        "weight_scale": scales.to(torch.float8_e4m3fn).float(),
+        "weight_global_scale": shared,
+    }
+    compressor = compressors.BaseCompressor.get_value_from_registry(layout)
+    parts = compressor.compress(state, scheme)
+    tensors = {f"l.{name}": part for name, part in parts.items()}
+    tensors["norm.weight"] = torch.ones(3)
     config = {"quant_method": "compressed-tensors", "format": layout}
     source = save(tmp_path / "source", tensors, config)
     output = again(source, layout, tmp_path, f"--config={source / 'config.json'}")
