@@ -239,20 +239,20 @@ class MatrixReader:
 
     def _numbers(self, part: Numbers, rows: range) -> NDArray[np.float32]:
         """What is stored for the blocks of some rows."""
-        return self.decoded(part, self.bits(part, rows), self.dtype_of(part))
+        return self._decoded(part, self.bits(part, rows), self._dtype_of(part))
 
     def bits(self, part: Numbers, rows: range) -> NDArray[Any]:
         """What is stored for the blocks of some rows, as whole numbers."""
-        planes = part.planes_of(self.dtype_of(part))
+        planes = part.planes_of(self._dtype_of(part))
         return self._integers(planes, rows, self.block[0])
 
-    def dtype_of(self, part: Numbers) -> str:
+    def _dtype_of(self, part: Numbers) -> str:
         """The dtype of elements, empty for whole numbers of planes."""
         if part.dtypes and part.name in self._tensors:
             return self._tensors[part.name].entry.dtype
         return part.dtype
 
-    def decoded(self, part: Numbers, bits: NDArray[Any], dtype: str) -> NDArray[np.float32]:
+    def _decoded(self, part: Numbers, bits: NDArray[Any], dtype: str) -> NDArray[np.float32]:
         """The numbers that are stored as bits."""
         stored = numbers_of_bits(bits, dtype) if dtype else bits
         if part.meaning is Meaning.INDEX:
@@ -267,7 +267,7 @@ class MatrixReader:
             numbers += np.float32(part.bias)
         return -numbers if part.meaning is Meaning.NEGATIVE else numbers
 
-    def encoded(self, part: Numbers, numbers: NDArray[Any], dtype: str) -> NDArray[Any]:
+    def _encoded(self, part: Numbers, numbers: NDArray[Any], dtype: str) -> NDArray[Any]:
         """The bits of what is nearest to some numbers."""
         size = DTYPES[dtype].itemsize if dtype else 1
         if part.meaning is Meaning.EXPONENT:
@@ -284,7 +284,7 @@ class MatrixReader:
         stored = np.rint(numbers - part.bias).clip(low, low + (1 << top) - 1)
         return stored.astype(np.int16).astype(f"u{size}")
 
-    def levels(self, parts: Sequence[Numbers], rows: range) -> list[tuple[Numbers, NDArray[Any]]]:
+    def _levels(self, parts: Sequence[Numbers], rows: range) -> list[tuple[Numbers, NDArray[Any]]]:
         """Each part but the first, and its numbers: of rows, or of all."""
         return [(part, self._level(part, rows)) for part in parts[1:]]
 
@@ -307,7 +307,7 @@ class MatrixReader:
     def _product(self, parts: Sequence[Numbers], rows: range) -> NDArray[np.float32]:
         """The products of what is stored, one for each block."""
         total = self._numbers(parts[0], rows)
-        for level in self.levels(parts, rows):
+        for level in self._levels(parts, rows):
             total = multiplied(total, *level)
         groups = -(-self.shape[1] // self.block[1])
         if total.shape[1] < groups:
@@ -389,11 +389,11 @@ class MatrixWriter(MatrixReader):
         zeros, dtype, least = matrix.zeros, "", zero if isinstance(zero, int) else 0
         stored, most = np.full_like(zeros, least), least
         if isinstance(zero, Numbers):
-            dtype = self.dtype_of(zero)
+            dtype = self._dtype_of(zero)
             least = -(1 << (layout.bits - 1)) if dtype else zero.bias
             most = least + (1 << layout.bits) - 1
-            bits = self.encoded(zero, zeros, dtype)
-            stored = self.decoded(zero, bits, dtype)
+            bits = self._encoded(zero, zeros, dtype)
+            stored = self._decoded(zero, bits, dtype)
             blocks.append((zero.planes_of(dtype), whole(bits, self.module.padding)))
         if (stored != zeros).any():
             ends = str(least) if least == most else f"{least} to {most}"
@@ -407,8 +407,8 @@ class MatrixWriter(MatrixReader):
         """The bits of what is multiplied. Raises RefusedError if it is not the product."""
         first, word = parts[0], "scale" if parts is self._layout.scale else "offset"
         is_new = first.name not in self._layout.outer
-        dtype = self._dtype if self._dtype in first.dtypes else self.dtype_of(first)
-        levels = self.levels(parts, rows)
+        dtype = self._dtype if self._dtype in first.dtypes else self._dtype_of(first)
+        levels = self._levels(parts, rows)
 
         def bits_for(wanted: NDArray[np.float32]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
             """The bits of the first part, and where they are not as wanted."""
@@ -417,8 +417,8 @@ class MatrixWriter(MatrixReader):
                 is_factor = part.meaning is not Meaning.DIVISOR
                 inverse = part._replace(meaning=Meaning.DIVISOR if is_factor else Meaning.FACTOR)
                 total = np.nan_to_num(multiplied(total.astype(np.float64), inverse, array))
-            bits = self.encoded(first, total, dtype) if is_new else self.bits(first, rows)
-            again = self.decoded(first, bits, dtype)
+            bits = self._encoded(first, total, dtype) if is_new else self.bits(first, rows)
+            again = self._decoded(first, bits, dtype)
             for level in levels:
                 again = multiplied(again, *level)
             return bits, again != wanted
