@@ -9,8 +9,9 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
+from typing_extensions import override
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import DiagnosticException, ParseError
@@ -19,6 +20,7 @@ from xdsl.utils.lexer import Span
 from qdialect.ir.errors import OpErrors, describe, message_of, op_messages
 from qdialect.ops.model import imported
 from qdialect.opt.diagnostics import (
+    Diagnostic,
     DiagnosticHandler,
     DiagnosticPrinter,
     Location,
@@ -71,12 +73,12 @@ class Compilation:
 
     def run(self, passes: Sequence[ModulePass | NestedPipeline]) -> bool:
         """Parse, verify, and run the passes; false if there was an error."""
-        return (
+        is_read = self._take_shared() or (
             self._parse()
             and self._name_weights()
             and (self.options.disable_verify or self._verify())
-            and all(self._run_pass(module_pass) for module_pass in passes)
         )
+        return is_read and all(self._run_pass(module_pass) for module_pass in passes)
 
     def write(self, target: Target | None, stream: TextIO) -> bool:
         """
@@ -103,6 +105,16 @@ class Compilation:
         except Exception as error:
             name = "mlir" if target is None else target.name
             return self._fail(f"target '{name}'", error)
+        return True
+
+    def _take_shared(self) -> bool:
+        """Take what `share_module` has read, if the text is that."""
+        if not _shared or _shared[0].compilation.source is not self.source:
+            return False
+        shared, wants = _shared.pop().compilation, self.context
+        self.module, self.locations, self.context = shared.module, shared.locations, shared.context
+        self.context.wants_fold_plans = wants.wants_fold_plans
+        self.context.wants_values = wants.wants_values
         return True
 
     def _parse(self) -> bool:
@@ -269,6 +281,58 @@ def _with_neighbours(op: Operation) -> Iterator[Operation]:
         after = after.next_op
 
 
+class _Shared(NamedTuple):
+    file: tuple[int, ...]
+    compilation: Compilation
+
+
+_shared = list[_Shared]()
+"""What `share_module` has read, until a compilation takes it."""
+
+
+class _Silent(DiagnosticHandler):
+    @override
+    def emit(self, diagnostic: Diagnostic) -> None:
+        pass
+
+
+def share_module(path: str) -> None:
+    """
+    Read and verify the module in a file for copies of this process, unless it has errors.
+
+    The first compilation of the file in each copy takes it, if the file is still the same.
+    """
+    try:
+        file = _identity(path)
+        if _shared and _shared[0].file == file:
+            return
+        _shared.clear()
+        handler = _Silent()
+        source = read_text(path, handler)
+        if source is not None:
+            compilation = Compilation(source, Options(), handler)
+            if compilation.run(()):
+                _shared.append(_Shared(file, compilation))
+    except Exception:
+        # The compilation in a copy has the error again, and reports it.
+        return
+
+
+def read_source(path: str, handler: DiagnosticHandler, command: str | None) -> SourceText | None:
+    """The text of a file, as `read_text`, or that of `share_module`. Raises ToolError."""
+    if _shared and command is None and path != "-" and os.path.exists(path):
+        shared = _shared[0]
+        if shared.file == _identity(path):
+            return shared.compilation.source
+    return read_text(path, handler, command)
+
+
+def _identity(path: str) -> tuple[int, ...]:
+    """What tells a file from others, and from what it was before it was written. Raises OSError."""
+    status = os.stat(path)
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
 def process(options: Options) -> bool:
     """
     Process the input file; false if there was an error, which is printed.
@@ -280,7 +344,7 @@ def process(options: Options) -> bool:
     files = _report_files(options)
     _check_outputs(options, files)
     run = _Run(options, printer, [make_pass(spec) for spec in options.passes])
-    source = read_text(options.input_file, printer, options.read_with)
+    source = read_source(options.input_file, printer, options.read_with)
     if source is None:
         return False
     with ExitStack() as outputs:

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 from typing_extensions import override
 
-from qdialect.opt.compilation import Compilation
+from qdialect.opt.compilation import Compilation, read_source
 from qdialect.opt.diagnostics import DiagnosticHandler
-from qdialect.opt.files import read_text
 from qdialect.opt.opt import parse_max_memory
 from qdialect.opt.options import MAX_MEMORY_HELP, Options
 from qdialect.opt.outputs import standard_output
@@ -200,7 +199,7 @@ def read_module(path: str, handler: DiagnosticHandler, options: Namespace) -> Co
 
     Raises ToolError.
     """
-    source = read_text(path, handler, options.read_with)
+    source = read_source(path, handler, options.read_with)
     if source is None:
         return None
     reading = Options()

@@ -2,7 +2,8 @@
 The whole way from a model to a quantized one.
 
 Each step is a subcommand of `qdialect`, in a process of its own: its memory is free at its end, and
-it can be run again from the files that the steps leave in a folder.
+it can be run again from the files that the steps leave in a folder. The processes are copies of one
+that has read the module that they begin with (`qdialect.ptq.step_processes`).
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from qdialect.ptq.precision_search import (
     decibels_of,
     least_raised,
 )
+from qdialect.ptq.step_processes import QuantizationError, StepProcesses
 from qdialect.support.files import number_from_json
 from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import DEFAULT_MAX_MEMORY
@@ -45,12 +47,10 @@ Record: TypeAlias = "Mapping[str, NDArray[Any]] | Sequence[NDArray[Any]] | NDArr
 _BYTES_OF_FILE: Final = 1 << 26
 """From which number of bytes on records go to the next file."""
 
+_ORDERED: Final = "ordered.mlir"
+"""The module that the steps after the second share."""
 
 _RAISED: Final = ("layer", "stored as", "signal to the noise it added (dB)", "bytes more")
-
-
-class QuantizationError(Exception):
-    """A step failed. The message has its command, and what it printed."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +103,7 @@ class Quantized(Displayed):
         """The layers that `reach` raised, and their storages."""
         self._last_quantization: tuple[str, str, dict[str, str]] = "one-u8", "channel", {}
         self._report = report
+        self._processes = StepProcesses(self.folder, is_quiet=report is None)
         self._model = self._file_of(model, context)
         self._records = self._files_of(records)
 
@@ -131,13 +132,15 @@ class Quantized(Displayed):
     def put_in_order(self, *passes: str) -> Quantized:
         """Merge what floats allow, by default batch normalizations: `ordered.mlir`."""
         flags = passes or ("--fold-batch-normalization",)
-        self._run("put in order", ["opt", "float.mlir", *flags, "-o", "ordered.mlir"])
+        self._run("put in order", ["opt", "float.mlir", *flags, "-o", _ORDERED])
         return self
 
     def calibrate(self, *options: str) -> Quantized:
         """Record the ranges of all values: `profile.json`. `options` are of `calibrate`."""
         data = ["--data", self._records, self._limit]
-        self._run("calibrate", ["calibrate", "ordered.mlir", *data, *options, "-o", "profile.json"])
+        self._run(
+            "calibrate", ["calibrate", _ORDERED, *data, *options, "-o", "profile.json"], _ORDERED
+        )
         return self
 
     def quantize(
@@ -157,10 +160,11 @@ class Quantized(Displayed):
         self._run(
             "quantize",
             [
-                *("opt", "ordered.mlir", "--attach-ranges=profile=profile.json"),
+                *("opt", _ORDERED, "--attach-ranges=profile=profile.json"),
                 *(f"--quantize-with-ranges={words}", "--fold-quant-shapes=max-repetition=0"),
                 *("--quantization-report=report.json", "-o", "quantized.mlir"),
             ],
+            _ORDERED,
         )
 
     def evaluate(self, *options: str) -> Quantized:
@@ -168,16 +172,17 @@ class Quantized(Displayed):
         self._run(
             "evaluate",
             [
-                *("evaluate", "ordered.mlir", "quantized.mlir", "--data", self._records),
+                *("evaluate", _ORDERED, "quantized.mlir", "--data", self._records),
                 *("--json", "evaluation.json", "--worst", "0", "--times", self._limit, *options),
             ],
+            _ORDERED,
         )
         return self
 
     @property
     def _limit(self) -> str:
         """The option for runs: twice the weights more than usual, which have two digits a byte."""
-        path = self.folder / "ordered.mlir"
+        path = self.folder / _ORDERED
         size = path.stat().st_size if path.exists() else 0
         return f"--max-memory={DEFAULT_MAX_MEMORY + size}"
 
@@ -207,7 +212,7 @@ class Quantized(Displayed):
             return self
         path = self.folder / "trials.json"
         settings = {
-            "files": [self._digest(name) for name in ("ordered.mlir", "profile.json")],
+            "files": [self._digest(name) for name in (_ORDERED, "profile.json")],
             "records": self._records,
             "arguments": self._last_quantization,
             "accuracy": accuracy,
@@ -249,7 +254,7 @@ class Quantized(Displayed):
                 raise QuantizationError("no result has a signal to noise: none is a float")
             return ratio
         command = [*shlex.split(accuracy), "quantized.mlir"]
-        printed, _ = self._ended(shlex.join(command), command)
+        printed = self._printed_by(command)
         try:
             return float(printed)
         except ValueError:
@@ -281,7 +286,7 @@ class Quantized(Displayed):
     def sizes(self) -> tuple[int, int]:
         """The number of bytes of the text of the float module, and of the quantized one."""
         before, after = (
-            os.path.getsize(self.folder / name) for name in ("ordered.mlir", "quantized.mlir")
+            os.path.getsize(self.folder / name) for name in (_ORDERED, "quantized.mlir")
         )
         return before, after
 
@@ -336,36 +341,31 @@ class Quantized(Displayed):
 
     # Files and processes
 
-    def _run(self, name: str, arguments: Sequence[str]) -> None:
+    def _run(self, name: str, arguments: Sequence[str], shared: str | None = None) -> None:
         """Run a subcommand of `qdialect` as a step. Raises QuantizationError."""
-        line = shlex.join(("qdialect", *arguments))
-        _, usage = self._ended(line, [sys.executable, "-m", "qdialect", *arguments])
-        seconds = usage.ru_utime + usage.ru_stime
-        peak = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-        self.steps.append(Step(name, (*arguments,), seconds, peak))
+        self._tell(["qdialect", *arguments])
+        usage = self._processes.run(arguments, shared)
+        self.steps.append(Step(name, (*arguments,), *usage))
         lines = "set -e", 'cd "$(dirname "$0")"', *(step.command for step in self.steps)
         write_file(str(self.folder / "steps.sh"), "".join(f"{line}\n" for line in lines))
 
-    def _ended(self, line: str, command: Sequence[str]) -> tuple[str, Any]:
-        """
-        What a command prints when it is run in the folder, and the resources that it used.
-
-        Raises QuantizationError.
-        """
+    def _tell(self, command: Sequence[str]) -> None:
         if self._report is not None:
-            self._report(line)
+            self._report(shlex.join(command))
+
+    def _printed_by(self, command: Sequence[str]) -> str:
+        """What a command prints when it is run in the folder. Raises QuantizationError."""
+        self._tell(command)
         with TemporaryFile() as errors:
             stderr = errors if self._report is None else None
             with child_process(command, stderr=stderr, folder=str(self.folder)) as process:
                 assert process.stdout is not None
                 printed = process.stdout.read()
-                _, status, usage = os.wait4(process.pid, 0)
-                process.returncode = os.waitstatus_to_exitcode(status)
             errors.seek(0)
-            text = errors.read().decode(errors="replace")
+            text = errors.read()
         if process.returncode:
-            raise QuantizationError(f"'{line}' failed:\n{text}".rstrip(":\n"))
-        return printed.decode(), usage
+            raise QuantizationError.of(command, text)
+        return printed.decode()
 
     def _digest(self, name: str) -> str:
         """The SHA-256 of a file in the folder."""

@@ -22,6 +22,7 @@ from qdialect.ops.along_axis import is_statistics, statistics_of
 from qdialect.ops.interface import name_of
 from qdialect.opt.registry import ToolContext
 from qdialect.ptq.calibration.attaching import attach_ranges, fingerprint_of
+from qdialect.ptq.calibration.keys import keys_of
 from qdialect.ptq.calibration.recorded_functions import recorded_function, returning
 from qdialect.ptq.equalization.equalizing import EqualizationReport, channel_axes, equalize_inputs
 from qdialect.ptq.passes.weights import EqualizeInputsPass
@@ -105,7 +106,7 @@ class Model:
         axes: Mapping[SSAValue, int] = {}
         if channels:
             axes = channel_axes(self.module, self.context)
-        function = recorded_function(self.module, self.name, axes=axes)
+        function = recorded_function(self.module, self.name, keys_of(self.module), axes=axes)
         types = self.function.function_type.inputs.data
         pairs = zip(self.inputs, types, strict=True)
         given = [TypedArray.of(array.view("u4"), type) for array, type in pairs]

@@ -76,13 +76,17 @@ def truncate(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> S
     return [computed(truncate, operands, op.results[0].type)]
 
 
-_FLOAT_PREDICATES: Final = (
+def _differ(one: Numbers, other: Numbers) -> Numbers:
+    return (one < other) | (one > other)
+
+
+_FLOAT_PREDICATES: Final[Sequence[Function]] = (
     np.equal,
     np.greater,
     np.greater_equal,
     np.less,
     np.less_equal,
-    lambda one, other: (one < other) | (one > other),
+    _differ,
 )
 """Those of the predicates from 1 on, which NaN fails."""
 

@@ -266,12 +266,12 @@ def fingerprint_of(
     of values, locations, keys, and recorded ranges. `keys` are those of the module.
     """
     keys = keys or keys_of(module)
-    parts = dict[str, str]()
+    parts, texts = dict[str, str](), _Texts()
     for number, op in enumerate(module.ops):
         symbol = op.properties.get("sym_name", op.attributes.get("sym_name"))
         part = f"@{getattr(symbol, 'data', number)}"
-        parts[part] = _Hash(resources).of(op)
-    identities = _identities(module, resources)
+        parts[part] = _Hash(resources, texts).of(op)
+    identities = _identities(module, resources, texts)
     # Parts of one tensor share a key. No value in a region has a record.
     values = {
         key: " ".join(identities.get(value, "") for value in values)
@@ -280,7 +280,7 @@ def fingerprint_of(
     return Fingerprint(parts, values, keys.numbered)
 
 
-def _identities(module: ModuleOp, resources: ResourceBlobs) -> dict[SSAValue, str]:
+def _identities(module: ModuleOp, resources: ResourceBlobs, texts: _Texts) -> dict[SSAValue, str]:
     """
     A hash of how each value in the first block of a function is computed.
 
@@ -308,7 +308,7 @@ def _identities(module: ModuleOp, resources: ResourceBlobs) -> dict[SSAValue, st
             elif elements is not None:
                 identities[op.results[0]] = _hash_in_any_order(elements)
             else:
-                text = _Hash(resources, identities).of(op)[:_DIGITS]
+                text = _Hash(resources, texts, identities).of(op)[:_DIGITS]
                 for result in op.results:
                     identities[result] = f"{text}#{result.index}" if result.index else text
     return identities
@@ -347,13 +347,29 @@ _PIECE: Final = 1 << 18
 """The number of elements that are hashed at once, which bounds the memory."""
 
 
+class _Texts:
+    """The texts of attributes, by their ids: equal ones may differ in the sign of a zero."""
+
+    def __init__(self) -> None:
+        self._known = dict[int, tuple[Attribute, str]]()
+        """With the attributes, since ids of those that are gone are used again."""
+
+    def of(self, attribute: Attribute) -> str:
+        known = self._known.get(id(attribute))
+        if known is None:
+            known = self._known[id(attribute)] = attribute, str(attribute)
+        return known[1]
+
+
 class _Hash:
     def __init__(
         self,
         resources: ResourceBlobs,
+        texts: _Texts,
         known: Mapping[SSAValue, str] = MappingProxyType({}),
     ) -> None:
         self._resources = resources
+        self._texts = texts
         self._hash = blake2b(digest_size=16)
         self._known = known
         """The hashes of values from outside."""
@@ -380,13 +396,13 @@ class _Hash:
                     self._add_attribute(attributes[name])
             for result in op.results:
                 self._number(result)
-                self._add(str(result.type))
+                self._add(self._texts.of(result.type))
             for region in op.regions:
                 for block in region.blocks:
                     self._number(block)
                     for argument in block.args:
                         self._number(argument)
-                        self._add(str(argument.type))
+                        self._add(self._texts.of(argument.type))
         return self._hash.hexdigest()
 
     def _number(self, value: SSAValue | Block) -> str:
@@ -404,10 +420,10 @@ class _Hash:
         match attribute:
             case DenseIntOrFPElementsAttr():
                 dense = attribute
-                self._add(str(dense.type))
+                self._add(self._texts.of(dense.type))
                 self._hash.update(dense.data.data)
             case DenseResourceAttr():
-                self._add(str(attribute.type))
+                self._add(self._texts.of(attribute.type))
                 elements = self._resources.read(attribute)
                 if elements is None:
                     self._add(attribute.resource_handle.data)
@@ -425,7 +441,7 @@ class _Hash:
                         self._add(name)
                         self._add_attribute(item)
             case _:
-                self._add(str(attribute))
+                self._add(self._texts.of(attribute))
 
 
 def _says_nothing(attribute: Attribute) -> bool:

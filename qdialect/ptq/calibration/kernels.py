@@ -196,7 +196,7 @@ def transposed_type(type: Attribute, order: Sequence[int]) -> Attribute:
         return type
     tensor_type = cast("TensorType[Attribute]", type)
     shape = tensor_type.get_shape()
-    return TensorType(tensor_type.element_type, [shape[axis] for axis in order])
+    return TensorType[Attribute](tensor_type.element_type, [shape[axis] for axis in order])
 
 
 def _text_of(op: Operation) -> str:

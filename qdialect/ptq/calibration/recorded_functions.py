@@ -45,7 +45,7 @@ from qdialect.ir.names import symbols_of
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.ops.along_axis import is_recordable
 from qdialect.ops.interface import is_cast, name_of
-from qdialect.ptq.calibration.keys import attach_keys, casts_to, constant_values, keys_of
+from qdialect.ptq.calibration.keys import Keys, attach_keys, casts_to, constant_values, keys_of
 from qdialect.ptq.schemes.arrays import AllNaNError, whole_range
 from qdialect.ptq.schemes.ranges import Statistics, merged
 from qdialect.support.lazy_numpy import NDArray, np
@@ -196,27 +196,27 @@ class RecordedFunction(NamedTuple):
 def recorded_function(
     module: ModuleOp,
     name: str,
+    keys: Keys,
     *,
     histograms: bool = False,
     axes: Mapping[SSAValue, int] = MappingProxyType({}),
 ) -> RecordedFunction:
     """
-    The function `name`, and its float tensors that have a key of their own.
+    The function `name`, and its float tensors that have a key of their own, of the module's `keys`.
 
     Values in regions of its ops, in blocks after the first, and in called functions are left out:
     they may be computed several times, or not at all. Values in `axes` have a range for each index
     of that axis. Raises InterpretationError if the function does not exist.
     """
     function = find_function(module, name)
-    by_key, left_out = recordable_values(module, function)
+    by_key, left_out = recordable_values(module, function, keys)
     chosen = [axis for parts in by_key.values() for axis in _common_axis(parts, axes)]
-    keys = tuple(key for key, parts in by_key.items() for _ in parts)
+    recorded_keys = tuple(key for key, parts in by_key.items() for _ in parts)
     ends = (block.last_op for block in function.body.blocks)
     returned = [value for op in ends if isinstance(op, ReturnOp) for value in op.operands]
-    of_values = keys_of(module).of_values
-    required = {of_values.get(value, "") for value in (*function.args, *returned)}
+    required = {keys.of_values.get(value, "") for value in (*function.args, *returned)}
     values = tuple(value for parts in by_key.values() for value in parts)
-    recorded = RecordedValues(keys, tuple(chosen), histograms, frozenset(required))
+    recorded = RecordedValues(recorded_keys, tuple(chosen), histograms, frozenset(required))
     return RecordedFunction(function, values, recorded, left_out)
 
 
@@ -235,14 +235,14 @@ def _common_axis(parts: Sequence[SSAValue], axes: Mapping[SSAValue, int]) -> Seq
 
 
 def recordable_values(
-    module: ModuleOp, function: FuncOp
+    module: ModuleOp, function: FuncOp, keys: Keys
 ) -> tuple[dict[str, tuple[SSAValue, ...]], tuple[LeftOut, ...]]:
     """The values of a function that can be recorded, by their keys, and those that cannot."""
     first = function.body.blocks[0]
     values_of = dict[str, tuple[SSAValue, ...]]()
     left_out = dict[tuple[Operation, str], list[str]]()
     reached = _reached_from(module, function)
-    for key, roots in keys_of(module).roots.items():
+    for key, roots in keys.roots.items():
         for root in roots:
             owner = root.owner
             block = owner if isinstance(owner, Block) else owner.parent_block()
@@ -467,8 +467,8 @@ class _Side:
     def __init__(self, module: ModuleOp, name: str) -> None:
         self.module = module
         self.function = find_function(module, name)
-        self.roots, self.left_out = recordable_values(module, self.function)
         keys = keys_of(module)
+        self.roots, self.left_out = recordable_values(module, self.function, keys)
         self.keys = keys.of_values
         self._aliases = {
             name: key for name, key in keys.aliases.items() if name not in keys.numbered

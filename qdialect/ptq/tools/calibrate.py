@@ -196,7 +196,8 @@ def _calibrate(interruption: _Interruption, given: Sequence[str], options: Names
     try:
         name = chosen_function(module, options.function)
         function = find_function(module, name)
-        arguments = arguments_of(module, function)
+        keys = keys_of(module)
+        arguments = arguments_of(function, keys.of_values)
         count = len(RecordFiles(options.data, arguments))
         if not range(count)[options.records] and count:
             raise ToolError(f"--records: there are only {count} records")
@@ -208,18 +209,18 @@ def _calibrate(interruption: _Interruption, given: Sequence[str], options: Names
     axes: Mapping[SSAValue, int] = {}
     if options.channels:
         axes = channel_axes(module, compilation.context)
-    recorded = recorded_function(module, name, histograms=_has_histograms(options), axes=axes)
+    histograms = _has_histograms(options)
+    recorded = recorded_function(module, name, keys, histograms=histograms, axes=axes)
     for values in recorded.left_out:
         keys = ", ".join(f"'{key}'" for key in values.keys)
         message = f"not recorded: {keys}, since {values.reason}"
         printer.remark(message, compilation.locate(values.op))
     if not recorded.recorded.keys:
         message = f"'{name}' has no float tensor to record"
-        if any(is_other_tensor(value) for value in keys_of(module).of_values):
+        if any(is_other_tensor(value) for value in keys.of_values):
             message += f": {LOWER_TENSORS}"
         printer.error(message, compilation.locate(function))
         return False
-    keys = keys_of(module)
     fingerprint = fingerprint_of(module, ResourceBlobs.of(compilation.context), keys)
     known = {*recorded.recorded.keys}
     aliases = {name: key for name, key in keys.aliases.items() if key in known}

@@ -28,6 +28,7 @@ from qdialect.opt.diagnostics import DiagnosticPrinter
 from qdialect.opt.module_tool import read_module, whole_number
 from qdialect.opt.outputs import STANDARD_OUTPUT, check_writable, standard_output, write_file
 from qdialect.opt.tool_error import ToolError
+from qdialect.ptq.calibration.keys import keys_of
 from qdialect.ptq.calibration.observed_runs import ObservedRun
 from qdialect.ptq.calibration.record_files import Argument, RecordError, RecordFiles
 from qdialect.ptq.calibration.recorded_functions import compare_functions, floats_of
@@ -160,7 +161,8 @@ def _evaluate(options: Namespace) -> Evaluation | None:
             return None
         names.append(name)
     before, after = compilations
-    arguments = arguments_of(before.module, find_function(before.module, names[0]))
+    keys = keys_of(before.module).of_values
+    arguments = arguments_of(find_function(before.module, names[0]), keys)
     try:
         compared = compare_functions(
             before.module,

@@ -44,7 +44,6 @@ from qdialect.opt.module_tool import ModuleArgumentParser, whole_number
 from qdialect.opt.options import Options
 from qdialect.opt.tool_error import ToolError
 from qdialect.ptq.calibration.kernels import KernelOps, transposed_type
-from qdialect.ptq.calibration.keys import keys_of
 from qdialect.ptq.calibration.observed_runs import Kernel, ObservedRun
 from qdialect.ptq.calibration.record_files import Argument, RecordError, RecordFiles
 from qdialect.support.extras import library
@@ -115,9 +114,12 @@ def chosen_function(module: ModuleOp, name: str | None) -> str:
     raise ToolError(f"choose the function to run with --function: the public functions are {known}")
 
 
-def arguments_of(module: ModuleOp, function: FuncOp) -> tuple[Argument, ...]:
-    """The arguments, for which records have arrays. `arg0` is the first one, whatever its name."""
-    keys = keys_of(module).of_values
+def arguments_of(function: FuncOp, keys: Mapping[SSAValue, str]) -> tuple[Argument, ...]:
+    """
+    The arguments, for which records have arrays. `arg0` is the first one, whatever its name.
+
+    `keys` are those of the values of the module.
+    """
     arguments = function.body.blocks[0].args
     numbered = [f"arg{number}" for number in range(len(arguments))]
     return tuple(

@@ -432,7 +432,7 @@ def test_a_converter_that_crashes_is_an_error(
         "def tflite_flatbuffer_to_tosa_mlir(*_, **__):\n"
         "    os.kill(os.getpid(), signal.SIGSEGV)\n"
     )
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.delitem(sys.modules, "tosa_converter_for_tflite", raising=False)
     (tmp_path / "model.tflite").touch()

@@ -129,7 +129,8 @@ func.func @main(%x: {type}, %y: {type}) -> {type} {{
         name[0] == "u" if math.isnan(one) or math.isnan(other) else compare(one, other)
         for one, other in pairs
     ]
-    assert np.array_equal(values[1], np.where(expected, ones.view("u4"), others.view("u4")))
+    chosen: NDArray[Any] = np.where(expected, ones.view("u4"), others.view("u4"))
+    assert np.array_equal(values[1], chosen)
 
 
 def test_what_constants_are_moved_to_is_computed_once() -> None:
