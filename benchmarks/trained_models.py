@@ -210,13 +210,17 @@ def of_qdialect(
     least: float,
 ) -> Iterator[Result]:
     np.savez(folder / "tested.npz", allow_pickle=False, **stacked(tested))
-    start = seconds_of_children()
     quantized = Quantized(path, stacked(calibrated), folder=folder)
+
+    def seconds_of_steps() -> float:
+        # Those of children are known when the process that steps are copied from has ended.
+        return sum(step.seconds for step in quantized.steps)
+
     quantized.import_model(model.shapes, model.values).put_in_order()
-    before = seconds_of_children() - start
+    before = seconds_of_steps()
 
     def result(way: str, start: float) -> Result:
-        seconds = before + seconds_of_children() - start
+        seconds = before + seconds_of_steps() - start
         quantized.evaluate("--data", str(folder / "tested.npz"))
         first = quantized.evaluation["results"][0]
         share = first["agreeing"] / first["answers"] if "answers" in first else None
@@ -226,14 +230,14 @@ def of_qdialect(
     known, calibration = "", 0.0
     for way, (reduction, options) in WAYS.items():
         if reduction != known:
-            start = seconds_of_children()
+            start = seconds_of_steps()
             quantized.calibrate(f"--reduction={reduction}")
-            known, calibration = reduction, seconds_of_children() - start
-        start = seconds_of_children()
+            known, calibration = reduction, seconds_of_steps() - start
+        start = seconds_of_steps()
         quantized.quantize(**options)
         yield result(way, start - calibration)
     if least:
-        start = seconds_of_children()
+        start = seconds_of_steps()
         quantized.calibrate().quantize().evaluate().reach(least)
         yield result(f"one-u8, at least {least:g} dB", start)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,13 @@ from qdialect.algebra.movement import Shape
 from qdialect.dialects.arrays.elements import all_numbers, is_float, is_integer, rounded
 from qdialect.dialects.arrays.reductions import Arrays, Combine
 from qdialect.dialects.arrays.scalar_functions import total_order
-from qdialect.dialects.arrays.values import TypedArray, allocated, temporary_memory, value_of
+from qdialect.dialects.arrays.values import (
+    TypedArray,
+    allocated,
+    temporary_memory,
+    value_of,
+    without_repeats,
+)
 from qdialect.ops.fields import WindowNumbers
 from qdialect.ops.interface import integer_of, name_of
 
@@ -31,6 +38,31 @@ def within(indices: Indices, shape: Shape) -> Indices:
         if ((index < 0) | (index >= length)).any():
             raise InterpretationError(f"an index is out of range for an axis of length {length}")
     return indices
+
+
+def elements_at(elements: NDArray[Any], indices: Indices) -> NDArray[Any]:
+    """
+    The elements at positions along each axis, as numpy indexes. Axes without change are broadcast.
+
+    Raises InterpretationError for positions out of range.
+    """
+    shape = np.broadcast_shapes(*(index.shape for index in indices))
+    at = within(tuple(map(without_repeats, indices)), elements.shape)
+    core = np.broadcast_shapes(*(index.shape for index in at))
+    # Counted from the end, since shapes may lack leading axes.
+    varying = [axis for index in at for axis in range(-index.ndim, 0) if index.shape[axis] != 1]
+    is_mesh = varying == sorted({*varying})
+    is_mesh = is_mesh and all(index.size == max(index.shape, default=1) for index in at)
+    if not (is_mesh and varying and elements.size):
+        with temporary_memory(8 * math.prod(core) * len(at)):
+            nbytes = math.prod(core) * elements.dtype.itemsize
+            taken = allocated(lambda: np.asarray(elements[at]), nbytes)
+        return np.broadcast_to(taken, shape)
+    # One axis after another takes a tenth of the time; those that become shorter are first.
+    for axis in sorted(range(len(at)), key=lambda axis: at[axis].size / elements.shape[axis]):
+        nbytes = elements.nbytes // elements.shape[axis] * at[axis].size
+        elements = allocated(partial(np.take, elements, at[axis].reshape(-1), axis), nbytes)
+    return np.broadcast_to(elements.reshape(core), shape)
 
 
 Elements = NDArray[Any]

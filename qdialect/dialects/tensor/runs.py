@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,14 +9,12 @@ from xdsl.interpreter import Interpreter
 from xdsl.ir import Attribute, Operation
 
 from qdialect.algebra.movement import DYNAMIC, Shape
-from qdialect.dialects.arrays.places import within
+from qdialect.dialects.arrays.places import elements_at, within
 from qdialect.dialects.arrays.values import (
     TypedArray,
-    allocated,
     at_all_positions,
     dtype_of,
     require_possible,
-    temporary_memory,
 )
 from qdialect.ir.value_types import element_type_or_self, shape_of
 
@@ -65,9 +62,5 @@ def from_elements(
 
 def extract(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
     value, *indices = operands
-    count = math.prod(np.broadcast_shapes(*(index.shape for index in indices)))
-    with temporary_memory(count * 8 * len(indices)):
-        at = within(tuple(index.numbers for index in indices), value.shape)
-        nbytes = count * value.elements.dtype.itemsize
-        element = allocated(lambda: np.asarray(value.elements[at]), nbytes)
+    element = elements_at(value.elements, tuple(index.numbers for index in indices))
     return [TypedArray.of(element, at_all_positions(op.results[0].type, element.shape))]

@@ -212,8 +212,8 @@ def _calibrate(interruption: _Interruption, given: Sequence[str], options: Names
     histograms = _has_histograms(options)
     recorded = recorded_function(module, name, keys, histograms=histograms, axes=axes)
     for values in recorded.left_out:
-        keys = ", ".join(f"'{key}'" for key in values.keys)
-        message = f"not recorded: {keys}, since {values.reason}"
+        listed = ", ".join(f"'{key}'" for key in values.keys)
+        message = f"not recorded: {listed}, since {values.reason}"
         printer.remark(message, compilation.locate(values.op))
     if not recorded.recorded.keys:
         message = f"'{name}' has no float tensor to record"

@@ -343,3 +343,30 @@ def test_a_model_of_onnx_with_open_lengths(
     assert "func.func @a_graph(%x: tensor<4x3xf32>" in printed
     assert import_main([str(tmp_path / "m.onnx"), "--shape", "z=4,3"]) == 1
     assert "'z'" in capsys.readouterr().err
+
+
+def test_a_file_that_changes_between_steps_is_read_again(folder: Path) -> None:
+    quantized = Quantized(folder / "model.mlir", X, folder=folder / "steps")
+    quantized.import_model().put_in_order().calibrate()
+    path = folder / "steps" / "ordered.mlir"
+    text = path.read_text()
+    path.write_text(f"{text}\nwrong")
+    with pytest.raises(
+        QuantizationError, match=r"(?s)'qdialect opt .* failed:\nordered.mlir:.*wrong"
+    ):
+        quantized.quantize()
+    path.write_text(text.replace("@main", "@other"))
+    quantized.quantize()
+    assert "@other" in (folder / "steps" / "quantized.mlir").read_text()
+
+
+def test_a_step_after_one_whose_processes_were_ended(folder: Path) -> None:
+    quantized = Quantized(folder / "model.mlir", X, folder=folder / "steps")
+    ending = "import os, signal; os.killpg(0, signal.SIGKILL)"
+    (folder / "sitecustomize.py").write_text(ending)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(folder))
+        with pytest.raises(QuantizationError, match=r"'qdialect opt .*' failed"):
+            quantized.import_model()
+    quantized.import_model()
+    assert (folder / "steps" / "float.mlir").exists()
