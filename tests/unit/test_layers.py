@@ -93,7 +93,7 @@ BUDGETS = {
     "check": (7397, 7),
     "weights": (3051, 7),
     "checkpoints": (2640, 6),
-    "ptq": (20836, 8),
+    "ptq": (20835, 8),
     "integers": (2522, 5),
     "frontends": (999, 4),
     "export": (2220, 4),

@@ -192,11 +192,10 @@ class KernelOps:
 
 def transposed_type(type: Attribute, order: Sequence[int]) -> Attribute:
     """The type of a value whose axes are taken in an order."""
-    if not isinstance(type, TensorType) or [*order] == sorted(order):
+    shape = shape_of(type)
+    if shape is None or [*order] == sorted(order):
         return type
-    tensor_type = cast("TensorType[Attribute]", type)
-    shape = tensor_type.get_shape()
-    return TensorType[Attribute](tensor_type.element_type, [shape[axis] for axis in order])
+    return TensorType(element_type_or_self(type), [shape[axis] for axis in order])
 
 
 def _text_of(op: Operation) -> str:
