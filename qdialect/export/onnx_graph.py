@@ -8,7 +8,9 @@ and for blocks.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import repeat
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -94,10 +96,31 @@ class Graph:
 
     def node(self, type: str, inputs: Sequence[str], **attributes: Any) -> str:
         """A new node with one result; returns its name. An input may be missing: ''."""
+        for other, idiom in _IDIOMS.items():
+            read = list[str]()
+            if idiom[0] == type and self._reads(inputs, idiom[1:], read):
+                return self.node(other, read)
         name = self._named(type.lower())
         make = self._onnx.helper.make_node
         self._nodes[name] = make(type, list(inputs), [name], name=name, **attributes)
         return name
+
+    def _reads(self, names: Sequence[str], idioms: Sequence[Any], read: list[str]) -> bool:
+        """Whether values are computed by idioms, from the values that are added to `read`."""
+        return len(names) == len(idioms) and all(map(self._is, names, idioms, repeat(read)))
+
+    def _is(self, name: str, idiom: Any, read: list[str]) -> bool:
+        if isinstance(idiom, float):
+            constant = self._constants.get(name)
+            numbers = self._onnx.numpy_helper
+            return (
+                constant is not None and not constant.dims and numbers.to_array(constant) == idiom
+            )
+        if idiom is None:
+            read.append(name)
+            return True
+        node, (type, *inner) = self._nodes.get(name), idiom
+        return node is not None and node.op_type == type and self._reads(node.input, inner, read)
 
     def add_input(self, name: str, type: str, added: str) -> None:
         """Have a node that nothing reads yet be of another type, with one more input."""
@@ -164,6 +187,11 @@ class Graph:
             onnx.checker.check_model(model)
         return model.SerializeToString(), parts
 
+
+_IDIOMS: Final[Mapping[str, Sequence[Any]]] = MappingProxyType(
+    {"Sigmoid": ("Div", 1.0, ("Add", ("Exp", ("Neg", None)), 1.0))}
+)
+"""By the node that computes the same in one pass: nodes with their inputs; None is any value."""
 
 _SMALL: Final = 1 << 12
 """Constants of fewer bytes are written once for all that are equal."""

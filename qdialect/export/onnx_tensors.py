@@ -241,6 +241,8 @@ class Tensors:
             base = self.quantized(tensor.base, codes.spread(tensor.base.shape))
             return replace(tensor, base=base, codes=codes)
         drawn = self.drawn(self.number(tensor))
+        if (inner := self._quantized_inside(drawn, codes)) is not None:
+            return inner
         storage = codes.parameters.storage
         stored = _type_of(storage, is_known=False)
         inputs, attributes = self._slots(codes.parameters.transpose(drawn.back), stored)
@@ -253,6 +255,23 @@ class Tensors:
             ]
             name = self.graph.node("Clip", [name, *limits])
         return replace(drawn, name=name, type=codes.expressed, codes=codes)
+
+    def _quantized_inside(self, drawn: Tensor, codes: Codes) -> Tensor | None:
+        """The codes of a tensor with zeros around it, which layers read without the zeros."""
+        padded = self.padded.get(drawn.name)
+        if padded is None or not codes.is_single():
+            return None
+        low, high = (
+            tuple(widths[at] for at in drawn.order) for widths in (padded.low, padded.high)
+        )
+        shape = tuple(
+            n - first - last for n, first, last in zip(drawn.shape, low, high, strict=True)
+        )
+        inner = Tensor(shape, drawn.type, name=padded.name, order=drawn.order)
+        inner = self.quantized(inner, codes.spread(shape))
+        if self._padding(inner, None) is None:
+            return None
+        return replace(self.moved([inner], Pad(low, high)), codes=codes)
 
     def _slots(
         self, parameters: QuantizationParameters, stored: str

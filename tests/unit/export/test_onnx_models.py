@@ -148,6 +148,66 @@ def test_a_bias_and_a_clamp_are_part_of_the_layer(tmp_path: Path) -> None:
     assert nodes_of(model)["QGemm"] == 1
 
 
+PADDED = """func.func @main(%x: tensor<1x1x3x3xf32>) -> tensor<1x1x4x4xf32> {
+  %z = arith.constant 0.0 : f32
+  %c = quant.constant dense<[[[[1, 2], [-3, 4]]]]> : tensor<1x1x2x2x!quant.uniform<i8:f32, 0.5>>
+  %w = quant.dcast %c : tensor<1x1x2x2x!quant.uniform<i8:f32, 0.5>> to tensor<1x1x2x2xf32>
+  %p = tensor.pad %x low[0, 0, 1, 1] high[0, 0, 1, 1] {
+  ^bb0(%i: index, %j: index, %k: index, %l: index):
+    tensor.yield %z : f32
+  } : tensor<1x1x3x3xf32> to tensor<1x1x5x5xf32>
+  %q = quant.qcast %p : tensor<1x1x5x5xf32> to tensor<1x1x5x5x!quant.uniform<u8:f32, 0.25:9>>
+  %d = quant.dcast %q : tensor<1x1x5x5x!quant.uniform<u8:f32, 0.25:9>> to tensor<1x1x5x5xf32>
+  %e = arith.constant dense<0.0> : tensor<1x1x4x4xf32>
+  %y = linalg.conv_2d_nchw_fchw ins(%d, %w : tensor<1x1x5x5xf32>, tensor<1x1x2x2xf32>)
+    outs(%e : tensor<1x1x4x4xf32>) -> tensor<1x1x4x4xf32>
+  return %y : tensor<1x1x4x4xf32>
+}
+"""
+
+
+def test_zeros_that_are_quantized_are_padding_of_the_layer(tmp_path: Path) -> None:
+    x = np.arange(-4.0, 5).astype("f4").reshape(1, 1, 3, 3)
+    model = exported(PADDED, tmp_path)
+    (result,) = results_of(model, x)
+    wide = np.pad(np.maximum(x[0, 0], -2.25), 1)
+    w = np.array([[0.5, 1], [-1.5, 2]])
+    expected = [[(wide[i : i + 2, j : j + 2] * w).sum() for j in range(4)] for i in range(4)]
+    assert result[0, 0].tolist() == expected
+    assert "Pad" not in written_in(model)
+
+
+def test_a_logistic_function_is_one_node(tmp_path: Path) -> None:
+    """As torch-mlir writes it; another numerator makes it another function."""
+    text = """func.func @main(%x: tensor<7xf32>) -> (tensor<7xf32>, tensor<7xf32>) {
+  %one = arith.constant 1.0 : f32
+  %two = arith.constant 2.0 : f32
+  %e = tensor.empty() : tensor<7xf32>
+  %y, %z = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>,
+      affine_map<(i) -> (i)>], iterator_types = ["parallel"]}
+      ins(%x : tensor<7xf32>) outs(%e, %e : tensor<7xf32>, tensor<7xf32>) {
+  ^bb0(%a: f32, %b: f32, %c: f32):
+    %n = arith.negf %a : f32
+    %p = math.exp %n : f32
+    %s = arith.addf %p, %one : f32
+    %d = arith.divf %one, %s : f32
+    %f = arith.divf %two, %s : f32
+    linalg.yield %d, %f : f32, f32
+  } -> (tensor<7xf32>, tensor<7xf32>)
+  return %y, %z : tensor<7xf32>, tensor<7xf32>
+}
+"""
+    x = np.linspace(-9, 9, 7).astype("f4")
+    model = exported(text, tmp_path)
+    one, two = results_of(model, x)
+    exact = 1 / (1 + np.exp(-x.astype("f8")))
+    # The kernel of ONNX Runtime is exact to that, whatever the result.
+    np.testing.assert_allclose(one, exact, rtol=0, atol=1e-7)
+    np.testing.assert_allclose(two, 2 * exact, rtol=1e-6)
+    kinds = {"Sigmoid": 1, "Neg": 1, "Exp": 1, "Add": 1, "Div": 1, "Identity": 2}
+    assert written_in(model) == kinds
+
+
 SLOTS = "{{1.0:9, 2.0, 3.0, 4.0}, {0.5:1, 5.0, 6.0, 7.0}}"
 STORED = {
     "i4, rows": ("i4:f32:0, {1.0, 0.5:1, 0.25, 2.0:-1}", (-8, 8)),
