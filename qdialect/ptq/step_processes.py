@@ -14,7 +14,7 @@ import shlex
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from importlib import import_module
 from pathlib import Path
 from subprocess import PIPE, Popen
@@ -74,8 +74,9 @@ class StepProcesses:
             start = 0 if errors is None else errors.seek(0, os.SEEK_END)
             assert process.stdin is not None
             assert process.stdout is not None
-            process.stdin.write(json.dumps([shared, *arguments]).encode() + b"\n")
-            process.stdin.flush()
+            with suppress(BrokenPipeError):
+                # Unbuffered: what an ended process does not read must not be left in a buffer.
+                os.write(process.stdin.fileno(), json.dumps([shared, *arguments]).encode() + b"\n")
             status, *used = json.loads(process.stdout.readline() or "[null]")
             if errors is not None:
                 errors.seek(start)

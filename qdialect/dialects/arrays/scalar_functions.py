@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.utils.exceptions import InterpretationError
 
+from qdialect.support.memory import registered_cache
+
 Numbers = NDArray[Any]
 """float64, int64, or bool for i1."""
 
@@ -130,6 +132,7 @@ def erf(numbers: Numbers) -> Numbers:
     return np.copysign(values + slopes * total, numbers)
 
 
+@registered_cache
 @cache
 def _erf_tables() -> tuple[Numbers, Numbers]:
     """The error function and its derivative at the numbers that it is expanded at, from 0 on."""

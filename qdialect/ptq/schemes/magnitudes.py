@@ -17,6 +17,7 @@ from typing import Final, NamedTuple, cast
 from qdialect.algebra.codebooks import Codebook, Writer
 from qdialect.algebra.parameters import StorageFormat
 from qdialect.support.lazy_numpy import NDArray, np
+from qdialect.support.memory import registered_cache
 
 
 class MagnitudeRule(Enum):
@@ -154,6 +155,7 @@ def scales_of(
         return levels, None
 
 
+@registered_cache
 @cache
 def _levels() -> Codebook:
     """The numbers of scales of 8 bits."""
