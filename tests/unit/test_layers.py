@@ -84,7 +84,7 @@ BUDGETS = {
     "ir": (1881, 2),
     "text": (5808, 5),
     "ops": (3231, 4),
-    "dialects": (16853, 10),
+    "dialects": (16854, 10),
     "lowering": (2306, 4),
     "folding": (6778, 5),
     "sinking": (1106, 3),

@@ -204,12 +204,13 @@ def function_on_arrays(op: Operation) -> Function | None:
         return imported(model.on_arrays)(op)
     match model.run:
         case OnNumbers(is_unsigned=False) if i1 not in types:
-            return imported(model.run.function)
+            function, count = imported(model.run.function), None
         case OnElements(broadcasts=False) if i1 not in types and model.run.floats:
             function, count = imported(model.run.floats), model.run.arity
-            return lambda *arrays: function(*arrays[:count])
         case _:
             return None
+    # Some functions compute in double.
+    return lambda *arrays: np.asarray(function(*arrays[:count])).astype(np.float32, copy=False)
 
 
 def function_for(functions: Functions, type: Attribute) -> Function | None:

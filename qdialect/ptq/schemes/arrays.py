@@ -399,7 +399,7 @@ def _all_reduced(
         for function, end in zip(functions, ends, strict=True):
             parts = function.reduce(columns.view(values.dtype), axis=0).reshape(len(rows), -1)
             end.reshape(-1)[start : start + step] = reduce(function, parts.T)
-    return [_reduced(function, end, slots) for function, end in zip(functions, ends, strict=True)]
+    return ends
 
 
 def _reduced(function: Any, values: NDArray[Any], slots: Sequence[int]) -> NDArray[Any]:

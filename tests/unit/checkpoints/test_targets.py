@@ -91,18 +91,25 @@ def test_what_gguf_does_not_hold(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert gguf_tensors(path).keys() == {"l.weight", "norm.weight"}
 
 
-@needs("gguf", "torch", "safetensors")
-def test_experts_of_mx_in_gguf(tmp_path: Path):
-    """gpt-oss: three axes of rows and blocks. A negative zero is one without a sign there."""
+def experts_of_mx(
+    folder: Path, seed: int, *rows: int
+) -> tuple[Path, NDArray[np.uint8], NDArray[np.uint8]]:
+    """A checkpoint as gpt-oss has its experts, and its codes and exponents, in blocks of 32."""
     torch: Any = import_module("torch")
-    rng = np.random.default_rng(7)
-    codes = rng.integers(0, 16, (3, 40, 2, 32)).astype(np.uint8)
-    exponents = rng.integers(110, 140, (3, 40, 2)).astype(np.uint8)
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, 16, (*rows, 2, 32)).astype(np.uint8)
+    exponents = rng.integers(110, 140, (*rows, 2)).astype(np.uint8)
     tensors = {
         "l.up_blocks": torch.from_numpy(codes[..., ::2] | codes[..., 1::2] << 4),
         "l.up_scales": torch.from_numpy(exponents),
     }
-    source = save(tmp_path / "source", tensors, {"quant_method": "mxfp4"})
+    return save(folder / "source", tensors, {"quant_method": "mxfp4"}), codes, exponents
+
+
+@needs("gguf", "torch", "safetensors")
+def test_experts_of_mx_in_gguf(tmp_path: Path):
+    """gpt-oss: three axes of rows and blocks. A negative zero is one without a sign there."""
+    source, codes, exponents = experts_of_mx(tmp_path, 7, 3, 40)
     assert convert(source, "mxfp4", tmp_path / "o") == 0
     (path,) = (tmp_path / "o").glob("*.gguf")
     powers = np.ldexp(np.float32(1), exponents.astype(np.int32) - 127)
@@ -122,15 +129,7 @@ def test_experts_of_mx_in_gguf(tmp_path: Path):
 
 @needs("compressed_tensors", "torch", "safetensors")
 def test_mx_in_compressed_tensors(tmp_path: Path):
-    torch: Any = import_module("torch")
-    rng = np.random.default_rng(8)
-    codes = rng.integers(0, 16, (40, 2, 32)).astype(np.uint8)
-    exponents = rng.integers(110, 140, (40, 2)).astype(np.uint8)
-    tensors = {
-        "l.up_blocks": torch.from_numpy(codes[..., ::2] | codes[..., 1::2] << 4),
-        "l.up_scales": torch.from_numpy(exponents),
-    }
-    source = save(tmp_path / "source", tensors, {"quant_method": "mxfp4"})
+    source, codes, exponents = experts_of_mx(tmp_path, 8, 40)
     assert convert(source, "mxfp4-pack-quantized", tmp_path / "o") == 0
     (path,) = (tmp_path / "o").glob("*.safetensors")
     config = json.loads((tmp_path / "o" / "config.json").read_text())["quantization_config"]

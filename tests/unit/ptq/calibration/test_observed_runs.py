@@ -388,6 +388,7 @@ func.func @main(%x: tensor<2x6x9x8xf32>, %w: tensor<4x6x3x2xf32>, %d: tensor<3x2
     outs(%g : tensor<3x5x4xf32>) -> tensor<3x5x4xf32>
   %exp = math.exp %product : tensor<3x5x4xf32>
   %erf = math.erf %product : tensor<3x5x4xf32>
+  %erfc = chlo.erfc %product : tensor<3x5x4xf32> -> tensor<3x5x4xf32>
   %tanh = math.tanh %product : tensor<3x5x4xf32>
   %root = math.rsqrt %exp : tensor<3x5x4xf32>
   %power = math.powf %exp, %root : tensor<3x5x4xf32>
