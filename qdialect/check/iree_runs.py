@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from io import StringIO
 from typing import Any, Final, cast
 
@@ -159,7 +159,8 @@ class LoadedModule:
         context = runtime.SystemContext(config=runtime.Config("local-sync"))
         loaded = runtime.VmModule.copy_buffer(context.instance, binary)
         context.add_vm_module(loaded)
-        self._bound = context.modules[loaded.name]
+        # A lookup reads what the binary says of a function again.
+        self._named = cache(context.modules[loaded.name].__getitem__)
         self._kept = partial(runtime.asdevicearray, context.config.device)
 
     def kept(self, argument: TypedArray, function: FuncOp) -> Any:
@@ -179,7 +180,7 @@ class LoadedModule:
             for argument in arguments
         ]
         try:
-            returned: Any = self._bound[function.sym_name.data](*given)
+            returned: Any = self._named(function.sym_name.data)(*given)
         except Exception as error:
             # The runtime has no error class of its own, and raises many types.
             raise self._failure(f"IREE does not run it: {describe(error)}", function) from None

@@ -392,6 +392,9 @@ class Contraction:
     operands: tuple[int, int] = (0, 1)
     """The numbers of the two operands."""
 
+    is_in_any_order: bool = False
+    """Whether the op names its axes, so that a compiler chooses their order: channels last."""
+
     @classmethod
     def of(cls, equation: str, bias: int | None = None, groups: int = 1) -> Contraction:
         """Read `lhs,rhs->result`. Raises ValueError for other text."""

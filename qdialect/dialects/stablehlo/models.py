@@ -426,7 +426,7 @@ def _convolution(op: Operation) -> Contraction:
     letters = iter("hwdxyz")
     rhs = tuple(role if role in "io" else next(letters) for role in lists[1])
     result = tuple({"b": "n", "f": "o"}.get(role, "*") for role in lists[2])
-    return Contraction(lhs, rhs, result, groups=counts[0])
+    return Contraction(lhs, rhs, result, groups=counts[0], is_in_any_order=True)
 
 
 def _axes_of_convolution(op: Operation) -> list[list[str]]:

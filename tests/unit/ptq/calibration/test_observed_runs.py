@@ -157,25 +157,42 @@ func.func @main(%x: tensor<1x6x5x3xf32>) -> tensor<1x5x4x2xf32> {
 }
 """
 
+NAMED_AXES = """
+func.func @main(%x: tensor<1x3x6x5xf32>) -> tensor<1x2x5x4xf32> {
+  %w = arith.constant dense<WEIGHTS> : tensor<2x3x2x2xf32>
+  %c = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1],
+    window = {} {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+    : (tensor<1x3x6x5xf32>, tensor<2x3x2x2xf32>) -> tensor<1x2x5x4xf32>
+  return %c : tensor<1x2x5x4xf32>
+}
+"""
+
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_weights_of_channels_last_images_end_with_the_channels(tmp_path: Path, engine: str) -> None:
+@pytest.mark.parametrize("text", [CHANNELS_LAST, NAMED_AXES])
+def test_weights_end_with_the_channels_of_the_result(
+    tmp_path: Path, engine: str, text: str
+) -> None:
     """A kernel takes them in another order, and computes the same: small integers are exact."""
     rng = np.random.default_rng(5)
     weights = rng.integers(-4, 5, (2, 2, 2, 3)).astype("f4")
-    text = CHANNELS_LAST.replace("WEIGHTS", str(weights.tolist()))
+    image = rng.integers(-8, 9, (1, 6, 5, 3)).astype("f4")
+    windows = np.lib.stride_tricks.sliding_window_view(image[0], (2, 2), axis=(0, 1))
+    sums = np.einsum("yxihw,ohwi->yxo", windows, weights)
+    if text == CHANNELS_LAST:
+        sums += np.array([0.5, -2.0], "f4")
+    else:
+        image, weights = np.moveaxis(image, -1, 1), np.moveaxis(weights, -1, 1)
+    text = text.replace("WEIGHTS", str(weights.tolist()))
     (kernel,) = KernelOps(run_of(text)).kernels().module.ops
     assert isinstance(kernel, FuncOp)
     shapes = [shape_of(argument.type) for argument in kernel.body.blocks[0].args]
-    assert shapes == [(1, 6, 5, 3), (2, 2, 3, 2), (2,)]
-    image = rng.integers(-8, 9, (1, 6, 5, 3)).astype("f4")
+    assert shapes[:2] == [image.shape, (2, 2, 3, 2)]
     (tmp_path / "model.mlir").write_text(text)
     np.savez(tmp_path / "data.npz", arg0=image)
     given = [str(tmp_path / "model.mlir"), f"--data={tmp_path / 'data.npz'}"]
     profile = tmp_path / "profile.json"
     assert main([*given, f"--engine={engine}", "-o", str(profile)]) == 0
-    windows = np.lib.stride_tricks.sliding_window_view(image[0], (2, 2), axis=(0, 1))
-    sums = np.einsum("yxihw,ohwi->yxo", windows, weights) + np.array([0.5, -2.0], "f4")
     seen = Profile.from_json(profile.read_text()).values["c"]
     assert (seen.minima.item(), seen.maxima.item()) == (sums.min(), sums.max())
 
