@@ -2,14 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
 from typing_extensions import override
+from xdsl.ir import Operation
+from xdsl.ir.affine import AffineMap
 from xdsl.parser import Parser
 
-from qdialect.ops.model import Effects, OpModel, OpModels
+from qdialect.ops.model import Bits, Effects, OpModel, OpModels
 from qdialect.text.op_formats import Directive, ReadParts
 from qdialect.text.syntax import DialectSyntax
 
-MODELS = OpModels("affine", {"for if yield": OpModel(is_control=True, effects=Effects.NONE)})
+if TYPE_CHECKING:
+    from xdsl.interpreter import Interpreter
+
+MODELS = OpModels(
+    "affine",
+    {
+        "for if yield": OpModel(is_control=True, effects=Effects.NONE),
+        "apply": OpModel(
+            run="qdialect.dialects.affine:applied",
+            integers=True,
+            bits=Bits.EXACT,
+            effects=Effects.NONE,
+        ),
+    },
+)
+
+
+def applied(interpreter: Interpreter, op: Operation, operands: Sequence[Any]) -> Sequence[Any]:
+    """The run of an op that computes a position by a map."""
+    # Deferred: numpy is imported by runs alone.
+    from qdialect.dialects.arrays.elements import on_numbers
+
+    map: AffineMap = cast(Any, op.properties["map"]).data
+
+    def position(*numbers: Any) -> Any:
+        return map.results[0].eval(numbers[: map.num_dims], numbers[map.num_dims :])
+
+    return on_numbers(position)(interpreter, op, operands)
 
 
 class Applied(Directive):

@@ -19,7 +19,9 @@ from typing_extensions import override
 from xdsl.context import Context
 from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
 from xdsl.ir import Attribute, Block, Dialect, Operation, SSAValue
+from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineExpr
 from xdsl.parser import AttrParser, Parser, ParserState, Position
+from xdsl.parser.affine_parser import AffineParser
 from xdsl.printer import Printer
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind
 
@@ -228,6 +230,26 @@ class OpenParser(Hooks, Parser):
     resume_from = Parser._resume_from
 
 
+class SemiAffineParser(AffineParser):
+    """xDSL's parser of affine maps, for those that multiply or divide by symbols, too."""
+
+    @override
+    def _create_binop_expr(self, lhs: AffineExpr, rhs: AffineExpr, binop: MLIRToken) -> AffineExpr:
+        try:
+            return super()._create_binop_expr(lhs, rhs, binop)
+        except NotImplementedError:
+            # xDSL computes with such an expression, but does not make it.
+            return AffineBinaryOpExpr(_AFFINE_KINDS[binop.text], lhs, rhs)
+
+
+_AFFINE_KINDS: Final = {
+    "*": AffineBinaryOpKind.Mul,
+    "floordiv": AffineBinaryOpKind.FloorDiv,
+    "ceildiv": AffineBinaryOpKind.CeilDiv,
+    "mod": AffineBinaryOpKind.Mod,
+}
+
+
 STRING_BODY: Final = repeated(r'[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2})')
 """A regular expression for the characters between the quotes of a string."""
 
@@ -341,6 +363,7 @@ class InterpreterHooks(Hooks):
 
 
 _GENERIC = "xdsl.parser.generic_parser.GenericParser"
+_AFFINE = "xdsl.parser.affine_parser.AffineParser"
 _ATTR = "xdsl.parser.AttrParser"
 _CORE = "xdsl.parser.Parser"
 _PRINTER = "xdsl.printer.Printer"
@@ -359,6 +382,9 @@ PRIVATE_NAMES: Final[Sequence[PrivateName]] = tuple(
             "_parser_state": (59, "the lexer, the token, and the dialects"),
             "_consume_token": (122, "goes on to the token after it"),
             "_parse_optional_token": (138, "consumes a token of one kind"),
+        },
+        (_AFFINE, "parser/affine_parser.py"): {
+            "_create_binop_expr": (84, "makes a sum, a product or a quotient of two parts"),
         },
         (_ATTR, "parser/attribute_parser.py"): {
             "_parse_dialect_resource_handle": (999, "declares a key"),

@@ -64,7 +64,12 @@ ShapeOpModel = Callable[[Any, Operands], Movements]
 
 
 class RunTimeOperands(Protocol):
-    """The operands of an op that is being run."""
+    """An op that is being run, and its operands."""
+
+    @property
+    def op(self) -> Operation:
+        """The op, whose types may be dynamic."""
+        ...
 
     @property
     def lists(self) -> Mapping[str, tuple[int, ...]]:

@@ -101,7 +101,7 @@ class Quantized(Displayed):
         self.steps = list[Step]()
         self.raised = list[tuple[Candidate, str]]()
         """The layers that `reach` raised, and their storages."""
-        self._last_quantization: tuple[str, str, dict[str, str]] = "one-u8", "channel", {}
+        self._last_quantization: tuple[str | None, str, dict[str, str]] = None, "channel", {}
         self._report = report
         self._processes = StepProcesses(self.folder, is_quiet=report is None)
         self._model = self._file_of(model, context)
@@ -144,15 +144,16 @@ class Quantized(Displayed):
         return self
 
     def quantize(
-        self, scheme: str = "one-u8", granularity: str = "channel", **options: str
+        self, scheme: str | None = None, granularity: str = "channel", **options: str
     ) -> Quantized:
         """
         Quantize the module by its ranges: `quantized.mlir`, and `report.json` about each value.
 
-        `options` are those of `--quantize-with-ranges`, with underscores in their names.
+        `options` are those of `--quantize-with-ranges`, with underscores in their names. Without a
+        scheme, they are those of `one-u8` with `narrow_fixed`.
         """
         self._last_quantization, self.raised = (scheme, granularity, options), []
-        self._quantize({"scheme": scheme, "granularity": granularity, **options})
+        self._quantize({**_scheme(scheme), "granularity": granularity, **options})
         return self
 
     def _quantize(self, settings: Mapping[str, str]) -> None:
@@ -266,12 +267,11 @@ class Quantized(Displayed):
         """Quantize again, with a configuration. Raises QuantizationError."""
         write_file(str(self.folder / "config.json"), json.dumps(configuration, indent=1) + "\n")
         scheme, granularity, options = self._last_quantization
-        # The configuration names a scheme of 16 bits itself; ONE's have scales per channel.
-        own = (
-            {"granularity": "channel"}
-            if "default_quantization_dtype" in configuration
-            else {"scheme": scheme, "granularity": granularity}
-        )
+        own = {**_scheme(scheme), "granularity": granularity}
+        if "default_quantization_dtype" in configuration:
+            # The configuration names a scheme of 16 bits itself; ONE's have scales per channel.
+            del own["scheme"]
+            own["granularity"] = "channel"
         self._quantize({**own, **options, "config": "config.json"})
 
     # What they make
@@ -439,6 +439,11 @@ class _Trials:
         write_file(str(self._path), json.dumps(contents, indent=1))
 
 
+def _scheme(name: str | None) -> Mapping[str, str]:
+    """The options of a scheme, or what a model is quantized by if none is given."""
+    return {"scheme": "one-u8", "narrow_fixed": "true"} if name is None else {"scheme": name}
+
+
 def _named(record: Record) -> Mapping[str, NDArray[Any]]:
     """The arrays of a record by the names of arguments."""
     if isinstance(record, Mapping):
@@ -487,7 +492,7 @@ def quantize(
     model: object,
     records: object,
     *,
-    scheme: str = "one-u8",
+    scheme: str | None = None,
     granularity: str = "channel",
     at_least: float | None = None,
     folder: str | os.PathLike[str] | None = None,
@@ -500,7 +505,8 @@ def quantize(
     `context`, if that has its resources), or a `torch.export.ExportedProgram`. `records` is the
     path of an `.npz` file or a folder of them, a mapping of names of arguments to arrays, or an
     iterable of records: mappings, sequences of arrays in the order of the arguments, or arrays.
-    `scheme` and `granularity` are those of `--quantize-with-ranges`. If a result's signal to noise
+    `scheme` and `granularity` are those of `--quantize-with-ranges`; without a scheme, `one-u8`
+    with `narrow-fixed`. If a result's signal to noise
     is below `at_least` dB, layers get 16 bits or stay float until it is not.
 
     The files of all steps are in `folder`, by default a new temporary one. Raises

@@ -32,6 +32,7 @@ from xdsl.dialects.builtin import (
     VectorType,
 )
 from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
+from xdsl.ir.affine import AffineMap
 from xdsl.parser import Position
 from xdsl.utils.exceptions import MultipleSpansParseError, ParseError, VerifyException
 from xdsl.utils.hints import isa
@@ -41,6 +42,7 @@ from xdsl.utils.mlir_lexer import MLIRTokenKind, PunctuationSpelling
 from qdialect.ir.elements import dense_of_bytes
 from qdialect.ir.errors import message_of
 from qdialect.ir.resources import Blob, BlobStorage
+from qdialect.ir.xdsl_private import SemiAffineParser
 from qdialect.text import messages
 from qdialect.text.fast_parser import FastParser
 from qdialect.text.messages import (
@@ -528,6 +530,10 @@ class AttributeParser(FastParser):
             raise
         except Exception as error:
             self.raise_error(reading_message_of(error), start)
+
+    @override
+    def parse_affine_map(self) -> AffineMap:
+        return SemiAffineParser(self.state).parse_affine_map()
 
     @override
     def _parse_attribute_of_name(self) -> Attribute | None:

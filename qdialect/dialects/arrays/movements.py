@@ -340,8 +340,9 @@ def _with_lengths(
 
 @dataclass(frozen=True)
 class _RunTimeOperands:
-    """The operands of an op, for its registered `run_time_shape`."""
+    """An op and its operands, for its registered `run_time_shape`."""
 
+    op: Operation
     operands: Sequence[TypedArray]
     lists: Mapping[str, tuple[int, ...]]
 
@@ -368,7 +369,7 @@ def _at_run_time(op: Operation, operands: Sequence[TypedArray]) -> Generator[Ope
     if isinstance(op, ShapeOp):
         result = _with_shape(result, with_lengths_of_slots(uniform_tensor(result)))
     elif model.run_time_shape is not None:
-        result = _with_shape(result, model.run_time_shape(_RunTimeOperands(operands, lists)))
+        result = _with_shape(result, model.run_time_shape(_RunTimeOperands(op, operands, lists)))
     arrays = {name: DenseArrayBase.from_list(i64, values) for name, values in lists.items()}
     known = type(op).create(
         operands=Block(arg_types=[operand.type for operand in operands]).args,

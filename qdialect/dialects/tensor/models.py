@@ -7,7 +7,9 @@ Most are shape ops. The rules apply where offsets or indices are known only at r
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, i64
 from xdsl.dialects.tensor import CollapseShapeOp
@@ -17,7 +19,14 @@ from qdialect.algebra.joins import Concat, InsertSlice
 from qdialect.algebra.movement import DYNAMIC, Movement, Reshape, Slice
 from qdialect.dialects import run_in
 from qdialect.ops.elementwise import shape_of_type
-from qdialect.ops.fields import Movements, Operands, QuantizationRule, RuleKind, shared
+from qdialect.ops.fields import (
+    Movements,
+    Operands,
+    QuantizationRule,
+    RuleKind,
+    RunTimeOperands,
+    shared,
+)
 from qdialect.ops.interface import (
     Refusal,
     RefusalCode,
@@ -45,6 +54,13 @@ def _expand_shape(op: Operation, operands: Operands) -> Movements:
         ):
             raise Refusal(RefusalCode.UNKNOWN_OP, "its output_shape is not the shape of its type")
     return reshaped(op, operands)
+
+
+def _collapsed_shape(operands: RunTimeOperands) -> Sequence[int]:
+    groups: Any = find_attribute(operands.op, "reassociation")
+    lengths = operands.shape(0)
+    grouped = [[lengths[axis.value.data] for axis in group] for group in groups]
+    return [DYNAMIC if DYNAMIC in group else math.prod(group) for group in grouped]
 
 
 def _reshape_again(op: Operation, operand: SSAValue, type: Attribute) -> list[Operation]:
@@ -117,7 +133,12 @@ MODELS = OpModels(
             write_reshape=_reshape_again,
             rule=shared(0),
         ),
-        "collapse_shape": _exact(movement=reshaped, write_reshape=_reshape_again, rule=shared(0)),
+        "collapse_shape": _exact(
+            movement=reshaped,
+            run_time_shape=_collapsed_shape,
+            write_reshape=_reshape_again,
+            rule=shared(0),
+        ),
         "extract_slice": _exact(
             movement=_extract_slice,
             run_time_shape=lambda operands: operands.lists["static_sizes"],

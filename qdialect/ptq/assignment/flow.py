@@ -352,7 +352,10 @@ class Flow:
             ends = range_of(given)
         ends = ends or otherwise
         expressed = element_type_or_self(value.type)
-        if maker is not None and maker.rule.fixed:
+        # Known ranges end at 1.
+        narrows = self.settings.narrows_fixed
+        is_narrow = narrows and ends is not None and 0 < max(map(abs, ends)) < 0.5
+        if maker is not None and maker.rule.fixed and not is_narrow:
             choice = fixed_choice(maker.rule.fixed, precision.activations)
             return self._assigned(choice, expressed, RuleKind.FIXED, ends)
         if ends is None:

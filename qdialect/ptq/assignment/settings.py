@@ -191,6 +191,8 @@ class Settings:
     output_types: tuple[str, ...] = ()
     only_layers: bool = False
     """Whether only sums of products are quantized, not what is between them."""
+    narrows_fixed: bool = False
+    """Whether a known range gives way to a recorded one that is less than half of it."""
 
 
 _FIELDS: Final = (

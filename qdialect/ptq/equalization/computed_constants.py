@@ -46,7 +46,8 @@ class ComputedConstants(ConstantOps):
         """The numbers of a tensor or of a scalar; None if they are not known."""
         if value not in self._numbers:
             owner = value.owner
-            is_known = owner in self
+            # The lengths of what repeats a number may be known only at run time.
+            is_known = owner in self or (isinstance(owner, Operation) and op_model(owner).repeats)
             self._numbers[value] = self._read(value, cast(Operation, owner)) if is_known else None
         return self._numbers[value]
 

@@ -281,8 +281,11 @@ class _Merger:
                 moves += () if read is None else (read,)
                 total = None if read is None else total.each(lambda n, read=read: read.moved([n]))
             value = result
-        # Numbers for all channels alone, as in the functions that exporters write, stay.
+        # Numbers for all channels alone stay before a function: exporters write some so.
         while steps and not steps[-1].is_per_channel:
+            reader = _only_reader(steps[-1].op.results[0])
+            if reader is None or known_layer(reader) is not None:
+                break
             steps.pop()
         return steps
 

@@ -99,6 +99,12 @@ class AssignmentPass(ModulePass):
     ops: str = field(default="all", metadata={"values": OPS})
     """What is quantized: `all` ops with a rule, or only `sums-of-products`."""
 
+    narrow_fixed: bool = False
+    """
+    Whether results with a known range, such as those of a sigmoid, have parameters of their
+    recorded range if that is less than half of it. Kernels of TFLite and ONE do not compute those.
+    """
+
     profile: str | None = None
     """A profile with histograms, to estimate the noise in reports."""
 
@@ -134,6 +140,7 @@ class AssignmentPass(ModulePass):
             self.input_types,
             self.output_types,
             self.ops == "sums-of-products",
+            self.narrow_fixed,
         )
 
     @override
