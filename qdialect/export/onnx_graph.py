@@ -96,31 +96,65 @@ class Graph:
 
     def node(self, type: str, inputs: Sequence[str], **attributes: Any) -> str:
         """A new node with one result; returns its name. An input may be missing: ''."""
-        for other, idiom in _IDIOMS.items():
-            read = list[str]()
-            if idiom[0] == type and self._reads(inputs, idiom[1:], read):
-                return self.node(other, read)
+        for other, known, idiom in _IDIOMS:
+            read = list[tuple[str | None, str]]()
+            if idiom[0] == type and self._reads(type, inputs, idiom[1:], read):
+                value, *others = (value for key, value in read if key is None)
+                if all(self._is_same(value, one) for one in others):
+                    numbers = {key: self._number(value) for key, value in read if key}
+                    return self.node(other, [value], **known, **numbers)
         name = self._named(type.lower())
         make = self._onnx.helper.make_node
         self._nodes[name] = make(type, list(inputs), [name], name=name, **attributes)
         return name
 
-    def _reads(self, names: Sequence[str], idioms: Sequence[Any], read: list[str]) -> bool:
-        """Whether values are computed by idioms, from the values that are added to `read`."""
-        return len(names) == len(idioms) and all(map(self._is, names, idioms, repeat(read)))
+    def _reads(
+        self,
+        type: str,
+        names: Sequence[str],
+        idioms: Sequence[Any],
+        read: list[tuple[str | None, str]],
+    ) -> bool:
+        """Whether the inputs of a node are computed by idioms, from what is added to `read`."""
+        for order in (names, names[::-1]) if type in _COMMUTATIVE else (names,):
+            inner = list[tuple[str | None, str]]()
+            if len(order) == len(idioms) and all(map(self._is, order, idioms, repeat(inner))):
+                read += inner
+                return True
+        return False
 
-    def _is(self, name: str, idiom: Any, read: list[str]) -> bool:
+    def _is(self, name: str, idiom: Any, read: list[tuple[str | None, str]]) -> bool:
         if isinstance(idiom, float):
-            constant = self._constants.get(name)
-            numbers = self._onnx.numpy_helper
-            return (
-                constant is not None and not constant.dims and numbers.to_array(constant) == idiom
-            )
-        if idiom is None:
-            read.append(name)
-            return True
+            return self._number(name) == np.float32(idiom)
+        if idiom is None or isinstance(idiom, str):
+            read.append((idiom, name))
+            return idiom is None or self._number(name) is not None
         node, (type, *inner) = self._nodes.get(name), idiom
-        return node is not None and node.op_type == type and self._reads(node.input, inner, read)
+        if node is None or node.op_type != type:
+            return False
+        if isinstance(inner[-1], Mapping):
+            known = {key: np.float32(value) for key, value in inner.pop().items()}
+            if {attribute.name: np.float32(attribute.f) for attribute in node.attribute} != known:
+                return False
+        return self._reads(type, [*node.input], inner, read)
+
+    def _number(self, name: str) -> float | None:
+        """A number of 32 bits that a value is known to be; kernels of idioms have no others."""
+        constant = self._constants.get(name)
+        if constant is None or constant.dims or constant.data_type != self.number_of("FLOAT"):
+            return None
+        return float(self._onnx.numpy_helper.to_array(constant))
+
+    def _is_same(self, name: str, other: str) -> bool:
+        """Whether two values are equal: each reader of codes has a cast of its own."""
+        if name == other:
+            return True
+        one, two = self._nodes.get(name), self._nodes.get(other)
+        return (
+            one is not None
+            and two is not None
+            and (one.op_type, one.input, one.attribute) == (two.op_type, two.input, two.attribute)
+        )
 
     def add_input(self, name: str, type: str, added: str) -> None:
         """Have a node that nothing reads yet be of another type, with one more input."""
@@ -188,10 +222,25 @@ class Graph:
         return model.SerializeToString(), parts
 
 
-_IDIOMS: Final[Mapping[str, Sequence[Any]]] = MappingProxyType(
-    {"Sigmoid": ("Div", 1.0, ("Add", ("Exp", ("Neg", None)), 1.0))}
+_CLAMP: Final = ("Clip", ("Add", None, 3.0), 0.0, 6.0)
+_SIXTH: Final = MappingProxyType({"alpha": 1 / 6, "beta": 0.5})
+
+_IDIOMS: Final[Sequence[tuple[str, Mapping[str, float], Sequence[Any]]]] = (
+    ("Sigmoid", {}, ("Div", 1.0, ("Add", ("Exp", ("Neg", None)), 1.0))),
+    ("HardSigmoid", _SIXTH, ("Div", _CLAMP, 6.0)),
+    ("HardSigmoid", _SIXTH, ("Mul", _CLAMP, 1 / 6)),
+    ("HardSigmoid", {}, ("Clip", ("Add", ("Mul", None, "alpha"), "beta"), 0.0, 1.0)),
+    ("HardSwish", {}, ("Div", ("Mul", None, _CLAMP), 6.0)),
+    ("HardSwish", {}, ("Mul", ("Mul", None, _CLAMP), 1 / 6)),
+    ("HardSwish", {}, ("Mul", None, ("HardSigmoid", None, _SIXTH))),
 )
-"""By the node that computes the same in one pass: nodes with their inputs; None is any value."""
+"""
+Nodes that compute the same in one pass, their attributes, and nodes with inputs and attributes.
+
+All inputs that are None are one value; those with a name are an attribute.
+"""
+
+_COMMUTATIVE: Final = frozenset({"Add", "Mul"})
 
 _SMALL: Final = 1 << 12
 """Constants of fewer bytes are written once for all that are equal."""

@@ -26,6 +26,7 @@ from qdialect.algebra.movement import (
     BroadcastInDim,
     Reshape,
     Shape,
+    Take,
     Transpose,
     inverse,
 )
@@ -357,7 +358,8 @@ class _Writer:
         unknown = [tensor for tensor in tensors if tensor.elements is None]
         if len(unknown) == 1 and (tensor := unknown[0]).base is not None:
             numbers = [other if other.elements is None else _as_scalar(other) for other in tensors]
-            if None not in numbers:
+            # A last axis of length 1 takes ONNX Runtime 30 times as long beside a number.
+            if None not in numbers and tensor.base.shape[-1:] != (1,):
                 # It stays beside the layer that is reshaped.
                 inputs = [tensor.base if one is tensor else cast(Tensor, one) for one in numbers]
                 inner = self._elementwise(node, inputs, type, **attributes)
@@ -616,6 +618,8 @@ class _Writer:
         if not places:
             return table
         shape = np.broadcast_shapes(*(place.shape for place in places))
+        if (taken := self._taken(table, places, shape)) is not None:
+            return taken
         loops = [_line_of(place, n) for place, n in zip(places, table.shape, strict=True)]
         (free, *others) = [at for at, loop in enumerate(loops) if loop is None] or [0]
         used = [loop for at, loop in enumerate(loops) if at != free]
@@ -630,6 +634,23 @@ class _Writer:
         loops_of_rows = [*used[:free], *kept, *used[free:]]
         order = tuple(loops_of_rows.index(axis) for axis in range(len(shape)))
         return self._tensors.moved([rows], Transpose(order))
+
+    def _taken(self, table: Tensor, places: Sequence[Tensor], shape: Shape) -> Tensor | None:
+        """The elements at known positions that vary along one axis each, in order; else None."""
+        lists: list[NDArray[Any]] = []
+        for axis, place in enumerate(places):
+            if place.elements is None or len(places) != len(shape):
+                return None
+            numbers = np.broadcast_to(self._typed(place, place.type).numbers, shape)
+            line = numbers[tuple(slice(None) if at == axis else 0 for at in range(len(shape)))]
+            whole = line.reshape([-1 if at == axis else 1 for at in range(len(shape))])
+            if (numbers != whole).any():
+                return None
+            lists.append(line)
+        for axis, line in enumerate(lists):
+            if not np.array_equal(line, np.arange(table.shape[axis])):
+                table = self._tensors.moved([table], Take(axis, tuple(map(int, line))))
+        return table
 
     def _elements(self, table: Tensor, places: Sequence[Tensor], shape: Shape) -> Tensor:
         table = self._tensors.number(table)

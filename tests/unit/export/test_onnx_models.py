@@ -208,6 +208,67 @@ def test_a_logistic_function_is_one_node(tmp_path: Path) -> None:
     assert written_in(model) == kinds
 
 
+HARD = {
+    "HardSwish": "%p = arith.mulf %a, %h : f32\n %r = arith.divf %p, %six : f32",
+    "HardSwish, of a factor": "%d = arith.divf %h, %six : f32\n %r = arith.mulf %d, %a : f32",
+    "HardSigmoid": "%r = arith.divf %h, %six : f32",
+}
+
+
+@pytest.mark.parametrize("name", HARD)
+def test_hard_functions_are_one_node(name: str, tmp_path: Path) -> None:
+    text = f"""
+func.func @main(%x: tensor<101xf32>) -> tensor<101xf32> {{
+  %zero = arith.constant 0.0 : f32
+  %three = arith.constant 3.0 : f32
+  %six = arith.constant 6.0 : f32
+  %e = tensor.empty() : tensor<101xf32>
+  %y = linalg.generic {{indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>],
+      iterator_types = ["parallel"]}} ins(%x : tensor<101xf32>) outs(%e : tensor<101xf32>) {{
+  ^bb0(%a: f32, %b: f32):
+    %s = arith.addf %a, %three : f32
+    %m = arith.maximumf %s, %zero : f32
+    %h = arith.minimumf %m, %six : f32
+    {HARD[name]}
+    linalg.yield %r : f32
+  }} -> tensor<101xf32>
+  return %y : tensor<101xf32>
+}}
+"""
+    x = np.linspace(-5, 5, 101).astype("f4")
+    model = exported(text, tmp_path)
+    exact = np.clip(x.astype("f8") + 3, 0, 6) / 6
+    if name != "HardSigmoid":
+        exact *= x
+    np.testing.assert_allclose(results_of(model, x)[0], exact, rtol=0, atol=1e-6)
+    assert written_in(model) == {name.split(",")[0]: 1, "Identity": 1}
+
+
+def test_elements_at_known_positions_are_taken_along_axes(tmp_path: Path) -> None:
+    """An image of twice the height, as resizing by the nearest element is imported."""
+    text = """
+func.func @main(%x: tensor<2x3x4xf32>) -> tensor<2x6x4xf32> {
+  %two = arith.constant 2 : index
+  %e = tensor.empty() : tensor<2x6x4xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, j, k)>],
+      iterator_types = ["parallel", "parallel", "parallel"]} outs(%e : tensor<2x6x4xf32>) {
+  ^bb0(%b: f32):
+    %i = linalg.index 0 : index
+    %j = linalg.index 1 : index
+    %k = linalg.index 2 : index
+    %h = arith.divui %j, %two : index
+    %v = tensor.extract %x[%i, %h, %k] : tensor<2x3x4xf32>
+    linalg.yield %v : f32
+  } -> tensor<2x6x4xf32>
+  return %y : tensor<2x6x4xf32>
+}
+"""
+    x = np.random.default_rng(0).normal(size=(2, 3, 4)).astype("f4")
+    model = exported(text, tmp_path)
+    np.testing.assert_array_equal(results_of(model, x)[0], x.repeat(2, axis=1))
+    assert written_in(model) == {"Gather": 1, "Identity": 1}
+
+
 SLOTS = "{{1.0:9, 2.0, 3.0, 4.0}, {0.5:1, 5.0, 6.0, 7.0}}"
 STORED = {
     "i4, rows": ("i4:f32:0, {1.0, 0.5:1, 0.25, 2.0:-1}", (-8, 8)),
