@@ -21,6 +21,7 @@ from qdialect.weights.strided_views import (
     FileView,
     NeedsCopyError,
     StridedView,
+    dot,
     parts_of,
     row_major,
 )
@@ -167,16 +168,16 @@ def _boxes(
     for starts in product(*cuts):
         ends = zip(box, lengths, starts, strict=True)
         shape = [min(step, length - start) for step, length, start in ends]
-        offset = view.offset + _dot(starts, steps)
+        offset = view.offset + dot(starts, steps)
         reading = _Reading(_with_lengths(dimensions, shape), size)
         result = results[: math.prod(shape)].reshape(shape)
         write(reading.elements(tensor, offset, files, read), result)
         data: memoryview = result.reshape(-1).view(np.uint8).data
         inner = _first_of_run(shape, lengths)
-        run, first = math.prod(shape[inner:]), _dot(starts, strides)
+        run, first = math.prod(shape[inner:]), dot(starts, strides)
         for number, index in enumerate(np.ndindex(*shape[:inner])):
             part = data[number * run * size : (number + 1) * run * size]
-            yield first + _dot(index, strides[:inner]), part, size
+            yield first + dot(index, strides[:inner]), part, size
 
 
 def _with_lengths(dimensions: Sequence[Dimension], lengths: Sequence[int]) -> list[Dimension]:
@@ -189,10 +190,6 @@ def _first_of_run(shape: Sequence[int], lengths: Sequence[int]) -> int:
     while inner and shape[inner] == lengths[inner]:
         inner -= 1
     return inner
-
-
-def _dot(numbers: Sequence[int], strides: Sequence[int]) -> int:
-    return sum(number * stride for number, stride in zip(numbers, strides, strict=True))
 
 
 def _box(dimensions: Sequence[Dimension], size: int, most: int) -> list[int]:
@@ -259,7 +256,7 @@ class _Reading:
         outer = [dimensions[d][1] for d in self._outer]
         for number, index in enumerate(np.ndindex(*lengths)):
             place = buffer[number * self._run : (number + 1) * self._run]
-            files.read(tensor, offset + self._before + _dot(index, outer), place)
+            files.read(tensor, offset + self._before + dot(index, outer), place)
         strides = [stride * size for _, stride in dimensions]
         step = self._run
         for d in reversed(self._outer):

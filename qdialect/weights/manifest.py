@@ -11,7 +11,6 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple, cast
 
 from xdsl.context import Context
@@ -91,33 +90,15 @@ class QuantizedWeight(NamedTuple):
     Values with an offset are computed in its expressed type.
     """
 
-    codes: str
-    """The key of the codes."""
-
-    scale: str
-    """The key of float32 scales, which divide the axes of the codes into equal blocks."""
-
-    zero_point: str | None
-    """The key of the zero points; None if they are 0."""
-
-    offset: str | None = None
-    """The key of float32 numbers that are added to values, one for each scale; None if none are."""
-
-    gather: str | None = None
-    """The key of the places of columns, int32, among those of the codes; None if they are equal."""
-
-    outer: Mapping[str, str] = MappingProxyType({})
+    keys: Mapping[str, str]
     """
-    The keys of what scales do not say, by the names that it has in the layout of a checkpoint.
+    The keys of the codes, of float32 scales, which divide the axes of the codes into equal blocks,
+    and perhaps of zero points, of float32 offsets that are added to values, one for each scale, and
+    of the places of columns, int32, among those of the codes.
 
-    Only that layout is written from it: factors that many scales share, and tables.
+    Others have the names of the layout of a checkpoint, which alone is written from them: factors
+    that many scales share, and tables.
     """
-
-    @property
-    def keys(self) -> Mapping[str, str]:
-        """The keys of all tensors, by what they are."""
-        parts = {part: key for part in _PARTS if (key := getattr(self, part)) is not None}
-        return {**self.outer, **parts}
 
     def parsed_type(self) -> UniformQuantizedType:
         """The type. Raises WeightsError for a text that is none."""
@@ -200,21 +181,17 @@ def _read(path: str, content: JsonValue) -> Manifest:
         for name, tensor in scope.items():
             _add(tensors, name, tensor)
     quantized = dict[str, QuantizedWeight]()
-    for key, value in (members["quantized"].members() if "quantized" in members else {}).items():
+    for key, value in _members(members, "quantized").items():
         own = value.members(("type", *_PARTS, OUTER), (*_PARTS[2:], OUTER))
-        outer = own.pop(OUTER).members() if OUTER in own else {}
-        texts = {name: item.of(str) for name, item in own.items()}
-        for name, item in (*own.items(), *outer.items()):
-            if name != "type" and item.of(str) not in tensors:
+        type, outer = own.pop("type").of(str), _members(own, OUTER)
+        own.pop(OUTER, None)
+        for item in (*own.values(), *outer.values()):
+            if item.of(str) not in tensors:
                 raise item.error(f"no file has a tensor '{item.value}'")
-        quantized[key] = QuantizedWeight(
-            texts["type"],
-            *(texts[name] for name in _PARTS[:2]),
-            *map(texts.get, _PARTS[2:]),
-            outer={name: item.of(str) for name, item in outer.items()},
-        )
+        keys = {name: item.of(str) for name, item in {**outer, **own}.items()}
+        quantized[key] = QuantizedWeight(type, keys)
     arguments = dict[str, str]()
-    for key, value in (members["values"].members() if "values" in members else {}).items():
+    for key, value in _members(members, "values").items():
         place = value.members(("scope", "key"))
         scope, name = place["scope"].of(str), place["key"].of(str)
         is_argument = key.startswith("@")
@@ -225,6 +202,10 @@ def _read(path: str, content: JsonValue) -> Manifest:
         else:
             tensors[key] = scopes[scope][name]
     return Manifest(tensors, arguments, quantized)
+
+
+def _members(members: Mapping[str, JsonValue], name: str) -> Mapping[str, JsonValue]:
+    return members[name].members() if name in members else {}
 
 
 def tensors_of(paths: Iterable[str]) -> dict[str, TensorInFile]:
@@ -325,7 +306,7 @@ def _values_of(
         elements = (
             DenseIntOrFPElementsAttr.from_list(cast(TensorType[IntegerType], codes), [1])
             if number
-            else DenseResourceAttr.from_params(weight.codes, codes)
+            else DenseResourceAttr.from_params(weight.keys[CODES], codes)
         )
         constant = ConstantOp(elements, quantized)
         floats = TensorType(quantized.element_type.expressed_type, type.get_shape())
@@ -338,10 +319,9 @@ def _values_of(
         widths = floats.element_type.bitwidth, type.element_type.bitwidth
         cast_op = arith.TruncFOp if widths[0] > widths[1] else arith.ExtFOp
         ops.append(cast_op(ops[-1].results[0], type))
-    if weight.gather is not None:
-        places = TensorType(i32, manifest[weight.gather].entry.shape)
-        places = DenseResourceAttr.from_params(weight.gather, places)
-        ops.append(arith.ConstantOp(places))
+    if (gather := weight.keys.get(GATHER)) is not None:
+        places = TensorType(i32, manifest[gather].entry.shape)
+        ops.append(arith.ConstantOp(DenseResourceAttr.from_params(gather, places)))
         ops.append(columns_taken(*(op.results[0] for op in ops[-2:])))
     return ops
 
@@ -361,20 +341,20 @@ def _quantized_type(
     except WeightsError as error:
         return str(error)
     if not isinstance(expressed, AnyFloat):
-        return f"tensor '{weight.codes}' has codes of floats of type '{weight.type}'"
-    scales = _numbers_of(manifest[weight.scale], ("F32",))
+        return f"tensor '{weight.keys[CODES]}' has codes of floats of type '{weight.type}'"
+    scale, zero, offset, gather = map(weight.keys.get, _PARTS[1:])
+    scales = _numbers_of(manifest[scale or ""], ("F32",))
     zeros = np.zeros(scales.shape, np.int64)
-    if weight.zero_point is not None:
-        whole = ("I8", "U8", "I16", "U16")
-        zeros = _numbers_of(manifest[weight.zero_point], whole).astype(np.int64)
-    parts = [(weight.scale, like.storage, scales, zeros)]
-    if weight.offset is not None:
+    if zero is not None:
+        zeros = _numbers_of(manifest[zero], ("I8", "U8", "I16", "U16")).astype(np.int64)
+    parts = [(scale, like.storage, scales, zeros)]
+    if offset is not None:
         expressed = like.expressed_type
-        offsets = _numbers_of(manifest[weight.offset], ("F32",))
+        offsets = _numbers_of(manifest[offset], ("F32",))
         # Ones less 0, 1 or 2, as scales have no sign.
         signs = (1 - np.sign(offsets)).astype(np.int64)
         magnitudes = np.where(offsets == 0, np.float32(1), abs(offsets))
-        parts.append((weight.offset, Storage.of(i8, signed=True), magnitudes, signs))
+        parts.append((offset, Storage.of(i8, signed=True), magnitudes, signs))
     if any(
         not np.array_equal(FLOAT_FORMATS[expressed.name].round(own.astype("f8")), own)
         for _, _, own, _ in parts
@@ -387,8 +367,8 @@ def _quantized_type(
         except (ValueError, VerifyException) as error:
             return f"tensor '{key}' has no scales for it: {error}"
         types.append(TensorType(element, shape))
-    if weight.gather is not None and manifest[weight.gather].entry.shape != shape[-1:]:
-        return f"tensor '{weight.gather}' has no place for each column"
+    if gather is not None and manifest[gather].entry.shape != shape[-1:]:
+        return f"tensor '{gather}' has no place for each column"
     return types
 
 

@@ -54,7 +54,7 @@ from qdialect.ops.interface import (
 from qdialect.ops.reading import Constants
 from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.text.attribute_parser import AttributeParser
-from qdialect.weights.tensor_files import DTYPES, PACKED, alignment, writing
+from qdialect.weights.tensor_files import DTYPE_OF_TYPE, PACKED, alignment, writing
 
 NAMED: Final = ("flow.parameter.named", "stream.parameter.named")
 """The attributes that name a tensor of a scope, which the command line gives files for."""
@@ -62,11 +62,7 @@ NAMED: Final = ("flow.parameter.named", "stream.parameter.named")
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][\w$.]*")
 
 
-_DTYPES: Final[Mapping[str, str]] = {
-    "i4": PACKED,
-    "i16": "I16",
-    **{dtype.type: name for name, dtype in DTYPES.items()},
-}
+_DTYPES: Final[Mapping[str, str]] = {**DTYPE_OF_TYPE, "i4": PACKED}
 """For each element type, its dtype in a file."""
 
 

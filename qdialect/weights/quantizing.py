@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
 from typing import Any, Final, NamedTuple
 
@@ -26,8 +26,9 @@ from qdialect.ptq.schemes.schemes import Blocks, Choice, Scheme, Symmetry, Weigh
 from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.weights.copying import BUFFERS, Descriptors
 from qdialect.weights.manifest import CODES, SCALE, ZERO_POINT
-from qdialect.weights.strided_views import row_major
+from qdialect.weights.strided_views import dot, row_major
 from qdialect.weights.tensor_files import (
+    DTYPE_OF_TYPE,
     DTYPES,
     NATIVE_FLOATS,
     PACKED,
@@ -43,13 +44,6 @@ _FLOATS: Final = ("F16", "BF16", "F32", "F64", "F8_E4M3", "F8_E5M2")
 
 _SLOT_BYTES: Final = 40
 """The bytes of the range and of the parameters of a slot."""
-
-_FILE_FORMATS: Final = {
-    "f8E4M3FN": "F8_E4M3",
-    "f8E5M2": "F8_E5M2",
-    "f4E2M1FN": "F4",
-}
-"""The dtypes of storages of floats that safetensors has."""
 
 
 class Rule(NamedTuple):
@@ -162,42 +156,80 @@ class Quantized:
     def write(self, key: str, writer: FileWriter, files: Descriptors, max_memory: int) -> None:
         """Write the tensors. Raises OSError, and WeightsError for values without codes."""
         try:
-            for strip in self._strips(files, max_memory):
-                self._write(strip, key, writer)
+            self._write(key, writer, files, max_memory)
         except (AllNaNError, ValueError) as error:
             if isinstance(error, WeightsError):
                 raise
             path, name = self.tensor.path, self.tensor.entry.name
             raise WeightsError(f"{path}: tensor '{name}': {error}") from None
 
-    def _write(self, strip: _Strip, key: str, writer: FileWriter) -> None:
-        choice = strip.choice
-        for first, piece in strip.pieces():
-            codes = quantize_values(piece, choice).reshape(-1)
-            writer.write(f"{key}.{CODES}", codes.view(np.uint8).data, first)
-            # Before the next one is read.
-            del piece, codes
-        slots: dict[str, NDArray[Any]] = {SCALE: choice.scales}
-        if self.has_zero_points:
-            slots[ZERO_POINT] = choice.zero_points.astype(self.scheme.code_dtype)
-        for name, numbers in slots.items():
-            data = numbers.reshape(-1).view(np.uint8).data
-            writer.write(f"{key}.{name}", data, strip.first_slot)
-
-    def _strips(self, files: Descriptors, max_memory: int) -> Iterator[_Strip]:
+    def _write(self, key: str, writer: FileWriter, files: Descriptors, max_memory: int) -> None:
         entry, scheme = self.tensor.entry, self.scheme
         blocks = self.rule.blocks(entry.shape)
         pairs = zip(blocks.slots(entry.shape), blocks.lengths(entry.shape), strict=True)
         dimensions = [n for pair in pairs for n in pair]
         box = _box(dimensions, _bytes_of_element(entry.dtype, scheme), max_memory)
-        read = _Reader(self.tensor, files, dimensions)
+        read, strides = partial(self._piece, files, dimensions, box), row_major(dimensions[::2])
         largest: np.float32 | None = None
         if scheme.magnitudes is not None and scheme.magnitudes.reads_all and box != dimensions:
             starts = product(*_cuts(dimensions, box))
-            pieces = (whole_range(read.piece(start, box)[1]) for start in starts)
+            pieces = (whole_range(read(start)[1]) for start in starts)
             largest = np.float32(max(max(-low, high) for low, high, _ in pieces))
+        lengths = [*product(*_cuts(dimensions[1::2], box[1::2]))]
         for slots in product(*_cuts(dimensions[::2], box[::2])):
-            yield _Strip(read, slots, box, scheme, largest)
+            strip = [[n for p in zip(slots, own, strict=True) for n in p] for own in lengths]
+            # One piece is read once.
+            kept = [read(strip[0])] if len(strip) == 1 else []
+            choice = self._choice(kept or map(read, strip), largest)
+            for first, piece in kept or map(read, strip):
+                codes = quantize_values(piece, choice).reshape(-1)
+                writer.write(f"{key}.{CODES}", codes.view(np.uint8).data, first)
+                # Before the next one is read.
+                del piece, codes
+            numbers: dict[str, NDArray[Any]] = {SCALE: choice.scales}
+            if self.has_zero_points:
+                numbers[ZERO_POINT] = choice.zero_points.astype(scheme.code_dtype)
+            for name, own in numbers.items():
+                data = own.reshape(-1).view(np.uint8).data
+                writer.write(f"{key}.{name}", data, dot(slots, strides))
+
+    def _piece(
+        self, files: Descriptors, dimensions: Sequence[int], box: Sequence[int], starts: list[int]
+    ) -> tuple[int, NDArray[Any]]:
+        """The number of the first element of a piece, and its elements, as floats."""
+        ends = zip(starts, box, dimensions, strict=True)
+        shape = [min(step, length - start) for start, step, length in ends]
+        first, dtype = dot(starts, row_major(dimensions)), self.tensor.entry.dtype
+        size = DTYPES[dtype].itemsize
+        data = BUFFERS.view(0, math.prod(shape) * size)
+        files.read(self.tensor, first, data)
+        return first, numbers_of_bits(np.frombuffer(data, f"u{size}").reshape(shape), dtype)
+
+    def _choice(
+        self, pieces: Iterable[tuple[int, NDArray[Any]]], largest: np.float32 | None
+    ) -> Choice:
+        """
+        The parameters of the slots of some pieces, where `largest` is the magnitude of the tensor.
+
+        Raises ValueError for NaN, and for ranges without a scale.
+        """
+        low: NDArray[np.float32] | None = None
+        high: NDArray[np.float32] | None = None
+        for first, piece in pieces:
+            ranges = array_range(piece, Blocks.of_sizes({at: 1 for at in range(0, piece.ndim, 2)}))
+            if ranges.nans:
+                raise ValueError(f"there is NaN at element {first} or after, which has no code")
+            low = ranges.minimum if low is None else np.minimum(low, ranges.minimum)
+            high = ranges.maximum if high is None else np.maximum(high, ranges.maximum)
+            # Before the next one is read.
+            del piece
+        assert low is not None
+        assert high is not None
+        if largest is None:
+            return self.scheme.choose(low, high)
+        # The scale of a slot depends on the largest magnitude of all: it is one more slot.
+        lows, highs = (np.append(ends, end) for ends, end in ((low, 0), (high, largest)))
+        return self.scheme.choose(lows, highs).select(slice(low.size), low.shape)
 
 
 def _cuts(lengths: Sequence[int], steps: Sequence[int]) -> list[range]:
@@ -228,85 +260,10 @@ def _bytes_of_element(dtype: str, scheme: Scheme) -> int:
     return own + (0 if dtype in NATIVE_FLOATS else 4) + scheme.code_dtype.itemsize
 
 
-class _Reader:
-    """Pieces of a tensor, as floats."""
-
-    def __init__(self, tensor: TensorInFile, files: Descriptors, dimensions: Sequence[int]) -> None:
-        self._tensor, self._files = tensor, files
-        self.dimensions = dimensions
-        self._strides = row_major(dimensions)
-
-    def piece(self, starts: Sequence[int], box: Sequence[int]) -> tuple[int, NDArray[Any]]:
-        """The number of the first element of a piece, and its elements."""
-        ends = zip(starts, box, self.dimensions, strict=True)
-        shape = [min(step, length - start) for start, step, length in ends]
-        first = sum(at * stride for at, stride in zip(starts, self._strides, strict=True))
-        dtype = self._tensor.entry.dtype
-        size = DTYPES[dtype].itemsize
-        data = BUFFERS.view(0, math.prod(shape) * size)
-        self._files.read(self._tensor, first, data)
-        return first, numbers_of_bits(np.frombuffer(data, f"u{size}").reshape(shape), dtype)
-
-
-class _Strip:
-    """The pieces that share some slots, and the parameters of these."""
-
-    def __init__(
-        self,
-        reader: _Reader,
-        slots: Sequence[int],
-        box: Sequence[int],
-        scheme: Scheme,
-        largest: np.float32 | None,
-    ) -> None:
-        """`slots` is the index of the first slot, and `largest` the magnitude of the tensor."""
-        self._reader, self._box, self._scheme, self._largest = reader, box, scheme, largest
-        self._slots = slots
-        strides = row_major(reader.dimensions[::2])
-        self.first_slot = sum(at * stride for at, stride in zip(slots, strides, strict=True))
-
-    def pieces(self) -> Iterator[tuple[int, NDArray[Any]]]:
-        """For each piece, the number of its first element, and its elements."""
-        cuts = _cuts(self._reader.dimensions[1::2], self._box[1::2])
-        if all(len(cut) == 1 for cut in cuts):
-            yield self._only
-            return
-        for lengths in product(*cuts):
-            yield self._piece(lengths)
-
-    @cached_property
-    def _only(self) -> tuple[int, NDArray[Any]]:
-        return self._piece([0] * len(self._slots))
-
-    def _piece(self, lengths: Sequence[int]) -> tuple[int, NDArray[Any]]:
-        starts = [at for pair in zip(self._slots, lengths, strict=True) for at in pair]
-        return self._reader.piece(starts, self._box)
-
-    @cached_property
-    def choice(self) -> Choice:
-        """The parameters of the slots. Raises ValueError for NaN, and for ranges without scale."""
-        blocks = Blocks.of_sizes({2 * axis: 1 for axis in range(len(self._slots))})
-        low: NDArray[np.float32] | None = None
-        high: NDArray[np.float32] | None = None
-        for first, piece in self.pieces():
-            ranges = array_range(piece, blocks)
-            if ranges.nans:
-                raise ValueError(f"there is NaN at element {first} or after, which has no code")
-            low = ranges.minimum if low is None else np.minimum(low, ranges.minimum)
-            high = ranges.maximum if high is None else np.maximum(high, ranges.maximum)
-        assert low is not None
-        assert high is not None
-        if self._largest is None:
-            return self._scheme.choose(low, high)
-        # The scale of a slot depends on the largest magnitude of all: it is one more slot.
-        lows, highs = (np.append(ends, end) for ends, end in ((low, 0), (high, self._largest)))
-        return self._scheme.choose(lows, highs).select(slice(low.size), low.shape)
-
-
 def dtype_of_codes(storage: StorageFormat) -> str:
     """The dtype of codes in a file."""
-    if storage.name in _FILE_FORMATS:
-        return _FILE_FORMATS[storage.name]
+    if storage.codebook is not None and storage.name in DTYPE_OF_TYPE:
+        return DTYPE_OF_TYPE[storage.name]
     return PACKED if storage.width == DTYPES[PACKED].bits else whole_bytes(storage)
 
 

@@ -30,6 +30,11 @@ def row_major(lengths: Sequence[int]) -> list[int]:
     return [math.prod(lengths[at + 1 :]) for at in range(len(lengths))]
 
 
+def dot(numbers: Sequence[int], strides: Sequence[int]) -> int:
+    """The offset of an index in elements."""
+    return sum(number * stride for number, stride in zip(numbers, strides, strict=True))
+
+
 class NeedsCopyError(Exception):
     """Strides cannot express a movement of a view."""
 

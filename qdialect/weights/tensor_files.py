@@ -78,6 +78,10 @@ DTYPES: Final[Mapping[str, Dtype]] = MappingProxyType(
 )
 """The dtypes of safetensors, and `PACKED`."""
 
+DTYPE_OF_TYPE: Final[Mapping[str, str]] = MappingProxyType(
+    {dtype.type: name for name, dtype in DTYPES.items()}
+)
+
 _PIECE: Final = 1 << 20
 """The elements of 4 bits that are packed at once; even."""
 

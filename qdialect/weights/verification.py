@@ -12,7 +12,7 @@ from typing import Final
 
 from qdialect.weights.copying import Descriptors
 from qdialect.weights.folding_files import Scratch, dtype_of
-from qdialect.weights.strided_views import FileView, JoinedView, StridedView, row_major
+from qdialect.weights.strided_views import FileView, JoinedView, StridedView, dot, row_major
 from qdialect.weights.tensor_files import PACKED, TensorInFile
 
 SAMPLES: Final = 64
@@ -34,7 +34,7 @@ def differing_tensor(view: FileView, written: TensorInFile) -> str | None:
     try:
         for index in indices:
             tensor, element = _source(view, index)
-            place = sum(at * stride for at, stride in zip(index, strides, strict=True))
+            place = dot(index, strides)
             if _bytes(files, tensor, element, size) != _bytes(files, written, place, size):
                 return f"element {index} is not element {element} of '{tensor.entry.name}'"
     finally:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping, Sequence
+from argparse import Namespace
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +23,7 @@ from qdialect.support.files import read_text
 from qdialect.support.terminal import Table, write_tables
 from qdialect.weights.clusters import executor
 from qdialect.weights.folding_files import Moved, planned_views
-from qdialect.weights.manifest import Manifest, matches, read_manifest
+from qdialect.weights.manifest import Manifest, matches, read_manifest, tensors_of
 from qdialect.weights.places import inside, is_url
 from qdialect.weights.quantizing import Quantized, Rule, quantizable
 from qdialect.weights.strided_views import FileView
@@ -36,7 +36,7 @@ from qdialect.weights.tasks import (
     write_files,
     write_manifest,
 )
-from qdialect.weights.tensor_files import DTYPES, SAFETENSORS, FileFormat, read_header, sha256_of
+from qdialect.weights.tensor_files import DTYPES, SAFETENSORS, FileFormat, sha256_of
 from qdialect.weights.verification import differing_tensor
 
 TOOL: Final = "qdialect weights"
@@ -61,140 +61,85 @@ def main(argv: Sequence[str] | None = None) -> int:
         "memory. See docs/weights.md.",
     )
     actions = parser.add_subparsers(dest="action", required=True, parser_class=ModuleArgumentParser)
-    fold = actions.add_parser("fold", help="write the tensors that a plan has moved")
-    quantize = actions.add_parser("quantize", help="write codes and scales of tensors of floats")
-    verify = actions.add_parser("verify", help="compare written files with record and plan")
-    info = actions.add_parser("info", help="list the tensors of files")
-    for action in (fold, verify):
-        action.add_argument("plan", metavar="PLAN", help="a plan, of qdialect-opt --fold-plan")
-    for action in (fold, quantize, verify):
-        action.add_argument(
-            "--weights", required=True, metavar="MANIFEST", help="where the weights are"
-        )
-    verify.add_argument("output", metavar="DIR", help="the files to check")
-    for action in (fold, quantize):
-        _add_options_of_runs(action)
-    _add_options_of_schemes(quantize)
-    info.add_argument(
-        "files",
-        nargs="+",
-        metavar="FILE",
-        help="safetensors, a manifest, or a quantized checkpoint",
-    )
-    bring = actions.add_parser("import", help="write the weights of a quantized checkpoint")
-    convert = actions.add_parser("convert", help="write a quantized checkpoint in another layout")
-    for action in (info, bring, convert):
-        action.add_argument(
-            "--layout", metavar="NAME", help="that of its weights, where several would fit"
-        )
-    for action in (bring, convert):
-        action.add_argument(
-            "checkpoint", metavar="CHECKPOINT", help="a folder, or a file: GGUF, or a manifest"
-        )
-        action.add_argument(
-            "--refused", default="fail", choices=("fail", "keep"), help="what does not fit (fail)"
-        )
-        action.add_argument(
-            "--only", default="*", metavar="NAMES", help="the weights: '*.weight,head' are patterns"
-        )
-        _add_options_of_runs(action)
-    convert.add_argument(
-        "--config", metavar="FILE", help="the configuration of the model (that of CHECKPOINT)"
-    )
-    convert.add_argument("--to", required=True, choices=tuple(layouts()), help="the new layout")
-    bring.add_argument(
-        "--join", action="append", default=[], metavar="A,B=C", help="rows of A and B become C"
-    )
-    bring.add_argument(
-        "--split", action="append", default=[], metavar="C=A:N,B:M", help="N rows of C become A"
-    )
-    bring.add_argument(
-        "--rotary",
-        action="append",
-        default=[],
-        metavar="A,B=ROWS:ORDER",
-        help="the order of the rows of each head of ROWS rows becomes halves, or pairs",
-    )
-    bring.add_argument(
-        "--offsets",
-        default="refuse",
-        choices=("refuse", "constants"),
-        help="what is added to values: a second constant (refuse)",
-    )
-    bring.add_argument("--shard", metavar="AXIS:N", help="cut rows or columns into N parts")
+    for name, (_, text) in _ACTIONS.items():
+        _add_options(name, actions.add_parser(name, help=text).add_argument)
     options = Namespace()
     status = run_tool(TOOL, lambda given: _run(parser.parse_args(given, options)), argv)
     return _KEPT if not status and getattr(options, "has_refused", False) else status
 
 
-def _add_options_of_runs(action: ArgumentParser) -> None:
-    action.add_argument(
-        "-o", dest="output", required=True, metavar="DIR", help="the new files, or a URL for them"
-    )
-    action.add_argument(
-        "--record",
-        metavar="DIR",
-        help="its record and manifest (the output, or for a URL .)",
-    )
-    action.add_argument(
-        "--max-memory", type=int, default=256 * _MIB, metavar="BYTES", help="of buffers (2^28)"
-    )
-    action.add_argument(
-        "--shard-size", type=int, default=4096 * _MIB, metavar="BYTES", help="of a file (2^32)"
-    )
-    action.add_argument("--jobs", type=int, default=1, metavar="N", help="the number of processes")
-    action.add_argument(
-        "--cluster", metavar="ADDRESS", help="a scheduler of Dask, or local:N for N workers here"
-    )
-    action.add_argument(
-        "--resume", action="store_true", help="keep the files that a run before has completed"
-    )
+def _add_options(action: str, add: Callable[..., object]) -> None:
+    """Add the options of an action, by `add_argument` of its parser."""
+    if action in ("fold", "verify"):
+        add("plan", metavar="PLAN", help="a plan, of qdialect-opt --fold-plan")
+    if action in ("fold", "quantize", "verify"):
+        add("--weights", required=True, metavar="MANIFEST", help="where the weights are")
+    if action == "verify":
+        add("output", metavar="DIR", help="the files to check")
+    if action == "info":
+        text = "safetensors, a manifest, or a quantized checkpoint"
+        add("files", nargs="+", metavar="FILE", help=text)
+    if action in ("import", "convert"):
+        text = "a folder, or a file: GGUF, or a manifest"
+        add("checkpoint", metavar="CHECKPOINT", help=text)
+        words = ("fail", "keep")
+        add("--refused", default="fail", choices=words, help="what does not fit (fail)")
+    if action in ("info", "import", "convert"):
+        add("--layout", metavar="NAME", help="that of its weights, where several would fit")
+    if action in ("fold", "quantize", "import", "convert"):
+        _add_options_of_runs(add)
+    if action in ("quantize", "import", "convert"):
+        text = "the weights: '*.weight,head' are patterns"
+        add("--only", default="*", metavar="NAMES", help=text)
+    if action == "quantize":
+        _add_options_of_schemes(add)
+    if action == "convert":
+        text = "the configuration of the model (that of CHECKPOINT)"
+        add("--config", metavar="FILE", help=text)
+        add("--to", required=True, choices=tuple(layouts()), help="the new layout")
+    if action == "import":
+        lists = {"action": "append", "default": list[str]()}
+        add("--join", **lists, metavar="A,B=C", help="rows of A and B become C")
+        add("--split", **lists, metavar="C=A:N,B:M", help="N rows of C become A")
+        text = "the order of the rows of each head of ROWS rows becomes halves, or pairs"
+        add("--rotary", **lists, metavar="A,B=ROWS:ORDER", help=text)
+        words, text = ("refuse", "constants"), "what is added to values: a second constant (refuse)"
+        add("--offsets", default="refuse", choices=words, help=text)
+        add("--shard", metavar="AXIS:N", help="cut rows or columns into N parts")
 
 
-def _add_options_of_schemes(action: ArgumentParser) -> None:
-    action.add_argument(
-        "--scheme",
-        default="torch-per-channel-symmetric",
-        metavar="NAME",
-        help="as the pass "
-        "--quantize-weights has it, such as torch-i8, mxfp4 or nf4 (torch-per-channel-symmetric)",
-    )
-    action.add_argument(
-        "--granularity", choices=("tensor", "channel", "block"), help="the elements of a scale"
-    )
-    action.add_argument("--storage", metavar="TYPE", help="the type of codes, such as i4")
-    action.add_argument("--block-size", type=int, metavar="N", help="of blocks (32)")
-    action.add_argument("--exponent", choices=EXPONENTS, help="the rule of exponents of MX (floor)")
-    action.add_argument(
-        "--otherwise",
-        default="leave",
-        choices=("leave", "coarser"),
-        help="for tensors that blocks "
-        "do not divide: they stay floats, or get a coarser granularity (leave)",
-    )
-    action.add_argument(
-        "--axis", type=int, default=-1, metavar="N", help="the axis that layers sum over (-1)"
-    )
-    action.add_argument(
-        "--only", default="*", metavar="NAMES", help="the tensors: '*.weight,head' are patterns"
-    )
+def _add_options_of_runs(add: Callable[..., object]) -> None:
+    text = "the new files, or a URL for them"
+    add("-o", dest="output", required=True, metavar="DIR", help=text)
+    add("--record", metavar="DIR", help="its record and manifest (the output, or for a URL .)")
+    sizes = {"--max-memory": (256, "of buffers (2^28)"), "--shard-size": (4096, "of a file (2^32)")}
+    for name, (count, text) in sizes.items():
+        add(name, type=int, default=count * _MIB, metavar="BYTES", help=text)
+    add("--jobs", type=int, default=1, metavar="N", help="the number of processes")
+    text = "a scheduler of Dask, or local:N for N workers here"
+    add("--cluster", metavar="ADDRESS", help=text)
+    text = "keep the files that a run before has completed"
+    add("--resume", action="store_true", help=text)
+
+
+def _add_options_of_schemes(add: Callable[..., object]) -> None:
+    scheme = "torch-per-channel-symmetric"
+    text = f"as the pass --quantize-weights has it, such as torch-i8, mxfp4 or nf4 ({scheme})"
+    add("--scheme", default=scheme, metavar="NAME", help=text)
+    words = ("tensor", "channel", "block")
+    add("--granularity", choices=words, help="the elements of a scale")
+    add("--storage", metavar="TYPE", help="the type of codes, such as i4")
+    add("--block-size", type=int, metavar="N", help="of blocks (32)")
+    add("--exponent", choices=EXPONENTS, help="the rule of exponents of MX (floor)")
+    words, text = ("leave", "coarser"), "for tensors that blocks do not divide: they stay floats, "
+    text += "or get a coarser granularity (leave)"
+    add("--otherwise", default="leave", choices=words, help=text)
+    add("--axis", type=int, default=-1, metavar="N", help="the axis that layers sum over (-1)")
 
 
 def _run(options: Namespace) -> bool:
     try:
-        match options.action:
-            case "fold":
-                return _fold(options)
-            case "quantize":
-                return _quantize(options)
-            case "verify":
-                return _verify(options)
-            case "import":
-                return _import(options)
-            case "convert":
-                return _convert(options)
-            case _:
-                return _info(options)
+        return _ACTIONS[options.action][0](options)
     except MissingLibraryError as error:
         raise ToolError(str(error)) from None
     except OSError as error:
@@ -206,12 +151,8 @@ def _run(options: Namespace) -> bool:
 
 def _read(options: Namespace) -> tuple[dict[str, FileView], Manifest]:
     text = read_text(options.plan, "it must be written by qdialect-opt --fold-plan")
-    manifest = _read_weights(options)
+    manifest = read_manifest(_absolute(options.weights))
     return planned_views(plans_of_json(text), manifest), manifest
-
-
-def _read_weights(options: Namespace) -> Manifest:
-    return read_manifest(_absolute(options.weights))
 
 
 def _absolute(place: str) -> str:
@@ -225,7 +166,7 @@ def _fold(options: Namespace) -> bool:
 
 
 def _quantize(options: Namespace) -> bool:
-    manifest = _read_weights(options)
+    manifest = read_manifest(_absolute(options.weights))
     own = options.granularity, options.block_size, options.otherwise, options.axis
     rule = Rule(options.scheme, options.storage, options.exponent, *own)
     contents, patterns = dict[str, Quantized](), options.only.split(",")
@@ -246,11 +187,8 @@ def _quantize(options: Namespace) -> bool:
 
 def _import(options: Namespace) -> bool:
     contents, manifest = contents_of(options)
-    members = {
-        key: content.member(key)
-        for key, content in contents.items()
-        if isinstance(content, Imported)
-    }
+    own = {key: content for key, content in contents.items() if isinstance(content, Imported)}
+    members = {key: content.member(key) for key, content in own.items()}
     return _write("imported", contents, manifest, options, quantized=members)
 
 
@@ -330,19 +268,25 @@ def _info(options: Namespace) -> bool:
         if path.endswith(".gguf") or options.layout or Path(path).is_dir():
             tables.append(table_of(path, options.layout))
             continue
-        if Path(path).suffix == ".json":
-            tensors = [
-                (stored.path, key, stored.entry)
-                for key, stored in read_manifest(path).tensors.items()
-            ]
-        else:
-            tensors = [(path, entry.name, entry) for entry in read_header(path).values()]
-        for file, key, entry in tensors:
+        is_json = Path(path).suffix == ".json"
+        tensors = read_manifest(path).tensors if is_json else tensors_of([path])
+        for key, tensor in tensors.items():
+            entry, name = tensor.entry, Path(tensor.path).name
             shape = "x".join(map(str, entry.shape)) or "scalar"
-            rows.append((key, DTYPES[entry.dtype][0], shape, f"{entry.nbytes}", Path(file).name))
+            rows.append((key, DTYPES[entry.dtype].type, shape, f"{entry.nbytes}", name))
     names = ("tensor", "type", "shape", "bytes", "file")
     if rows:
         tables.append(Table(f"{len(rows)} tensors", names, tuple(rows), 3))
     with standard_output() as stream:
         write_tables(stream, tables)
     return True
+
+
+_ACTIONS: Final[Mapping[str, tuple[Callable[[Namespace], bool], str]]] = {
+    "fold": (_fold, "write the tensors that a plan has moved"),
+    "quantize": (_quantize, "write codes and scales of tensors of floats"),
+    "verify": (_verify, "compare written files with record and plan"),
+    "info": (_info, "list the tensors of files"),
+    "import": (_import, "write the weights of a quantized checkpoint"),
+    "convert": (_convert, "write a quantized checkpoint in another layout"),
+}
