@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import sys
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeAlias
 
 from qdialect.checkpoints.converting import Converted, section_of
 from qdialect.checkpoints.detection import Checkpoint, read_checkpoint
@@ -64,13 +65,12 @@ def contents_of(options: Namespace) -> tuple[dict[str, Content], Manifest]:
     """
     checkpoint = read_checkpoint(options.checkpoint, options.layout)
     groups = {name: [Part.of(module)] for name, module in _wanted(checkpoint, options).items()}
-    for split in options.split:
-        groups = _split(groups, split)
-    for rotary in options.rotary:
-        groups = _rotated(groups, rotary)
-    for join in options.join:
-        groups = _joined(groups, join)
-    groups = _shards(groups, options.shard)
+    for name, pattern, example, change in _CHANGES:
+        values: str | Sequence[str] = getattr(options, name)
+        for text in [values] if isinstance(values, str) else values:
+            if (match := re.fullmatch(pattern, text)) is None:
+                raise ToolError(f"--{name} must be as {example}, but is '{text}'")
+            change(groups, f"--{name}={text}", *match.groups())
     contents, refused = dict[str, Content](), dict(checkpoint.refused)
     for name, parts in groups.items():
         try:
@@ -171,73 +171,70 @@ def _tell(refused: Mapping[str, str], options: Namespace) -> None:
         sys.stderr.write(f"{line}\n")
 
 
-def _joined(groups: Mapping[str, list[Part]], join: str) -> dict[str, list[Part]]:
-    """Groups after `q_proj,k_proj=qkv_proj`, in each place of these. Raises ToolError."""
-    match = re.fullmatch(r"([\w.,]+)=([\w.]+)", join)
-    if match is None or len(names := match[1].split(",")) < 2:
-        raise ToolError(f"--join must be as q_proj,k_proj=qk_proj, but is '{join}'")
-    joined = dict(groups)
-    for name in _places(groups, names[0], f"--join={join}"):
-        own = [_renamed(name, names[0], other) for other in names]
-        if not all(other in groups for other in own):
-            raise ToolError(f"--join={join}: there is '{name}', but not all of the others")
-        parts = [part for other in own for part in joined.pop(other)]
-        joined[_renamed(name, names[0], match[2])] = parts
-    return joined
+_Groups: TypeAlias = "dict[str, list[Part]]"
+"""The parts that become one weight each, by the names of these."""
 
 
-def _rotated(groups: Mapping[str, list[Part]], rotary: str) -> dict[str, list[Part]]:
-    """Groups after `q_proj,k_proj=128:halves`, in each place of these. Raises ToolError."""
-    match = re.fullmatch(r"([\w.,]+)=([1-9]\d*):(halves|pairs)", rotary)
-    if match is None or (count := int(match[2])) % 2:
-        raise ToolError(f"--rotary must be as q_proj,k_proj=128:halves, but is '{rotary}'")
-    head, rotated = (count // 2, 2) if match[3] == "halves" else (2, count // 2), dict(groups)
-    for word in match[1].split(","):
-        for name in _places(groups, word, f"--rotary={rotary}"):
-            rotated[name] = [part._replace(head=head) for part in groups[name]]
-    return rotated
-
-
-def _split(groups: Mapping[str, list[Part]], split: str) -> dict[str, list[Part]]:
-    """Groups after `qkv_proj=q_proj:64,k_proj:64`, in each place of it. Raises ToolError."""
-    match = re.fullmatch(r"([\w.]+)=([\w.]+:\d+(?:,[\w.]+:\d+)*)", split)
-    if match is None:
-        raise ToolError(f"--split must be as qk_proj=q_proj:64,k_proj:64, but is '{split}'")
-    parts = dict(groups)
-    for name in _places(groups, match[1], f"--split={split}"):
-        (whole,), start = parts.pop(name), 0
-        for piece in match[2].split(","):
+def _split(groups: _Groups, option: str, whole: str, pieces: str) -> None:
+    """Cut the rows of a matrix, in each place of it. Raises ToolError."""
+    for name in _places(groups, whole, option):
+        (part,), start = groups.pop(name), 0
+        for piece in pieces.split(","):
             own, _, count = piece.partition(":")
-            rows = whole.rows[start : start + int(count)]
-            parts[_renamed(name, match[1], own)] = [whole._replace(rows=rows)]
+            rows = part.rows[start : start + int(count)]
+            groups[_renamed(name, whole, own)] = [part._replace(rows=rows)]
             start += int(count)
-        if start != len(whole.rows):
-            raise ToolError(f"--split={split}: '{name}' has {len(whole.rows)} rows, not {start}")
-    return parts
+        if start != len(part.rows):
+            raise ToolError(f"{option}: '{name}' has {len(part.rows)} rows, not {start}")
 
 
-def _shards(groups: Mapping[str, list[Part]], shard: str | None) -> dict[str, list[Part]]:
-    """Groups after `rows:4` or `columns:4`: each has its number at the end. Raises ToolError."""
-    if shard is None:
-        return dict(groups)
-    match = re.fullmatch(r"(rows|columns):([1-9]\d*)", shard)
-    if match is None:
-        raise ToolError(f"--shard must be as rows:4 or columns:4, but is '{shard}'")
-    count, shards = int(match[2]), dict[str, list[Part]]()
-    for name, parts in groups.items():
+def _rotate(groups: _Groups, option: str, words: str, rows: str, order: str) -> None:
+    """Order the rows of heads, in each place of some words. Raises ToolError."""
+    half = int(rows) // 2
+    head = (half, 2) if order == "halves" else (2, half)
+    for word in words.split(","):
+        for name in _places(groups, word, option):
+            groups[name] = [part._replace(head=head) for part in groups[name]]
+
+
+def _join(groups: _Groups, option: str, words: str, whole: str) -> None:
+    """Join the rows of matrices, in each place of the first word. Raises ToolError."""
+    first, *_ = names = words.split(",")
+    for name in _places(groups, first, option):
+        own = [_renamed(name, first, other) for other in names]
+        if not all(other in groups for other in own):
+            raise ToolError(f"{option}: there is '{name}', but not all of the others")
+        parts = [part for other in own for part in groups.pop(other)]
+        groups[_renamed(name, first, whole)] = parts
+
+
+def _shard(groups: _Groups, option: str, axis: str, number: str) -> None:
+    """Cut each matrix into some, which have their numbers at the end. Raises ToolError."""
+    count = int(number)
+    for name, parts in (*groups.items(),):
+        del groups[name]
         for part in parts:
-            length = len(part.rows if match[1] == "rows" else part.columns)
-            if length % count:
-                raise ToolError(f"--shard={shard}: '{part.module.name}' has {length} {match[1]}")
-            for number in range(count):
-                own = slice(length // count * number, length // count * (number + 1))
-                cut = (
-                    part._replace(rows=part.rows[own])
-                    if match[1] == "rows"
-                    else part._replace(columns=part.columns[own])
-                )
-                shards.setdefault(f"{name}.{number}", []).append(cut)
-    return shards
+            places: range = getattr(part, axis)
+            size, rest = divmod(len(places), count)
+            if rest:
+                raise ToolError(f"{option}: '{part.module.name}' has {len(places)} {axis}")
+            for at in range(count):
+                cut = part._replace(**{axis: places[size * at : size * (at + 1)]})
+                groups.setdefault(f"{name}.{at}", []).append(cut)
+
+
+_CHANGES: Final[Sequence[tuple[str, str, str, Callable[..., None]]]] = (
+    ("split", r"([\w.]+)=([\w.]+:\d+(?:,[\w.]+:\d+)*)", "qk_proj=q_proj:64,k_proj:64", _split),
+    (
+        "rotary",
+        r"([\w.,]+)=([2468]|[1-9]\d*[02468]):(halves|pairs)",
+        "q_proj,k_proj=128:halves",
+        _rotate,
+    ),
+    ("join", r"([\w.,]+,[\w.,]*)=([\w.]+)", "q_proj,k_proj=qk_proj", _join),
+    ("shard", r"(rows|columns):([1-9]\d*)", "rows:4 or columns:4", _shard),
+)
+"""Options in their order: the name, what a value is, an example, and what it does to groups."""
 
 
 def _places(groups: Mapping[str, object], word: str, option: str) -> list[str]:

@@ -234,42 +234,35 @@ def section_of(matrices: Sequence[Converted]) -> Mapping[str, object]:
         columns = {-1}
     has_order = any(matrix.module.order is not None for matrix in matrices)
     number = {"bits": target.bits, "group_size": min(columns), "sym": symmetric}
-    gptq: Mapping[str, object] = {
-        "quant_method": "gptq",
-        "checkpoint_format": target.name,
-        "desc_act": has_order,
-        **number,
-    }
-    weights = {"num_bits": target.bits, "type": "float" if target.storage else "int"}
-    weights |= {"symmetric": symmetric, "strategy": "channel" if columns == {-1} else "group"}
-    weights |= {"group_size": None if columns == {-1} else min(columns)}
-    weights |= {"actorder": "group"} if has_order else {}
-    compressed = {
-        "quant_method": "compressed-tensors",
-        "format": target.name.removesuffix("-symmetric"),
-        "config_groups": {"group_0": {"targets": ["Linear"], "weights": weights}},
-    }
-    awq = {
-        "quant_method": "awq",
-        "version": target.name.removeprefix("awq_"),
-        "zero_point": True,
-        **number,
-    }
-    sections = {
-        "gptq": gptq,
-        "gptq_v2": gptq,
-        "awq": {**awq, "version": "gemm"},
-        "awq_gemv": awq,
-        "awq_gemv_fast": awq,
-        "pack-quantized": compressed,
-        "pack-quantized-symmetric": compressed,
-        "int-quantized": compressed,
-        "int-quantized-symmetric": compressed,
-        "mxfp4-pack-quantized": compressed,
-        "gpt-oss": {"quant_method": "mxfp4"},
-        "fp8-blocks": {"quant_method": "fp8", "weight_block_size": [*target.block]},
-    }
-    section: Mapping[str, object] = sections.get(target.name, {})
+    section: Mapping[str, object] = {}
+    match target.name:
+        case "gptq" | "gptq_v2" as form:
+            section = {"quant_method": "gptq", "checkpoint_format": form, "desc_act": has_order}
+            section = {**section, **number}
+        case "awq" | "awq_gemv" | "awq_gemv_fast" as form:
+            version = form.removeprefix("awq_") if form != "awq" else "gemm"
+            section = {"quant_method": "awq", "version": version, "zero_point": True, **number}
+        case "gpt-oss":
+            section = {"quant_method": "mxfp4"}
+        case "fp8-blocks":
+            section = {"quant_method": "fp8", "weight_block_size": [*target.block]}
+        case form if form.startswith(("pack-", "int-", "mxfp4-")):
+            is_row = columns == {-1}
+            weights = {
+                "num_bits": target.bits,
+                "type": "float" if target.storage else "int",
+                "symmetric": symmetric,
+                "strategy": "channel" if is_row else "group",
+                "group_size": None if is_row else min(columns),
+                **({"actorder": "group"} if has_order else {}),
+            }
+            section = {
+                "quant_method": "compressed-tensors",
+                "format": form.removesuffix("-symmetric"),
+                "config_groups": {"group_0": {"targets": ["Linear"], "weights": weights}},
+            }
+        case _:
+            pass
     if section and len(columns) > 1:
         raise RefusedError("block", f"matrices have blocks of {sorted(columns)} columns")
     return section

@@ -29,7 +29,7 @@ from qdialect.checkpoints.stored import QuantizedModule, state_of
 from qdialect.dialects.quant import UniformQuantizedType
 from qdialect.support.files import FileError, JsonError, JsonValue, read_text
 from qdialect.support.lazy_numpy import NDArray, np
-from qdialect.weights.copying import Descriptors, array_of
+from qdialect.weights.copying import Descriptors, bits_of
 from qdialect.weights.manifest import (
     CODES,
     GATHER,
@@ -39,7 +39,6 @@ from qdialect.weights.manifest import (
     read_manifest,
     tensors_of,
 )
-from qdialect.weights.strided_views import StridedView
 from qdialect.weights.tensor_files import (
     DTYPES,
     PACKED,
@@ -52,29 +51,15 @@ from qdialect.weights.tensor_files import (
 CONFIG: Final = "config.json"
 
 _FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
-    "gptq": ("gptq", "gptq_v2"),
-    "awq": ("awq", "awq_gemv", "awq_gemv_fast"),
-    "compressed-tensors": (
-        *("pack-quantized", "pack-quantized-symmetric"),
-        *("int-quantized", "int-quantized-symmetric", "float-quantized"),
-        *("nvfp4-pack-quantized", "mxfp4-pack-quantized"),
-    ),
+    "compressed-tensors": ("-quantized",),
     "fp8": ("fp8-blocks", "float-quantized"),
     "mxfp4": ("gpt-oss",),
-    "bitsandbytes": ("bitsandbytes", "bitsandbytes-double", "bitsandbytes-int8"),
-    "hqq": ("hqq",),
-    "mlx": ("mlx",),
-    "torchao": ("torchao", "torchao-symmetric", "torchao-float"),
-    "quark": ("quark", "quark-symmetric"),
+    **{name: (name,) for name in ("gptq", "awq", "bitsandbytes", "hqq", "mlx", "torchao", "quark")},
 }
-"""By `quant_method`: the layouts that it may mean."""
+"""By `quant_method`: what the names of the layouts have that it may mean."""
 
-_VERSIONS: Final[Mapping[str, str]] = {
-    "gemm": "awq",
-    "gemv": "awq_gemv",
-    "gemv_fast": "awq_gemv_fast",
-    "gptq": "gptq",
-    "gptq_v2": "gptq_v2",
+_VERSIONS: Final = {"gemm": "awq", "gptq": "gptq", "gptq_v2": "gptq_v2"} | {
+    name.removeprefix("awq_"): name for name in ("awq_gemv", "awq_gemv_fast")
 }
 """The words of `version` of AWQ, and of `checkpoint_format` of GPTQ."""
 
@@ -212,7 +197,9 @@ def hints_of(path: Path) -> Hints:
             own = members.get("quantization")
             return Hints() if own is None else _of_section(own, ("mlx",))
         method = section.members().get("quant_method")
-        return _of_section(section, None if method is None else _FAMILIES.get(method.of(str)))
+        words = None if method is None else _FAMILIES.get(method.of(str))
+        names = [name for name in layouts() if any(word in name for word in words or ())]
+        return _of_section(section, None if words is None else tuple(names))
     except JsonError as error:
         raise FileError(str(path), text, error.offset_in(text), str(error), remedy) from None
 
@@ -401,7 +388,7 @@ def _integers(tensor: TensorInFile, files: Descriptors) -> NDArray[Any]:
     dtype = tensor.entry.dtype
     if dtype[0] not in "IU":
         raise RefusedError("storage", f"'{tensor.entry.name}' has no integers")
-    return numbers_of_bits(array_of(StridedView.of(tensor, tensor.entry.shape), files), dtype)
+    return numbers_of_bits(bits_of(tensor, files), dtype)
 
 
 def _of_state(tensor: TensorInFile, files: Descriptors, count: int) -> tuple[list[int], int]:

@@ -32,26 +32,13 @@ _SIZES: Final = (1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8)
 """The bytes of a value of each type, but for texts (8) and arrays (9)."""
 _TEXT, _ARRAY = 8, 9
 
-_DTYPES: Final[Mapping[int, str]] = {
-    0: "F32",
-    1: "F16",
-    24: "I8",
-    25: "I16",
-    26: "I32",
-    27: "I64",
-    28: "F64",
-    30: "BF16",
+_DTYPES: Final[Mapping[int, str]] = {0: "F32", 1: "F16", 28: "F64", 30: "BF16"} | {
+    24 + power: f"I{8 << power}" for power in range(4)
 }
-_LAYOUTS: Final[Mapping[int, str]] = {
-    2: "q4_0",
-    3: "q4_1",
-    6: "q5_0",
-    7: "q5_1",
-    8: "q8_0",
-    10: "q2_k",
-    11: "q3_k",
-    12: "q4_k",
-} | {13: "q5_k", 14: "q6_k", 20: "iq4_nl", 23: "iq4_xs", 39: "mxfp4"}
+_LAYOUTS: Final[Mapping[int, str]] = {2: "q4_0", 3: "q4_1", 6: "q5_0", 7: "q5_1", 8: "q8_0"} | {
+    **{8 + bits: f"q{bits}_k" for bits in range(2, 7)},
+    **{20: "iq4_nl", 23: "iq4_xs", 39: "mxfp4"},
+}
 """By the numbers of `ggml_type`."""
 _KINDS: Final = {name: kind for kind, name in (_DTYPES | _LAYOUTS).items()}
 

@@ -15,10 +15,9 @@ from qdialect.checkpoints.matrices import RefusedError, whole_blocks
 from qdialect.checkpoints.stored import MatrixReader, QuantizedModule
 from qdialect.dialects.quant import Storage
 from qdialect.support.lazy_numpy import NDArray, np
-from qdialect.weights.copying import Descriptors, array_of
+from qdialect.weights.copying import Descriptors, bits_of
 from qdialect.weights.manifest import CODES, GATHER, OFFSET, OUTER, SCALE, ZERO_POINT
 from qdialect.weights.quantizing import dtype_of_codes, member_of, new_tensors
-from qdialect.weights.strided_views import StridedView
 from qdialect.weights.tensor_files import (
     DTYPES,
     FileWriter,
@@ -158,7 +157,7 @@ class Imported:
             writer.write(f"{key}.{GATHER}", self.gather.view(np.uint8).data, 0)
         for name, end in self.carried.items():
             if (tensor := self.parts[0].module.tensors.get(name)) is not None:
-                bits = array_of(StridedView.of(tensor, tensor.entry.shape), files)
+                bits = bits_of(tensor, files)
                 writer.write(f"{key}.{end}", bits.reshape(-1).view(np.uint8).data, 0)
 
     def _write(

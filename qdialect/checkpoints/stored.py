@@ -27,7 +27,7 @@ from qdialect.checkpoints.matrices import Matrix, RefusedError
 from qdialect.support.files import JsonError, JsonValue
 from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import NDArray, np
-from qdialect.weights.copying import Descriptors, array_of
+from qdialect.weights.copying import Descriptors, array_of, bits_of
 from qdialect.weights.strided_views import StridedView
 from qdialect.weights.tensor_files import DTYPES, FileWriter, TensorInFile, numbers_of_bits
 
@@ -39,7 +39,7 @@ _ROWS: Final = 128
 
 def state_of(tensor: TensorInFile, files: Descriptors) -> Mapping[str, JsonValue]:
     """What is saved beside a flat matrix. Raises RefusedError, OSError and WeightsError."""
-    text = array_of(StridedView.of(tensor, tensor.entry.shape), files).tobytes()
+    text = bits_of(tensor, files).tobytes()
     try:
         return JsonValue.parse(text.decode()).members()
     except (JsonError, UnicodeDecodeError):
@@ -229,7 +229,7 @@ class MatrixReader:
 
     def _table(self, name: str) -> NDArray[np.float32]:
         tensor = self._tensors[name]
-        bits = array_of(StridedView.of(tensor, tensor.entry.shape), self._files)
+        bits = bits_of(tensor, self._files)
         return numbers_of_bits(bits, tensor.entry.dtype).astype(np.float32).reshape(-1)
 
     @cached_property

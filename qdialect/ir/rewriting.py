@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from typing import TypeVar, cast
 
 from xdsl.ir import Block, Operation, OpResult, SSAValue
@@ -135,10 +135,19 @@ class Replacements:
 
     def __init__(self) -> None:
         self._by: dict[SSAValue, SSAValue] = {}
+        self._gone = list[Operation]()
 
     def add(self, value: SSAValue, by: SSAValue) -> None:
         """Replace `value` by `by`, whose own replacements must not lead back to `value`."""
         self._by[value] = by
+
+    def put(self, op: Operation, ops: Sequence[Operation]) -> None:
+        """Replace an op with one result by `ops`, the last of which has the new value."""
+        for new in ops:
+            new.location = op.location
+            Rewriter.insert_op(new, InsertPoint.before(op))
+        self.add(op.results[0], ops[-1].results[0])
+        self._gone.append(op)
 
     def final(self, value: SSAValue) -> SSAValue:
         """The value that replaces `value` after all replacements."""
@@ -151,10 +160,12 @@ class Replacements:
         return value
 
     def apply(self) -> None:
-        """Replace all uses."""
+        """Replace all uses, and erase the ops that others were put in the place of."""
         users = dict.fromkeys(use.operation for value in self._by for use in value.uses)
         for user in users:
             user.operands = [self.final(operand) for operand in user.operands]
+        for op in self._gone:
+            Rewriter.erase_op(op)
 
 
 def values_in(op: Operation) -> Iterator[SSAValue]:

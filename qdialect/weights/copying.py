@@ -276,3 +276,8 @@ def array_of(view: StridedView, files: Descriptors) -> NDArray[Any]:
     buffer = np.empty(reading.nbytes, np.uint8).data
     elements = reading.elements(view.tensor, view.offset, files, buffer)
     return elements.reshape(view.shape)
+
+
+def bits_of(tensor: TensorInFile, files: Descriptors) -> NDArray[Any]:
+    """All elements of a tensor, as unsigned integers. Raises OSError and WeightsError."""
+    return array_of(StridedView.of(tensor, tensor.entry.shape), files)

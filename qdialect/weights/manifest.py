@@ -29,7 +29,6 @@ from xdsl.dialects.builtin import (
     i32,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import ParseError, VerifyException
 from xdsl.utils.lexer import Input
 
@@ -266,7 +265,7 @@ def _dequantize(
 
     Raises OSError and WeightsError for scales that are not there.
     """
-    replaced, gone, errors = Replacements(), list[Operation](), list[tuple[Operation, str]]()
+    replaced, errors = Replacements(), list[tuple[Operation, str]]()
     types = dict[tuple[str, Attribute], Sequence[QuantizedTensor] | str]()
     for op in list(module.walk()):
         attribute = held_elements(op) if elements_attribute_of(op) is not None else None
@@ -282,14 +281,9 @@ def _dequantize(
             continue
         ops = _values_of(weight, quantized, cast(TensorType[AnyFloat], type), manifest)
         for new in ops:
-            new.location = op.location
             new.results[0].name_hint = op.results[0].name_hint
-            Rewriter.insert_op(new, InsertPoint.before(op))
-        replaced.add(op.results[0], ops[-1].results[0])
-        gone.append(op)
+        replaced.put(op, ops)
     replaced.apply()
-    for op in gone:
-        Rewriter.erase_op(op)
     return errors
 
 

@@ -92,21 +92,15 @@ def constants_of_globals(module: ModuleOp) -> None:
         if (name := _symbol(op)) is not None and (key := _key_of(op)) is not None
     }
     loads = {form.load for form in _GLOBALS.values()}
-    replaced, gone = Replacements(), list[Operation]()
+    replaced = Replacements()
     for op in module.walk():
         symbol = find_attribute(op, "global") if name_of(op) in loads else None
         type = op.results[0].type if op.results else None
         key = keys.get(symbol.root_reference.data) if isinstance(symbol, SymbolRefAttr) else None
         if key is None or not isinstance(type, TensorType):
             continue
-        constant = _constant(key, op.results[0], cast(TensorType[Attribute], type))
-        constant.location = op.location
-        Rewriter.insert_op(constant, InsertPoint.before(op))
-        replaced.add(op.results[0], constant.result)
-        gone.append(op)
+        replaced.put(op, [_constant(key, op.results[0], cast(TensorType[Attribute], type))])
     replaced.apply()
-    for op in gone:
-        Rewriter.erase_op(op)
     used = set(symbols_used_by(module))
     for op in list(module.ops):
         if (name := _symbol(op)) in keys and name not in used:
@@ -212,7 +206,7 @@ class WeightsToParametersPass(ModulePass):
         symbols = dict[str, str]()
         errors: list[tuple[Operation, str]] = []
         taken = {*symbols_of(module)}
-        replaced, gone = Replacements(), list[Operation]()
+        replaced = Replacements()
         for constant in list(module.walk()):
             if elements_attribute_of(constant) is None or len(constant.results) != 1:
                 continue
@@ -247,19 +241,13 @@ class WeightsToParametersPass(ModulePass):
             ops = [load]
             if isinstance(quantized, StoredType):
                 ops.append(StorageCastOp(load.results[0], cast(Attribute, result.type)))
-            for new in ops:
-                new.location = constant.location
-                Rewriter.insert_op(new, InsertPoint.before(constant))
             ops[-1].results[0].name_hint = result.name_hint
-            replaced.add(result, ops[-1].results[0])
-            gone.append(constant)
+            replaced.put(constant, ops)
         if errors:
             raise OpErrors(errors)
         if written:
             self._write(written)
         replaced.apply()
-        for constant in gone:
-            Rewriter.erase_op(constant)
 
     def _large(
         self, constant: Operation, stored: Attribute, constants: Constants

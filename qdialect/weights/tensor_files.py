@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import FileIO
@@ -379,7 +379,7 @@ class FileWriter:
         if self._hashed < self.size:
             with open(self._file, "rb", buffering=0, closefd=False) as file:
                 file.seek(self._hashed)
-                _hash(file, self._hash.update)
+                hashlib.file_digest(file, lambda: self._hash)
         os.fsync(self._file)
         self.close()
         os.replace(self._part, self.path)
@@ -424,12 +424,5 @@ def sync_folder(folder: Path) -> None:
 
 def sha256_of(path: str | os.PathLike[str]) -> str:
     """The SHA-256 of a file. Raises OSError."""
-    digest = hashlib.sha256()
     with open_place(path) as file:
-        _hash(file, digest.update)
-    return digest.hexdigest()
-
-
-def _hash(file: FileIO, update: Callable[[bytes], None]) -> None:
-    while piece := file.read(1 << 20):
-        update(piece)
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -105,7 +105,8 @@ def _add_options(action: str, add: Callable[..., object]) -> None:
         add("--rotary", **lists, metavar="A,B=ROWS:ORDER", help=text)
         words, text = ("refuse", "constants"), "what is added to values: a second constant (refuse)"
         add("--offsets", default="refuse", choices=words, help=text)
-        add("--shard", metavar="AXIS:N", help="cut rows or columns into N parts")
+        text = "cut rows or columns into N parts"
+        add("--shard", default=(), metavar="AXIS:N", help=text)
 
 
 def _add_options_of_runs(add: Callable[..., object]) -> None:
