@@ -6,6 +6,7 @@ import re
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from typing import Final, TypeAlias
 
 from qdialect.checkpoints.converting import Converted, section_of
@@ -20,7 +21,6 @@ from qdialect.support.terminal import Table
 from qdialect.weights.copying import Descriptors
 from qdialect.weights.folding_files import Moved
 from qdialect.weights.manifest import Manifest, matches
-from qdialect.weights.strided_views import StridedView
 from qdialect.weights.tasks import Content
 from qdialect.weights.tensor_files import DTYPES, SAFETENSORS, FileFormat, TensorInFile
 
@@ -45,13 +45,11 @@ def _shape(shape: Sequence[int]) -> str:
 
 
 def _type_of(module: QuantizedModule) -> str:
-    files = Descriptors()
-    try:
-        storage = MatrixReader(module, files).storage
-    except RefusedError as error:
-        return str(error)
-    finally:
-        files.close()
+    with closing(Descriptors()) as files:
+        try:
+            storage = MatrixReader(module, files).storage
+        except RefusedError as error:
+            return str(error)
     if module.layout.offset:
         return f"offset: {OFFSET_REASON}; codes are {storage.name}"
     return storage.name
@@ -81,14 +79,12 @@ def contents_of(options: Namespace) -> tuple[dict[str, Content], Manifest]:
     if not contents:
         raise ToolError(f"{options.checkpoint}: no quantized weight that matches is imported")
     # A file of GGUF is no source of a manifest: its other tensors are copied.
-    others = {
-        name: tensor
-        for name, tensor in checkpoint.others.items()
-        if not tensor.path.endswith(".gguf")
-    }
-    for name in checkpoint.others.keys() - others.keys():
-        tensor = checkpoint.others[name]
-        contents[name] = Moved(StridedView.of(tensor, tensor.entry.shape))
+    others = dict[str, TensorInFile]()
+    for name, tensor in checkpoint.others.items():
+        if tensor.path.endswith(".gguf"):
+            contents[name] = Moved.of(tensor)
+        else:
+            others[name] = tensor
     return contents, Manifest(others)
 
 
@@ -104,8 +100,8 @@ def conversion_of(
     checkpoint = read_checkpoint(options.checkpoint, options.layout)
     matrices, refused = dict[str, Converted](), dict(checkpoint.refused)
     others, same = {**checkpoint.others, **checkpoint.kept}, list[Converted]()
-    files, wanted = Descriptors(), _wanted(checkpoint, options)
-    try:
+    wanted = _wanted(checkpoint, options)
+    with closing(Descriptors()) as files:
         for name, module in checkpoint.modules.items():
             own = Converted(module, layouts(module.layout.bits)[options.to])
             try:
@@ -117,17 +113,13 @@ def conversion_of(
             except RefusedError as error:
                 refused[name] = f"{module.layout.name}: {error}"
             others |= {tensor.entry.name: tensor for tensor in module.tensors.values()}
-    finally:
-        files.close()
     format: FileFormat = SAFETENSORS
     if layouts()[options.to].record:
         format = _gguf(options, checkpoint, matrices, others, refused)
     _tell(refused, options)
     if not (converted := [*matrices.values(), *same]):
         raise ToolError(f"{options.checkpoint}: no quantized weight that matches is converted")
-    contents: dict[str, Content] = {**matrices}
-    for name, tensor in others.items():
-        contents[name] = Moved(StridedView.of(tensor, tensor.entry.shape))
+    contents = {**matrices, **{name: Moved.of(tensor) for name, tensor in others.items()}}
     return contents, section_of(converted) if matrices else None, format
 
 

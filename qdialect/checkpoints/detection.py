@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -119,8 +120,7 @@ def _of_manifest(path: str) -> Checkpoint:
     """The quantized weights of a manifest, as `import` and `quantize` write them."""
     manifest = read_manifest(path)
     modules, refused, taken = dict[str, QuantizedModule](), dict[str, str](), set[str]()
-    files = Descriptors()
-    try:
+    with closing(Descriptors()) as files:
         for name, weight in manifest.quantized.items():
             taken |= {name, *weight.keys.values()}
             tensors = {part: manifest[key] for part, key in weight.keys.items()}
@@ -128,8 +128,6 @@ def _of_manifest(path: str) -> Checkpoint:
                 modules[name] = _of_parts(name, tensors, weight.parsed_type(), files)
             except RefusedError as error:
                 refused[name] = str(error)
-    finally:
-        files.close()
     others = {key: tensor for key, tensor in manifest.tensors.items() if key not in taken}
     # Files of the manifest may also have the matrices that its weights were read from.
     return Checkpoint(modules, _of_tensors(others, Hints()).others, refused)
@@ -235,8 +233,7 @@ def _of_tensors(tensors: Mapping[str, TensorInFile], hints: Hints) -> Checkpoint
     states = {name.partition(STATE)[0]: name for name in tensors if STATE in name}
     rows = [row for row in layouts(hints.bits or 4).values() if not row.record]
     ends = {row.codes[0].name for row in rows}
-    files = Descriptors()
-    try:
+    with closing(Descriptors()) as files:
         for whole, end in product(tensors, ends):
             if whole.endswith(end):
                 prefix = whole.removesuffix(end)
@@ -257,8 +254,6 @@ def _of_tensors(tensors: Mapping[str, TensorInFile], hints: Hints) -> Checkpoint
                 taken |= parts.keys()
                 if weight in refused:
                     kept |= parts
-    finally:
-        files.close()
     others = {name: tensor for name, tensor in tensors.items() if name not in taken}
     return Checkpoint(modules, others, refused, kept)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -133,11 +134,10 @@ class Imported:
 
     def member(self, key: str) -> Mapping[str, object]:
         """What a manifest says of the weight."""
-        names = [new.name.removeprefix(f"{key}.") for new in self.tensors(key)]
         outer = {name: f"{key}.{end}" for name, end in self.carried.items()}
-        names = [name for name in names if f"{key}.{name}" not in outer.values()]
+        tensors = [new for new in self.tensors(key) if new.name not in outer.values()]
         floats = _FLOATS[self.parts[0].module.floats]
-        own = member_of(key, Storage.of_format(self.storage), names, floats)
+        own = member_of(key, Storage.of_format(self.storage), tensors, floats)
         return {**own, OUTER: outer} if outer else own
 
     def write(self, key: str, writer: FileWriter, files: Descriptors, max_memory: int) -> None:
@@ -207,14 +207,12 @@ def imported(parts: Sequence[Part], *, with_offsets: bool = False) -> Imported:
 
     `with_offsets` allows offsets, which become constants of their own.
     """
-    files, storages = Descriptors(), list[StorageFormat]()
-    try:
+    storages = list[StorageFormat]()
+    with closing(Descriptors()) as files:
         for part in parts:
             if part.module.layout.offset and not with_offsets:
                 raise RefusedError("offset", f"{OFFSET_REASON}: see --offsets=constants")
             storages.append(MatrixReader(part.module, files).storage)
-    finally:
-        files.close()
     if len(set(storages)) > 1:
         raise RefusedError("storage", "they have codes of different storages")
     if len({len(part.columns) for part in parts}) > 1:

@@ -121,6 +121,11 @@ class Moved:
 
     view: FileView
 
+    @classmethod
+    def of(cls, tensor: TensorInFile) -> Moved:
+        """All elements of a tensor, where they are."""
+        return cls(StridedView.of(tensor, tensor.entry.shape))
+
     def sources(self) -> Iterator[TensorInFile]:
         """The tensors of files that the view is made of."""
         pending = [*parts_of(self.view)[0]]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Final, NamedTuple, cast
 
@@ -114,21 +115,16 @@ class QuantizedWeight(NamedTuple):
         return like
 
 
+@dataclass(frozen=True, eq=False)
 class Manifest:
     """Tensors by the keys of the constants that stand for them."""
 
-    def __init__(
-        self,
-        tensors: Mapping[str, TensorInFile],
-        arguments: Mapping[str, str] | None = None,
-        quantized: Mapping[str, QuantizedWeight] | None = None,
-    ) -> None:
-        self.tensors = tensors
-        self.arguments = arguments or {}
-        """For arguments of functions, such as `@main/%arg0`, the keys of their tensors."""
+    tensors: Mapping[str, TensorInFile]
+    arguments: Mapping[str, str] = field(default_factory=dict[str, str])
+    """For arguments of functions, such as `@main/%arg0`, the keys of their tensors."""
 
-        self.quantized = quantized or {}
-        """The tensors that constants of floats stand for, where codes have their place."""
+    quantized: Mapping[str, QuantizedWeight] = field(default_factory=dict[str, QuantizedWeight])
+    """The tensors that constants of floats stand for, where codes have their place."""
 
     def __getitem__(self, key: str) -> TensorInFile:
         """The tensor of a key. Raises WeightsError if there is none."""

@@ -96,11 +96,11 @@ def new_tensors(
 
 
 def member_of(
-    key: str, storage: Storage, names: Iterable[str], floats: AnyFloat = f32
+    key: str, storage: Storage, tensors: Iterable[NewTensor], floats: AnyFloat = f32
 ) -> Mapping[str, str]:
     """What a manifest says of a weight: the type but for scales, and where its parts are."""
     like = str(UniformQuantizedType.per_tensor(storage, floats, 1.0))
-    return {"type": like, **{name: f"{key}.{name}" for name in names}}
+    return {"type": like, **{new.name.removeprefix(f"{key}."): new.name for new in tensors}}
 
 
 def quantizable(tensor: TensorInFile, rule: Rule) -> str | None:
@@ -151,7 +151,7 @@ class Quantized:
         """What a manifest says of the tensor."""
         scheme = self.scheme
         storage = Storage.of_format(scheme.storage, scheme.minimum, scheme.maximum)
-        return member_of(key, storage, (CODES, SCALE, *(ZERO_POINT,) * self.has_zero_points))
+        return member_of(key, storage, self.tensors(key))
 
     def write(self, key: str, writer: FileWriter, files: Descriptors, max_memory: int) -> None:
         """Write the tensors. Raises OSError, and WeightsError for values without codes."""

@@ -13,7 +13,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, as_completed
-from contextlib import ExitStack
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
@@ -84,11 +84,11 @@ class FileTask(NamedTuple):
         tensors = [new for key, content in self.contents.items() for new in content.tensors(key)]
         # Whole cache lines first, so that each tensor is aligned and there are no gaps.
         tensors.sort(key=lambda new: -alignment(new.dtype, new.shape))
-        files = Descriptors()
-        with ExitStack() as stack:
-            stack.callback(files.close)
-            path = stack.enter_context(writable(inside(folder, self.name)))
-            writer = stack.enter_context(writing(path, tensors, self.format))
+        with (
+            closing(Descriptors()) as files,
+            writable(inside(folder, self.name)) as path,
+            writing(path, tensors, self.format) as writer,
+        ):
             # In the order of the file, so that it is hashed as it is written.
             order = {new.name: place for place, new in enumerate(tensors)}
             for key, content in sorted(

@@ -8,6 +8,7 @@ elements are copied in.
 from __future__ import annotations
 
 import random
+from contextlib import closing
 from typing import Final
 
 from qdialect.weights.copying import Descriptors
@@ -27,18 +28,16 @@ def differing_tensor(view: FileView, written: TensorInFile) -> str | None:
         return f"it has shape {list(written.entry.shape)}, not {list(view.shape)}"
     if 0 in view.shape:
         return None
-    rng, files = random.Random(written.entry.name), Descriptors()
+    rng = random.Random(written.entry.name)
     indices = [[0] * len(view.shape), [length - 1 for length in view.shape]]
     indices += [[rng.randrange(length) for length in view.shape] for _ in range(SAMPLES)]
     size, strides = written.entry.itemsize, row_major(view.shape)
-    try:
+    with closing(Descriptors()) as files:
         for index in indices:
             tensor, element = _source(view, index)
             place = dot(index, strides)
             if _bytes(files, tensor, element, size) != _bytes(files, written, place, size):
                 return f"element {index} is not element {element} of '{tensor.entry.name}'"
-    finally:
-        files.close()
     return None
 
 
