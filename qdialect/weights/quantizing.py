@@ -194,7 +194,11 @@ class Quantized:
                 writer.write(f"{key}.{name}", data, dot(slots, strides))
 
     def _piece(
-        self, files: Descriptors, dimensions: Sequence[int], box: Sequence[int], starts: list[int]
+        self,
+        files: Descriptors,
+        dimensions: Sequence[int],
+        box: Sequence[int],
+        starts: Sequence[int],
     ) -> tuple[int, NDArray[Any]]:
         """The number of the first element of a piece, and its elements, as floats."""
         ends = zip(starts, box, dimensions, strict=True)
