@@ -354,7 +354,9 @@ class _Keeper:
         values = () if self._profile is None else self._profile.values.values()
         # A value lacks the records in which it was NaN.
         self._recorded = {index for value in values for index in value.records.tolist()}
-        self.count = len(self._recorded) + sum(at not in self._recorded for at in self._indices)
+        # The records of a file that is read as a whole may be very many.
+        missing = len(self._indices) - sum(at in self._indices for at in self._recorded)
+        self.count = len(self._recorded) + missing
         """The number of records to have at the end."""
         self._written = time.monotonic()
         self._seconds_to_keep = _SECONDS_TO_KEEP
