@@ -96,7 +96,7 @@ def from_torch(
         given,
         output_type=form,
         hooks=_literals_from_memory(given),
-        decomposition_table=_decompositions(),
+        decomposition_table=_decompositions(given),
     )
 
     def name_all(imported: ModuleOp, _: ResourceBlobs | None) -> None:
@@ -106,13 +106,18 @@ def from_torch(
     return read_printed(_text_of(module.operation), "<torch>", context, name_all)
 
 
-def _decompositions() -> dict[Any, Any]:
+def _decompositions(program: Any) -> dict[Any, Any]:
     """
     Decompositions of torch-mlir, and of the ops that other libraries have registered by now.
 
-    torch-mlir makes its table once: ops of a library that is imported later are not in it.
+    torch-mlir makes its table once: ops of a library that is imported later are not in it. Those
+    are only listed for a program that has such ops, as that is a fifth of a small import.
     """
     of_torch_mlir: Any = library("torch_mlir.extras.fx_decomp_util", "torch")
+    graphs = [part.graph for part in program.graph_module.modules() if hasattr(part, "graph")]
+    targets = (node.target for graph in graphs for node in graph.nodes)
+    if all(getattr(target, "namespace", "aten") == "aten" for target in targets):
+        return dict(of_torch_mlir.get_decomposition_table())
     of_torch: Any = library("torch.export", "torch").default_decompositions()
     others = {op: function for op, function in of_torch.items() if op.namespace != "aten"}
     return {**others, **of_torch_mlir.get_decomposition_table()}
