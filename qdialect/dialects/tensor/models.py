@@ -58,9 +58,9 @@ def _expand_shape(op: Operation, operands: Operands) -> Movements:
 
 def _collapsed_shape(operands: RunTimeOperands) -> Sequence[int]:
     groups: Any = find_attribute(operands.op, "reassociation")
-    lengths = operands.shape(0)
-    grouped = [[lengths[axis.value.data] for axis in group] for group in groups]
-    return [DYNAMIC if DYNAMIC in group else math.prod(group) for group in grouped]
+    shape = operands.shape(0)
+    grouped: list[list[int]] = [[shape[axis.value.data] for axis in group] for group in groups]
+    return [DYNAMIC if DYNAMIC in lengths else math.prod(lengths) for lengths in grouped]
 
 
 def _reshape_again(op: Operation, operand: SSAValue, type: Attribute) -> list[Operation]:

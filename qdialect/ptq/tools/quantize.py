@@ -70,8 +70,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--scheme",
         choices=SCHEME_NAMES,
         metavar="NAME",
-        help="how parameters are chosen (one-u8; with --to=onnx, symmetric weights of 7 bits, and "
-        "only layers, which is what ONNX Runtime is fast with)",
+        help="how parameters are chosen (one-u8 with narrow-fixed; with --to=onnx, symmetric "
+        "weights of 7 bits, and only layers, which is what ONNX Runtime is fast with)",
     )
     parser.add_argument(
         "--granularity",

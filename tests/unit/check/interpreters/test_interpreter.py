@@ -76,6 +76,20 @@ def run(text: str, arguments: str = "") -> list[str]:
     return list(map(str, run_function(module, "f", values, context)))
 
 
+def test_positions_and_lengths_of_dynamic_shapes() -> None:
+    """A map may multiply by symbols, and a collapsed length is the product of its group."""
+    text = """
+      func.func @f(%x: tensor<1x?x2x?xf32>, %a: index, %b: index) -> (tensor<?x2x?xf32>, index) {
+        %y = tensor.collapse_shape %x [[0, 1], [2], [3]]
+          : tensor<1x?x2x?xf32> into tensor<?x2x?xf32>
+        %n = affine.apply affine_map<(d0)[s0] -> (d0 * s0 + d0 floordiv s0)>(%a)[%b]
+        return %y, %n : tensor<?x2x?xf32>, index
+      }
+    """
+    given = "dense<1.5> : tensor<1x3x2x2xf32>, 7 : index, 3 : index"
+    assert run(text, given) == ["dense<1.500000e+00> : tensor<3x2x2xf32>", "23 : index"]
+
+
 def function_of(module: ModuleOp, name: str) -> FuncOp:
     (op,) = (op for op in module.ops if isinstance(op, FuncOp) and op.sym_name.data == name)
     return op
