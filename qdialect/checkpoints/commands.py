@@ -192,6 +192,8 @@ def _rotate(groups: _Groups, option: str, words: str, rows: str, order: str) -> 
 def _join(groups: _Groups, option: str, words: str, whole: str) -> None:
     """Join the rows of matrices, in each place of the first word. Raises ToolError."""
     first, *_ = names = words.split(",")
+    if len({*names}) < len(names):
+        raise ToolError(f"{option}: a name is there twice")
     for name in _places(groups, first, option):
         own = [_renamed(name, first, other) for other in names]
         if not all(other in groups for other in own):

@@ -59,8 +59,12 @@ _FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """By `quant_method`: what the names of the layouts have that it may mean."""
 
-_VERSIONS: Final = {"gemm": "awq", "gptq": "gptq", "gptq_v2": "gptq_v2"} | {
-    name.removeprefix("awq_"): name for name in ("awq_gemv", "awq_gemv_fast")
+_VERSIONS: Final[Mapping[str, str]] = {
+    "gemm": "awq",
+    "gemv": "awq_gemv",
+    "gemv_fast": "awq_gemv_fast",
+    "gptq": "gptq",
+    "gptq_v2": "gptq_v2",
 }
 """The words of `version` of AWQ, and of `checkpoint_format` of GPTQ."""
 

@@ -637,9 +637,11 @@ class _Writer:
 
     def _taken(self, table: Tensor, places: Sequence[Tensor], shape: Shape) -> Tensor | None:
         """The elements at known positions that vary along one axis each, in order; else None."""
+        if len(places) != len(shape):
+            return None
         lists: list[NDArray[Any]] = []
         for axis, place in enumerate(places):
-            if place.elements is None or len(places) != len(shape):
+            if place.elements is None:
                 return None
             numbers = np.broadcast_to(self._typed(place, place.type).numbers, shape)
             line = numbers[tuple(slice(None) if at == axis else 0 for at in range(len(shape)))]

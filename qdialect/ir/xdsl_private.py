@@ -231,7 +231,7 @@ class OpenParser(Hooks, Parser):
 
 
 class SemiAffineParser(AffineParser):
-    """xDSL's parser of affine maps, for those that multiply or divide by symbols, too."""
+    """xDSL's parser of affine maps and sets, for those that multiply or divide by symbols, too."""
 
     @override
     def _create_binop_expr(self, lhs: AffineExpr, rhs: AffineExpr, binop: MLIRToken) -> AffineExpr:

@@ -101,7 +101,8 @@ class Quantized(Displayed):
         self.steps = list[Step]()
         self.raised = list[tuple[Candidate, str]]()
         """The layers that `reach` raised, and their storages."""
-        self._last_quantization: tuple[str | None, str, dict[str, str]] = None, "channel", {}
+        self._settings: Mapping[str, str] = {}
+        """The options of the last quantization."""
         self._report = report
         self._processes = StepProcesses(self.folder, is_quiet=report is None)
         self._model = self._file_of(model, context)
@@ -152,8 +153,9 @@ class Quantized(Displayed):
         `options` are those of `--quantize-with-ranges`, with underscores in their names. Without a
         scheme, they are those of `one-u8` with `narrow_fixed`.
         """
-        self._last_quantization, self.raised = (scheme, granularity, options), []
-        self._quantize({**_scheme(scheme), "granularity": granularity, **options})
+        self._settings = {**_scheme(scheme), "granularity": granularity, **options}
+        self.raised = []
+        self._quantize(self._settings)
         return self
 
     def _quantize(self, settings: Mapping[str, str]) -> None:
@@ -215,7 +217,7 @@ class Quantized(Displayed):
         settings = {
             "files": [self._digest(name) for name in (_ORDERED, "profile.json")],
             "records": self._records,
-            "arguments": self._last_quantization,
+            "arguments": self._settings,
             "accuracy": accuracy,
             "options": options,
         }
@@ -266,13 +268,12 @@ class Quantized(Displayed):
     def _quantize_with(self, configuration: Mapping[str, Any]) -> None:
         """Quantize again, with a configuration. Raises QuantizationError."""
         write_file(str(self.folder / "config.json"), json.dumps(configuration, indent=1) + "\n")
-        scheme, granularity, options = self._last_quantization
-        own = {**_scheme(scheme), "granularity": granularity}
+        settings = {**self._settings, "config": "config.json"}
         if "default_quantization_dtype" in configuration:
             # The configuration names a scheme of 16 bits itself; ONE's have scales per channel.
-            del own["scheme"]
-            own["granularity"] = "channel"
-        self._quantize({**own, **options, "config": "config.json"})
+            settings.pop("scheme", None)
+            settings["granularity"] = "channel"
+        self._quantize(settings)
 
     # What they make
 
@@ -506,8 +507,8 @@ def quantize(
     path of an `.npz` file or a folder of them, a mapping of names of arguments to arrays, or an
     iterable of records: mappings, sequences of arrays in the order of the arguments, or arrays.
     `scheme` and `granularity` are those of `--quantize-with-ranges`; without a scheme, `one-u8`
-    with `narrow-fixed`. If a result's signal to noise
-    is below `at_least` dB, layers get 16 bits or stay float until it is not.
+    with `narrow-fixed`. If a result's signal to noise is below `at_least` dB, layers get 16 bits or
+    stay float until it is not.
 
     The files of all steps are in `folder`, by default a new temporary one. Raises
     QuantizationError, with what the command of the failing step prints, and TypeError.

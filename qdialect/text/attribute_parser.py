@@ -32,7 +32,7 @@ from xdsl.dialects.builtin import (
     VectorType,
 )
 from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
-from xdsl.ir.affine import AffineMap
+from xdsl.ir.affine import AffineMap, AffineSet
 from xdsl.parser import Position
 from xdsl.utils.exceptions import MultipleSpansParseError, ParseError, VerifyException
 from xdsl.utils.hints import isa
@@ -534,6 +534,10 @@ class AttributeParser(FastParser):
     @override
     def parse_affine_map(self) -> AffineMap:
         return SemiAffineParser(self.state).parse_affine_map()
+
+    @override
+    def parse_affine_set(self) -> AffineSet:
+        return SemiAffineParser(self.state).parse_affine_set()
 
     @override
     def _parse_attribute_of_name(self) -> Attribute | None:

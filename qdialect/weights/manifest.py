@@ -332,8 +332,9 @@ def _quantized_type(
         return str(error)
     if not isinstance(expressed, AnyFloat):
         return f"tensor '{weight.keys[CODES]}' has codes of floats of type '{weight.type}'"
-    scale, zero, offset, gather = map(weight.keys.get, _PARTS[1:])
-    scales = _numbers_of(manifest[scale or ""], ("F32",))
+    scale = weight.keys[SCALE]
+    zero, offset, gather = map(weight.keys.get, (ZERO_POINT, OFFSET, GATHER))
+    scales = _numbers_of(manifest[scale], ("F32",))
     zeros = np.zeros(scales.shape, np.int64)
     if zero is not None:
         zeros = _numbers_of(manifest[zero], ("I8", "U8", "I16", "U16")).astype(np.int64)

@@ -192,6 +192,8 @@ class Quantized:
             for name, own in numbers.items():
                 data = own.reshape(-1).view(np.uint8).data
                 writer.write(f"{key}.{name}", data, dot(slots, strides))
+            # Before the next one is read.
+            del kept
 
     def _piece(
         self,

@@ -353,9 +353,9 @@ class Flow:
         ends = ends or otherwise
         expressed = element_type_or_self(value.type)
         # Known ranges end at 1.
-        narrows = self.settings.narrows_fixed
-        is_narrow = narrows and ends is not None and 0 < max(map(abs, ends)) < 0.5
-        if maker is not None and maker.rule.fixed and not is_narrow:
+        is_narrow = ends is not None and 0 < max(map(abs, ends)) < 0.5
+        is_known = not (is_narrow and self.settings.narrows_fixed)
+        if maker is not None and maker.rule.fixed and is_known:
             choice = fixed_choice(maker.rule.fixed, precision.activations)
             return self._assigned(choice, expressed, RuleKind.FIXED, ends)
         if ends is None:

@@ -146,15 +146,11 @@ class KernelOps:
         if not isinstance(layer, Contraction) or WINDOW not in layer.lhs:
             return order
         channels = [label for label in layer.result if label in layer.rhs]
-        is_last = channels[-1:] == [*layer.result[-1:]] or layer.is_in_any_order
+        is_last = layer.is_in_any_order or channels[-1:] == [layer.result[-1]]
         if op.operands[layer.operands[1]] is not value or not channels or not is_last:
             return order
-
-        def place(axis: int) -> tuple[bool, bool]:
-            label = layer.rhs[axis]
-            return label == channels[-1], label in layer.lhs
-
-        return sorted(order, key=place)
+        keys = [(label == channels[-1], label in layer.lhs) for label in layer.rhs]
+        return sorted(order, key=keys.__getitem__)
 
     def kernels(self) -> Kernels:
         """The kernels of the ops of a function: equal ops have one."""

@@ -392,9 +392,11 @@ class _Merger:
                 use.operation.operands[use.index] = step.op.operands[step.number]
         behind = after[-1].op.operands[after[-1].number] if after else result
         if bias is None and offset.any():
-            adder = added(dialect, result, offset, self._context)
-            (sums,) = adder.results
-            result.replace_uses_with_if(sums, lambda use: use.operation is not adder)
+            # Not those of the sum, and of the lengths that it is written with.
+            uses = tuple(result.uses)
+            (sums,) = added(dialect, result, offset, self._context).results
+            for use in uses:
+                use.operation.operands[use.index] = sums
             behind = sums if behind is result else behind
         # The value has the numbers of the last op.
         last = after[-1].op if after else op

@@ -131,6 +131,7 @@ def test_other_methods_and_configurations(tmp_path: Path, capsys: pytest.Capture
         ("q", "--join must be as"),
         ("q,k=qk", "there is 'l.q.weight', but not all of the others"),
         ("x,k=qk", "there is no 'x'"),
+        ("q,q=x", "--join=q,q=x: a name is there twice"),
     ):
         assert weights([*joined, f"--join={join}"]) == 1
         assert reason in capsys.readouterr().err

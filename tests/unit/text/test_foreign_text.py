@@ -154,7 +154,8 @@ MODULES = {
     """,
     "products of symbols": """
       "foo.x"() {m = affine_map<()[s0, s1] -> (s0 * s1)>,
-        n = affine_map<(d0)[s0] -> (d0 floordiv s0)>} : () -> ()
+        n = affine_map<(d0)[s0] -> (d0 floordiv s0)>,
+        s = affine_set<(d0)[s0] : (d0 * s0 - 4 >= 0, d0 mod s0 == 0)>} : () -> ()
     """,
     "arith on tensors and vectors": """
       func.func @f(%t: tensor<4xf32>, %i: tensor<4xi64>, %b: tensor<4xi1>, %s: tensor<4xi4>,

@@ -179,15 +179,17 @@ def test_weights_end_with_the_channels_of_the_result(
     image = rng.integers(-8, 9, (1, 6, 5, 3)).astype("f4")
     windows = np.lib.stride_tricks.sliding_window_view(image[0], (2, 2), axis=(0, 1))
     sums = np.einsum("yxihw,ohwi->yxo", windows, weights)
+    biases = list[tuple[int, ...]]()
     if text == CHANNELS_LAST:
         sums += np.array([0.5, -2.0], "f4")
+        biases = [(2,)]
     else:
         image, weights = np.moveaxis(image, -1, 1), np.moveaxis(weights, -1, 1)
     text = text.replace("WEIGHTS", str(weights.tolist()))
     (kernel,) = KernelOps(run_of(text)).kernels().module.ops
     assert isinstance(kernel, FuncOp)
     shapes = [shape_of(argument.type) for argument in kernel.body.blocks[0].args]
-    assert shapes[:2] == [image.shape, (2, 2, 3, 2)]
+    assert shapes == [image.shape, (2, 2, 3, 2), *biases]
     (tmp_path / "model.mlir").write_text(text)
     np.savez(tmp_path / "data.npz", arg0=image)
     given = [str(tmp_path / "model.mlir"), f"--data={tmp_path / 'data.npz'}"]
