@@ -831,7 +831,8 @@ def _static_shape(value: SSAValue) -> Shape:
     if shape is None:
         return ()
     if not is_static(shape):
-        raise Refusal(RefusalCode.DYNAMIC_SHAPE, "a length is only known at run time")
+        reason = "a length is only known at run time; give shapes of inputs with --shape"
+        raise Refusal(RefusalCode.DYNAMIC_SHAPE, f"{reason} when a model of ONNX is imported")
     return shape
 
 

@@ -786,8 +786,9 @@ def test_what_no_node_computes_is_an_error(
 
 
 NO_MODELS = {
-    "known at run time": "func.func @f(%x: tensor<?xf32>) -> tensor<?xf32> {\n"
-    "return %x : tensor<?xf32>\n}",
+    "known at run time; give shapes of inputs with --shape": (
+        "func.func @f(%x: tensor<?xf32>) -> tensor<?xf32> {\nreturn %x : tensor<?xf32>\n}"
+    ),
     "has 2 functions": "func.func @f() {\nreturn\n}\nfunc.func @g() {\nreturn\n}",
     "type 'i5'": "func.func @f(%x: tensor<2xi5>) -> tensor<2xi5> {\nreturn %x : tensor<2xi5>\n}",
 }
