@@ -56,6 +56,8 @@ class ArrayView(ArrayFunctions):
 
     def array(self) -> NDArray[Any]:
         """The elements as an array of `shape`: without a copy where strides can express it."""
+        if self._is_plain:
+            return self.factors
         steps = list(zip(self.factors.shape, self.factors.strides, strict=True))
         groups = (steps[group.start : group.stop] for group in self._dimensions)
         factors = self.factors if all(map(_is_one_axis, groups)) else contiguous(self.factors)

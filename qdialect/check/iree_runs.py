@@ -161,6 +161,7 @@ class LoadedModule:
         context.add_vm_module(loaded)
         # A lookup reads what the binary says of a function again.
         self._named = cache(context.modules[loaded.name].__getitem__)
+        self._dtypes = dict[Attribute, Any]()
         self._kept = partial(runtime.asdevicearray, context.config.device)
 
     def kept(self, argument: TypedArray, function: FuncOp) -> Any:
@@ -190,7 +191,7 @@ class LoadedModule:
         )
 
     def _given(self, value: TypedArray, function: FuncOp) -> Any:
-        dtype = self._dtype_of(value.element_type, function)
+        dtype = self._known_dtype(value.element_type, function)
         if value.shape or not _is_scalar(value.type):
             elements = value.elements
             return elements.astype(dtype) if dtype == np.bool_ else elements.view(dtype)
@@ -199,18 +200,24 @@ class LoadedModule:
         return int(number) if isinstance(number, bool) else number
 
     def _returned(self, value: Any, type: Attribute, function: FuncOp) -> TypedArray:
-        storage = dtype_of(element_type_or_self(type))
-        dtype = self._dtype_of(element_type_or_self(type), function)
+        element_type = element_type_or_self(type)
+        storage, dtype = dtype_of(element_type), self._known_dtype(element_type, function)
         if _is_scalar(type):
             # A Python number can hold all values of its type.
             array = np.asarray(value).astype(dtype)
         else:
+            # It shares the memory of the value, and keeps it.
             array = np.asarray(value.to_host())
             if (array.dtype == np.bool_, array.itemsize) != (dtype == np.bool_, dtype.itemsize):
                 reason = f"IREE returns elements of dtype {array.dtype} as '{type}'"
                 raise self._failure(reason, function)
-        elements = array.astype(storage) if dtype == np.bool_ else np.array(array).view(storage)
+        elements = array.astype(storage) if dtype == np.bool_ else array.view(storage)
         return TypedArray.of(elements, type)
+
+    def _known_dtype(self, type: Attribute, function: FuncOp) -> Any:
+        if (dtype := self._dtypes.get(type)) is None:
+            dtype = self._dtypes[type] = self._dtype_of(type, function)
+        return dtype
 
     def _dtype_of(self, type: Attribute, function: FuncOp) -> Any:
         plain = held_type(type)

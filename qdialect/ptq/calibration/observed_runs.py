@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -234,11 +235,16 @@ class ObservedRun(ModuleInterpreter):
 
         Raises OpInterpretationError for an op that cannot be run, and what `take` raises.
         """
-        for _ in self.steps(arguments, take, is_again=is_again):
+        for _ in self.steps(arguments, take, is_again=is_again, at_once=sys.maxsize):
             pass
 
     def steps(
-        self, arguments: Sequence[TypedArray], take: Take, *, is_again: bool = False
+        self,
+        arguments: Sequence[TypedArray],
+        take: Take,
+        *,
+        is_again: bool = False,
+        at_once: int = _OPS_AT_ONCE,
     ) -> Iterator[None]:
         """The same, with pauses behind a few ops each: two functions can be run side by side."""
         block = self.function.body.blocks[0]
@@ -250,9 +256,9 @@ class ObservedRun(ModuleInterpreter):
         values = dict[SSAValue, Any](self.constants)
         values.update(zip(block.args, arguments, strict=True))
         last_uses, ended = self.last_uses_in(block), None
-        for start in range(0, len(self._ops), _OPS_AT_ONCE):
+        for start in range(0, len(self._ops), at_once):
             with self._running(values):
-                for op in self._ops[start : start + _OPS_AT_ONCE]:
+                for op in self._ops[start : start + at_once]:
                     ended = self._step(op, values)
                     for value in last_uses.get(op, ()):
                         values.pop(value, None)
@@ -383,6 +389,6 @@ def _computing(op: Operation, function: Callable[..., NDArray[Any]]) -> Kernel:
             array = allocated(lambda: np.asarray(function(*arrays)), nbytes, arrays)
         if array.dtype == np.bool_:
             return [TypedArray(-array.view(np.int8), type)]
-        return [TypedArray.of(array.view(dtype), type)]
+        return [TypedArray(array.view(dtype), type)]
 
     return compute

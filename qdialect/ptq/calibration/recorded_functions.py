@@ -131,8 +131,8 @@ class RecordedValues:
         try:
             if axis is None and not self.have_histograms:
                 low, high, nans = whole_range(array, threads=threads)
-                seen.ends[:, at] = low, high
-                seen.counts[:, at] = array.size - nans, nans
+                seen.ends[0, at], seen.ends[1, at] = low, high
+                seen.counts[0, at], seen.counts[1, at] = array.size - nans, nans
             else:
                 seen.apart[at] = Statistics.observe(
                     seen.index,

@@ -144,11 +144,15 @@ def whole_range(
     They are those of `array_range`, which takes longer for a small array, and raises the same.
     """
     if 0 < array.size <= _PIECE and array.dtype.str[1:] in _FLOATS:
-        distinct = array[tuple(slice(None) if stride else slice(1) for stride in array.strides)]
-        low, high = distinct.min(), distinct.max()
+        if 0 in array.strides:
+            array = array[tuple(slice(None) if stride else slice(1) for stride in array.strides)]
+        low, high = array.min(), array.max()
         if low == low:
+            zero = np.float32(0)
+            if array.dtype == zero.dtype:
+                return low + zero, high + zero, 0
             with np.errstate(over="ignore"):
-                return np.float32(low) + np.float32(0), np.float32(high) + np.float32(0), 0
+                return np.float32(low) + zero, np.float32(high) + zero, 0
     ranges = array_range(array, threads=threads)
     return ranges.minimum.reshape(-1)[0], ranges.maximum.reshape(-1)[0], ranges.nans
 
