@@ -27,6 +27,8 @@ class Candidate(NamedTuple):
     """The noise that they add, as a ratio of noise to signal."""
     bytes: int
     """The number of bytes that another byte for each element of weights and results takes."""
+    arguments: tuple[str, ...] = ()
+    """The arguments that they read, which get 16 bits with them."""
 
 
 class Choice(NamedTuple):
@@ -42,7 +44,10 @@ class Choice(NamedTuple):
         # Next to floats, and if all ops have 16 bits, so have arguments.
         if self.raised == len(candidates) and not is_float:
             return {"default_quantization_dtype": "int16"}
-        names = [key for item in candidates[: self.raised] for key in item.keys]
+        raised = candidates[: self.raised]
+        names = [key for item in raised for key in item.keys]
+        if not is_float:
+            names += dict.fromkeys(key for item in raised for key in item.arguments)
         layer = {"names": names, "dtype": self.storage, "granularity": "channel"}
         default = {"default_quantization_dtype": "int16"} if is_float else {}
         return {**default, "layers": [layer]}
@@ -95,12 +100,14 @@ def _candidate(
     records: int,
 ) -> Candidate:
     """The candidate of values whose rounding is that of the value of `end`."""
-    read = {name for key in keys for name in rows[key]["inputs"]} - {*keys}
-    weights = [name for name in read if roles.get(name) == "weight"]
-    before = (_ratio(rows[name]) for name in read - {*weights} if name in rows)
+    read = dict.fromkeys(name for key in keys for name in rows[key]["inputs"] if name not in keys)
+    weights, arguments = (
+        [name for name in read if roles.get(name) == role] for role in ("weight", "argument")
+    )
+    before = (_ratio(rows[name]) for name in read.keys() & rows.keys() - {*weights, *arguments})
     noise = max(0.0, _ratio(end) - max(before, default=0.0))
-    elements = sum(rows[name]["elements"] for name in (*keys, *weights) if name in rows)
-    return Candidate((*keys,), noise, max(elements // records, 1))
+    elements = sum(rows[name]["elements"] for name in (*keys, *weights, *arguments) if name in rows)
+    return Candidate((*keys,), noise, max(elements // records, 1), (*arguments,))
 
 
 def _ratio(row: Mapping[str, Any]) -> float:

@@ -408,8 +408,9 @@ def assign_mixed_precision(flow: Flow, before: Assignment) -> Assignment:
         for use in node.uses:
             if not flow.graph.is_constant(use.value):
                 requantize(use, precision, is_first=False)
-        for result in node.results:
-            for use in flow.graph.readers[result]:
+    for value in flow.graph.values:
+        if flow.precision_of(value).name != default.name:
+            for use in flow.graph.readers[value]:
                 requantize(use, default, is_first=True)
     return replace(before, reads=reads)
 

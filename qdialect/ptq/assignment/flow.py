@@ -8,7 +8,7 @@ from math import inf, prod
 from typing import Any, Final, cast
 
 from xdsl.dialects.builtin import AnyFloat
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.joins import Concat
@@ -247,6 +247,9 @@ _LEAST_POWER_RATIO: Final = 10.0
 """The least signal to noise of constants, as a ratio: 10 dB."""
 
 
+_CONFIGURED: Final = "the configuration leaves it in floats"
+"""Why a value stays float that the settings name."""
+
 _PROPORTIONAL: Final = frozenset({"add", "div", "mul", "neg", "select", "sub"})
 """Functions whose results are as far apart as their operands."""
 
@@ -272,7 +275,7 @@ class Flow:
             names = [keys.get(result, "") for op in node.ops for result in op.results]
             maker = graph.makers.get(graph.value(node.uses[0].value)) if node.uses else None
             if any(name in layers and layers[name] is None for name in names):
-                kept[node] = "the configuration leaves it in floats"
+                kept[node] = _CONFIGURED
             elif self.settings.only_layers and all(known_layer(op) is None for op in node.ops):
                 kept[node] = "it is no sum of products"
             elif passes_on(node) and maker in kept:
@@ -294,9 +297,17 @@ class Flow:
         return self._precisions[node]
 
     def precision_of(self, value: SSAValue) -> Precision:
-        """The precision of the op that makes a value."""
-        maker = self.graph.makers.get(value)
-        return self.settings.default if maker is None else self.precision(maker)
+        """The precision of the op that makes a value, or of an argument that has its own."""
+        if (maker := self.graph.makers.get(value)) is not None:
+            return self.precision(maker)
+        return self._of_arguments.get(value) or self.settings.default
+
+    @cached_property
+    def _of_arguments(self) -> Mapping[SSAValue, Precision | None]:
+        """The arguments that have their own precision; None for floats."""
+        layers, keys = self.settings.layers, self.graph.keys
+        arguments = (value for value in self.graph.values if isinstance(value, BlockArgument))
+        return {value: layers[key] for value in arguments if (key := keys.get(value)) in layers}
 
     @cached_property
     def _precisions(self) -> Mapping[Node, Precision]:
@@ -509,7 +520,9 @@ class Flow:
         values that only ops read which would lose them, up to the layer before: a variance is
         computed in floats for the square root that divides by it.
         """
-        reasons_of, limits = dict[SSAValue, str](), dict[SSAValue, float]()
+        kept = (value for value, precision in self._of_arguments.items() if precision is None)
+        reasons_of = dict.fromkeys(kept, _CONFIGURED)
+        limits = dict.fromkeys(reasons_of, inf)
         for node in self.graph.nodes:
             values = [self.graph.value(use.value) for use in node.uses]
             before = [value for value in values if value in reasons_of]

@@ -36,7 +36,10 @@ def row(key: str, inputs: list[str], noise: float, elements: int, **more: Any) -
 
 
 def test_noise_is_what_an_op_adds_for_each_byte() -> None:
-    """A layer, its bias and its clamp are one; what no rule is known for is none."""
+    """
+    A layer, its bias and its clamp are one; what no rule is known for is none. An argument is
+    raised with what reads it.
+    """
     report = {
         "values": [
             value("x", "argument"),
@@ -61,7 +64,7 @@ def test_noise_is_what_an_op_adds_for_each_byte() -> None:
         ],
     }
     assert candidates_of(report, evaluation) == [
-        Candidate(("sums", "biased", "relu"), 4 / 100 - 1 / 100, (60 + 3 * 8) // 2),
+        Candidate(("sums", "biased", "relu"), 4 / 100, (60 + 3 * 8 + 20) // 2, ("x",)),
         Candidate(("tanh",), 0.0, 4),
     ]
 
@@ -105,3 +108,12 @@ def test_settings_are_those_of_a_configuration() -> None:
 
 def test_decibels() -> None:
     assert (decibels_of(0.001), decibels_of(0.0)) == (30.0, math.inf)
+
+
+def test_arguments_get_16_bits_with_what_reads_them() -> None:
+    """Once each; they keep the default next to floats."""
+    candidates = [Candidate((name,), 1.0, 1, ("x",)) for name in ("a", "b", "c")]
+    (layer,) = Choice("int16", 2).settings(candidates)["layers"]
+    assert layer["names"] == ["a", "b", "x"]
+    (layer,) = Choice("float32", 2).settings(candidates)["layers"]
+    assert layer["names"] == ["a", "b"]

@@ -109,9 +109,9 @@ def test_what_is_wrong_with_a_layer_is_told(tmp_path: Path, layer: dict[str, obj
         ('{"parameters":\n {"x": {"scale": 0}}}', {}, "c.json:2:3: the parameters of 'x': "),
         ('{"copies": {"x":\n"z"}}', {}, "c.json:1:13: the parameters of 'x': 'z' has no range"),
         (
-            '{"layers": [{"name": "a"},\n {"name": "x", "alternate": {"v": ["q"]}}]}',
+            '{"layers": [{"name": "a"},\n {"name": "u", "alternate": {"v": ["q"]}}]}',
             {},
-            "c.json:2:2: layer 'x' cannot have a precision of its own: it is an argument",
+            "c.json:2:2: layer 'u' cannot have a precision of its own: it is an argument",
         ),
         ('{"layers": [{"name": "a"}, {"name": "q"}]}', {}, "c.json:1:28: no value has the key 'q'"),
     ],
@@ -129,7 +129,8 @@ def test_a_setting_that_is_wrong_is_located(
 
 
 TEXT = """
-func.func @f(%x: tensor<2xf32>, %y: tensor<2xf32>, %z: tensor<2xf32>) -> tensor<2xf32> {
+func.func @f(%x: tensor<2xf32>, %y: tensor<2xf32>, %z: tensor<2xf32>,
+    %u: tensor<2xf32>) -> tensor<2xf32> {
   %0 = quant.stats %x {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : tensor<2xf32>
   %1 = quant.stats %y {layerStats = dense<[-2.0, 2.0]> : tensor<2xf32>} : tensor<2xf32>
   %a = tosa.add %0, %1 : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
@@ -150,6 +151,14 @@ def test_what_is_copied_is_what_a_value_has():
         if isinstance(op, QuantizeCastOp)
     }
     assert slots["x"] == slots["y"] == (0.5, 7)
+
+
+def test_an_argument_may_stay_in_floats(tmp_path: Path):
+    module = Module(TEXT)
+    path = tmp_path / "c.json"
+    path.write_text(json.dumps({"layers": [{"name": "x", "dtype": "float32"}]}))
+    QuantizeWithRangesPass(config=str(path)).apply(module.context, module.module)
+    assert not any(isinstance(op, QuantizeCastOp) for op in module.module.walk())
 
 
 def test_a_copy_of_a_copy_is_what_that_one_copies():
