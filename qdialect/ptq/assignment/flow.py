@@ -307,7 +307,7 @@ class Flow:
         """The arguments that have their own precision; None for floats."""
         layers, keys = self.settings.layers, self.graph.keys
         arguments = (value for value in self.graph.values if isinstance(value, BlockArgument))
-        return {value: layers[key] for value in arguments if (key := keys.get(value)) in layers}
+        return {value: layers[key] for value in arguments if (key := keys.get(value, "")) in layers}
 
     @cached_property
     def _precisions(self) -> Mapping[Node, Precision]:
