@@ -206,12 +206,12 @@ class LoadedModule:
             # A Python number can hold all values of its type.
             array = np.asarray(value).astype(dtype)
         else:
-            # It shares the memory of the value, and keeps it.
             array = np.asarray(value.to_host())
             if (array.dtype == np.bool_, array.itemsize) != (dtype == np.bool_, dtype.itemsize):
                 reason = f"IREE returns elements of dtype {array.dtype} as '{type}'"
                 raise self._failure(reason, function)
-        elements = array.astype(storage) if dtype == np.bool_ else array.view(storage)
+        # The memory is freed with the value, whatever arrays there are of it.
+        elements = array.astype(storage) if dtype == np.bool_ else array.copy().view(storage)
         return TypedArray.of(elements, type)
 
     def _known_dtype(self, type: Attribute, function: FuncOp) -> Any:
