@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import faulthandler
+import gc
 import os
 import signal
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from checked_modules import folded, read
 from xdsl.dialects.func import FuncOp
 
 from qdialect.check.check_tool import main
-from qdialect.check.compared_modules import RunFailure
+from qdialect.check.compared_modules import RunFailure, Side
 from qdialect.check.comparison import compare_modules
-from qdialect.check.interpreters import TypedArray
+from qdialect.check.interpreters import TypedArray, find_function
 from qdialect.check.iree_engine import DefinedBits, IreeEngine, defined_bits
-from qdialect.check.iree_runs import LoadedModule
+from qdialect.check.iree_runs import LoadedModule, compile_module
 from qdialect.text import write_module
 
 pytestmark = [pytest.mark.usefixtures("without_plugins"), pytest.mark.without_xdsl]
@@ -355,3 +357,20 @@ def test_which_ops_are_not_defined_for_all_operands(
         "tensor<2xf32>",
     )
     assert (cast.undefined, cast.is_discrete, cast.unordered) == ("arith.fptosi", True, None)
+
+
+def test_results_outlive_what_computed_them():
+    """The memory of a value of the runtime is freed with the value."""
+    type = "tensor<128x128xf32>"
+    module, context = read(model(f"%0 = arith.addf %x, %x : {type}", type))
+    written, binary = compile_module(Side(module, context))
+    function = find_function(written, "model")
+    (tensor,) = function.function_type.inputs.data
+    numbers = [np.full((128, 128), number, np.float32) for number in range(32)]
+    loaded, results = LoadedModule(binary), list[TypedArray]()
+    for array in numbers:
+        results += loaded.run(function, [TypedArray(array.view(np.uint32), tensor)])
+    del loaded
+    gc.collect()
+    for array, result in zip(numbers, results, strict=True):
+        assert (result.elements.view(np.float32) == 2 * array).all()
