@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from io import StringIO
 from typing import Any, Final, cast
 
@@ -35,7 +35,7 @@ from qdialect.dialects.arrays.values import dtype_of, held_type
 from qdialect.dialects.quant.casts import StorageCastOp
 from qdialect.dialects.quant.constants import ConstantOp, QuantizedTensor
 from qdialect.dialects.quant.types import UniformQuantizedType
-from qdialect.ir.elements import integer_range
+from qdialect.ir.elements import AnyDenseElement, integer_range
 from qdialect.ir.errors import OpErrors, describe
 from qdialect.ir.names import visibility_of
 from qdialect.ir.resources import ResourceBlobs, take_in_resources
@@ -51,6 +51,7 @@ from qdialect.passes.strip_func_quant_types import StripFuncQuantTypesPass
 from qdialect.support.extras import library
 from qdialect.support.float_format import Rounding
 from qdialect.support.lazy_numpy import np
+from qdialect.support.memory import registered_cache
 from qdialect.text import write_module
 
 _FLAGS: Final = (
@@ -161,7 +162,6 @@ class LoadedModule:
         context.add_vm_module(loaded)
         # A lookup reads what the binary says of a function again.
         self._named = cache(context.modules[loaded.name].__getitem__)
-        self._dtypes = dict[Attribute, Any]()
         self._kept = partial(runtime.asdevicearray, context.config.device)
 
     def kept(self, argument: TypedArray, function: FuncOp) -> Any:
@@ -191,7 +191,7 @@ class LoadedModule:
         )
 
     def _given(self, value: TypedArray, function: FuncOp) -> Any:
-        dtype = self._known_dtype(value.element_type, function)
+        dtype = self._checked_dtype(value.element_type, function)
         if value.shape or not _is_scalar(value.type):
             elements = value.elements
             return elements.astype(dtype) if dtype == np.bool_ else elements.view(dtype)
@@ -201,7 +201,7 @@ class LoadedModule:
 
     def _returned(self, value: Any, type: Attribute, function: FuncOp) -> TypedArray:
         element_type = element_type_or_self(type)
-        storage, dtype = dtype_of(element_type), self._known_dtype(element_type, function)
+        storage, dtype = dtype_of(element_type), self._checked_dtype(element_type, function)
         if _is_scalar(type):
             # A Python number can hold all values of its type.
             array = np.asarray(value).astype(dtype)
@@ -210,28 +210,14 @@ class LoadedModule:
             if (array.dtype == np.bool_, array.itemsize) != (dtype == np.bool_, dtype.itemsize):
                 reason = f"IREE returns elements of dtype {array.dtype} as '{type}'"
                 raise self._failure(reason, function)
-        # The memory is freed with the value, whatever arrays there are of it.
+        # The memory is freed with the runtime, whatever arrays there are of it.
         elements = array.astype(storage) if dtype == np.bool_ else array.copy().view(storage)
         return TypedArray.of(elements, type)
 
-    def _known_dtype(self, type: Attribute, function: FuncOp) -> Any:
-        if (dtype := self._dtypes.get(type)) is None:
-            dtype = self._dtypes[type] = self._dtype_of(type, function)
+    def _checked_dtype(self, type: Attribute, function: FuncOp) -> Any:
+        if (dtype := _dtype_of(plain := held_type(type))) is None:
+            raise self._failure(f"IREE does not accept values of type '{plain}'", function)
         return dtype
-
-    def _dtype_of(self, type: Attribute, function: FuncOp) -> Any:
-        plain = held_type(type)
-        if isinstance(plain, AnyFloat) and _FLOATS.get(plain.__class__):
-            name = _FLOATS[plain.__class__]
-            return np.dtype(getattr(np, name, None) or getattr(library("ml_dtypes", "iree"), name))
-        if isinstance(plain, IndexType):
-            return np.dtype(np.int64)
-        if isinstance(plain, IntegerType) and plain.bitwidth in (1, 8, 16, 32, 64):
-            if plain.bitwidth == 1:
-                return np.dtype(np.bool_)
-            kind = "u" if plain.signedness.data is Signedness.UNSIGNED else "i"
-            return np.dtype(f"{kind}{plain.bitwidth // 8}")
-        raise self._failure(f"IREE does not accept values of type '{plain}'", function)
 
     def _failure(self, reason: str, op: Operation) -> RunFailure:
         return RunFailure(reason, op, self._is_before)
@@ -240,6 +226,22 @@ class LoadedModule:
 def _first_error(text: str) -> str | None:
     """The first error in the compiler's output."""
     return next((line.strip() for line in text.splitlines() if "error:" in line), None)
+
+
+@registered_cache
+@lru_cache(maxsize=1024)
+def _dtype_of(type: AnyDenseElement) -> Any:
+    """The dtype in which IREE takes and returns elements of a type; None if it does not."""
+    if isinstance(type, AnyFloat) and (name := _FLOATS.get(type.__class__)):
+        return np.dtype(getattr(np, name, None) or getattr(library("ml_dtypes", "iree"), name))
+    if isinstance(type, IndexType):
+        return np.dtype(np.int64)
+    if isinstance(type, IntegerType) and type.bitwidth in (1, 8, 16, 32, 64):
+        if type.bitwidth == 1:
+            return np.dtype(np.bool_)
+        kind = "u" if type.signedness.data is Signedness.UNSIGNED else "i"
+        return np.dtype(f"{kind}{type.bitwidth // 8}")
+    return None
 
 
 def _is_scalar(type: Attribute) -> bool:

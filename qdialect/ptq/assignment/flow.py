@@ -300,11 +300,11 @@ class Flow:
         """The precision of the op that makes a value, or of an argument that has its own."""
         if (maker := self.graph.makers.get(value)) is not None:
             return self.precision(maker)
-        return self._of_arguments.get(value) or self.settings.default
+        return self.of_arguments.get(value) or self.settings.default
 
     @cached_property
-    def _of_arguments(self) -> Mapping[SSAValue, Precision | None]:
-        """The arguments that have their own precision; None for floats."""
+    def of_arguments(self) -> Mapping[SSAValue, Precision | None]:
+        """The precisions of arguments that have their own; None for floats."""
         layers, keys = self.settings.layers, self.graph.keys
         arguments = (value for value in self.graph.values if isinstance(value, BlockArgument))
         return {value: layers[key] for value in arguments if (key := keys.get(value, "")) in layers}
@@ -520,7 +520,7 @@ class Flow:
         values that only ops read which would lose them, up to the layer before: a variance is
         computed in floats for the square root that divides by it.
         """
-        kept = (value for value, precision in self._of_arguments.items() if precision is None)
+        kept = (value for value, precision in self.of_arguments.items() if precision is None)
         reasons_of = dict.fromkeys(kept, _CONFIGURED)
         limits = dict.fromkeys(reasons_of, inf)
         for node in self.graph.nodes:

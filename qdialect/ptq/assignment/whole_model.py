@@ -9,7 +9,7 @@ from typing import Final
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
 from qdialect.folding.inlining import inline_calls
@@ -350,9 +350,8 @@ def _check_layers(flow: Flow) -> None:
     for op in graph.node_of:
         for result in op.results:
             named.pop(graph.keys.get(result, ""), None)
-    for value in graph.values:
-        if isinstance(value, BlockArgument):
-            named.pop(graph.keys.get(value, ""), None)
+    for argument in flow.of_arguments:
+        named.pop(graph.keys[argument], None)
     for value, key in graph.keys.items():
         if key in named:
             owner = value.owner

@@ -106,7 +106,9 @@ def iree_result(module: ModuleOp, *arguments: Any) -> NDArray[Any]:
     loaded: Any = runtime.VmModule.copy_buffer(context.instance, binary)
     context.add_vm_module(loaded)
     (function,) = (op for op in module.ops if isinstance(op, FuncOp))
-    return context.modules[loaded.name][function.sym_name.data](*arguments).to_host()
+    result: Any = context.modules[loaded.name][function.sym_name.data](*arguments)
+    # The memory is freed with the runtime.
+    return result.to_host().copy()
 
 
 # JAX

@@ -360,7 +360,7 @@ def test_which_ops_are_not_defined_for_all_operands(
 
 
 def test_results_outlive_what_computed_them():
-    """The memory of a value of the runtime is freed with the value."""
+    """IREE's own arrays do not keep the runtime, with which their memory is freed."""
     type = "tensor<128x128xf32>"
     module, context = read(model(f"%0 = arith.addf %x, %x : {type}", type))
     written, binary = compile_module(Side(module, context))

@@ -7,7 +7,7 @@
 // requantize it.
 // CHECK:      %x_1 = quant.qcast %x : tensor<2xf32> to tensor<2x!quant.uniform<i16<-32767:32767>:f32, [[X:.*]]>>
 // CHECK-NEXT: %x_2 = quant.dcast %x_1 : tensor<2x!quant.uniform<i16<-32767:32767>:f32, [[X]]>> to tensor<2xf32>
-// CHECK-NEXT: %x_3 = quant.requantize %x_1 : {{.*}} to tensor<2x!quant.uniform<u8:f32, [[NARROW:.*]]>>
+// CHECK-NEXT: %x_3 = quant.requantize %x_1 : {{.*}} to tensor<2x!quant.uniform<u8:f32, {{.*}}>>
 // CHECK-NEXT: %x_4 = quant.dcast %x_3
 // CHECK-NEXT: %y_1 = quant.qcast %y : tensor<2xf32> to tensor<2x!quant.uniform<u8:f32, {{.*}}>>
 // CHECK:      %y_3 = quant.requantize %y_1 : {{.*}} to tensor<2x!quant.uniform<i16<-32767:32767>:f32, {{.*}}>>

@@ -59,7 +59,9 @@ def iree_result(module: ModuleOp, *arguments: Any) -> NDArray[Any]:
     loaded: Any = runtime.VmModule.copy_buffer(system.instance, binary)
     system.add_vm_module(loaded)
     (function,) = (op for op in module.ops if isinstance(op, FuncOp))
-    return system.modules[loaded.name][function.sym_name.data](*arguments).to_host()
+    result: Any = system.modules[loaded.name][function.sym_name.data](*arguments)
+    # The memory is freed with the runtime.
+    return result.to_host().copy()
 
 
 def types_made(module: ModuleOp) -> list[UniformQuantizedType]:
