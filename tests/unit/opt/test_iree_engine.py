@@ -359,6 +359,7 @@ def test_which_ops_are_not_defined_for_all_operands(
     assert (cast.undefined, cast.is_discrete, cast.unordered) == ("arith.fptosi", True, None)
 
 
+@pytest.mark.iree
 def test_results_outlive_what_computed_them():
     """IREE's own arrays do not keep the runtime, with which their memory is freed."""
     type = "tensor<128x128xf32>"
