@@ -77,8 +77,10 @@ def serve(path: str) -> None:
     signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
     running: dict[int, socket.socket] = {}
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(path)
+        # A path that exists takes calls: before `listen`, a socket refuses them.
+        listener.bind(path + ".new")
         listener.listen(64)
+        os.rename(path + ".new", path)
         # As in the tools.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         for name in IMPORTED:
