@@ -28,7 +28,7 @@ settings.load_profile("untimed")
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what depends on numpy alone, as test_layers.py checks; skip what lacks IREE."""
-    numbers = {Path(__file__).parent / folder for folder in ("algebra", "quantization")}
+    numbers = {Path(__file__).parent / folder for folder in ("algebra",)}
     has_iree = is_installed("iree.compiler") and is_installed("iree.runtime")
     without_iree = pytest.mark.skip(
         reason="iree-base-compiler and iree-base-runtime are not installed"
