@@ -46,7 +46,7 @@ from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.elements import UnsupportedElementTypeError, element_dtype, in_width, resized
 from qdialect.ir.value_types import element_type_or_self, shape_of, tensor_parts
 from qdialect.support.float_format import FLOAT_FORMATS, FloatFormat, Rounding
-from qdialect.support.memory import MemoryBudget, memory_budget, registered_cache
+from qdialect.support.memory import MemoryBudget, current_budget, memory_budget, registered_cache
 from qdialect.text.dense import print_dense
 from qdialect.text.printer import MLIRPrinter
 
@@ -155,18 +155,18 @@ def allocated(
     if nbytes < MIN_COUNTED:
         return make()
     spend_elements(nbytes // _BYTES_COPIED)
-    with memory_budget() as budget:
-        budget.reserve(nbytes)
-        try:
-            array = make()
-        except BaseException:
-            budget.release(nbytes)
-            raise
-        owner = _owner(array)
-        if any(owner is _owner(source) for source in sources):
-            budget.release(nbytes)
-        else:
-            _release_with(owner, budget, nbytes)
+    budget = current_budget() or MemoryBudget()
+    budget.reserve(nbytes)
+    try:
+        array = make()
+    except BaseException:
+        budget.release(nbytes)
+        raise
+    owner = _owner(array)
+    if any(owner is _owner(source) for source in sources):
+        budget.release(nbytes)
+    else:
+        _release_with(owner, budget, nbytes)
     return array
 
 

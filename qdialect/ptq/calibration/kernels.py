@@ -9,6 +9,7 @@ kernel, and weights are arguments. All other ops give the same bits with every e
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from io import StringIO
 from typing import Any, Final, NamedTuple, cast
@@ -34,7 +35,7 @@ from qdialect.check.interpreters import TypedArray
 from qdialect.dialects.arrays.values import held_type, without_repeats
 from qdialect.ir.names import symbols_of
 from qdialect.ir.rewriting import captured_by, values_in
-from qdialect.ir.value_types import element_type_or_self, shape_of
+from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
 from qdialect.ops.fields import WINDOW, Contraction
 from qdialect.ops.interface import known_layer, op_model
 from qdialect.ptq.calibration.observed_runs import ObservedRun, is_exact
@@ -58,6 +59,31 @@ class KernelOps:
 
     def __init__(self, run: ObservedRun) -> None:
         self._run = run
+        self._inner = frozenset[Operation]()
+        computed = {*self._computed()}
+        makers = {value.owner for op in computed for value in op.operands}
+        self._inner = frozenset(
+            maker
+            for maker in makers
+            if isinstance(maker, Operation)
+            and self._enlarges(maker)
+            and all(
+                user in computed and user.parent is maker.parent
+                for user in run.users_of(maker.results[0])
+            )
+        )
+        """What nothing but kernels reads, and is larger than what it is made of."""
+
+    def _enlarges(self, op: Operation) -> bool:
+        """Whether an op moves a value into a larger one, which is not observed."""
+        if op_model(op).movement is None or len(op.results) != 1 or not op.operands:
+            return False
+        (result,) = op.results
+        shapes = [shape_of(end.type) for end in (op.operands[0], result)]
+        if not all(map(is_static, shapes)) or self._run.is_observed(result):
+            return False
+        before, after = (math.prod(shape or ()) for shape in shapes)
+        return before < after and result not in self._run.constants
 
     def _computed(self) -> Iterator[Operation]:
         """The ops to compute by kernels, also those in control flow and in called functions."""
@@ -107,7 +133,7 @@ class KernelOps:
             for value in (*op.operands, *captured_by(op)):
                 owner = value.owner
                 if isinstance(owner, Operation) and (
-                    not _is_passed(value) or op_model(owner).is_undefined
+                    not _is_passed(value) or op_model(owner).is_undefined or owner in self._inner
                 ):
                     add(owner)
             ops[op] = None
@@ -116,8 +142,12 @@ class KernelOps:
         return [*ops]
 
     def inner_ops_of(self, op: Operation) -> Sequence[Operation]:
-        """Those of them whose results cannot be passed: nothing else computes them."""
-        return [inner for inner in self.ops_of(op) if not all(map(_is_passed, inner.results))]
+        """Those of them that nothing else computes."""
+        return [
+            inner
+            for inner in self.ops_of(op)
+            if inner in self._inner or not all(map(_is_passed, inner.results))
+        ]
 
     def _read_by(self, op: Operation) -> Sequence[SSAValue]:
         ops = self.ops_of(op)

@@ -55,6 +55,8 @@ Take = Callable[[int, TypedArray], None]
 Kernel = Callable[[Sequence[TypedArray]], Sequence[TypedArray]]
 """Computes the results of an op from its operands, and from what its regions read."""
 
+_NONE: Final = (), None
+"""In the place of the kernel of an op that is not run."""
 
 _OPS_AT_ONCE: Final = 8
 """The number of ops that are run between two pauses."""
@@ -138,7 +140,7 @@ class ObservedRun(ModuleInterpreter):
         self._places = dict[SSAValue, list[int]]()
         for place, value in enumerate(observed):
             self._places.setdefault(value, []).append(place)
-        self._kernels = dict[Operation, tuple[Sequence[SSAValue], Kernel]]()
+        self._kernels = dict[Operation, tuple[Sequence[SSAValue], Kernel | None]]()
         self._take: Take | None = None
         self._seconds = defaultdict[Operation, float](float)
         """The time that ops of the first block took."""
@@ -157,12 +159,18 @@ class ObservedRun(ModuleInterpreter):
         self.constants: Mapping[SSAValue, TypedArray] = {}
         """The values that are the same in each record."""
         self.constants = self._computed_constants()
-        known = {*self.constants}
         self._order = self._as_late_as_possible(block)
-        self._ops = [
+
+    @cached_property
+    def _ops(self) -> Sequence[Operation]:
+        """The ops of the first block that are run for each record."""
+        known = {*self.constants}
+        return [
             op
             for op in self._order
-            if op is not self._end and not (op.results and known.issuperset(op.results))
+            if op is not self._end
+            and not (op.results and known.issuperset(op.results))
+            and self._kernels.get(op) != _NONE
         ]
 
     def _as_late_as_possible(self, block: Block) -> Sequence[Operation]:
@@ -182,8 +190,7 @@ class ObservedRun(ModuleInterpreter):
 
     def _computed_constants(self) -> Mapping[SSAValue, TypedArray]:
         known = dict[SSAValue, Any]()
-        set_scope(self, ScopedDict(None, local_scope=known))
-        with models_of(self._context), work_spent_by(self), self._precision():
+        with self._running(known):
             for op in self.function.body.blocks[0].ops:
                 is_constant = bool(op.results) and self._constant.issuperset(op.results)
                 if not is_constant or any(operand not in known for operand in op.operands):
@@ -207,6 +214,10 @@ class ObservedRun(ModuleInterpreter):
         self._seconds.clear()
         return groups
 
+    def is_observed(self, value: SSAValue) -> bool:
+        """Whether a value is handed over."""
+        return value in self._places
+
     @cached_property
     def constant_places(self) -> Sequence[int]:
         """The places of observed values that are the same in each record."""
@@ -223,6 +234,10 @@ class ObservedRun(ModuleInterpreter):
         for value in inputs:
             self._readers.setdefault(value, []).append(op)
         self._last_uses.clear()
+
+    def leave_out(self, op: Operation) -> None:
+        """Do not run an op: the kernels of all that read it compute it again."""
+        self._kernels[op] = _NONE
 
     @override
     def users_of(self, value: SSAValue) -> Iterable[Operation]:
@@ -273,7 +288,12 @@ class ObservedRun(ModuleInterpreter):
         """Run ops of the function meanwhile, with these values."""
         set_scope(self, ScopedDict(None, local_scope=values))
         try:
-            with models_of(self._context), work_spent_by(self), self._precision():
+            with (
+                models_of(self._context),
+                work_spent_by(self),
+                self._precision(),
+                np.errstate(all="ignore"),
+            ):
                 yield
         finally:
             set_scope(self, ScopedDict())
@@ -287,11 +307,13 @@ class ObservedRun(ModuleInterpreter):
             self._seconds[op] += perf_counter() - start - (self._taken - taken)
 
     def _run_step(self, op: Operation, values: dict[SSAValue, Any]) -> TerminatorValue | None:
-        if op in self._kernels:
-            inputs, kernel = self._kernels[op]
+        inputs, kernel = self._kernels.get(op, _NONE)
+        if kernel is not None:
             try:
                 results = kernel([values[value] for value in inputs])
-            except (InterpretationError, MemoryLimitError):
+            except (InterpretationError, MemoryLimitError) as error:
+                if not values.keys() >= {*op.operands}:
+                    raise OpInterpretationError(op, str(error)) from None
                 # This says where.
                 results = super().run_one_op(op, self.get_values(op.operands)).values
             self._hand_over(op.results, results)
@@ -321,6 +343,8 @@ class ObservedRun(ModuleInterpreter):
         if op in self._slow:
             return super()._result_of(op, inputs)
         values, kernel = self._kernels[op]
+        if kernel is None:
+            return OpImplResult((None,) * len(op.results), None)
         return OpImplResult(tuple(kernel(self.get_values(values))), None)
 
     def _prepared(
@@ -385,8 +409,7 @@ def _computing(op: Operation, function: Callable[..., NDArray[Any]]) -> Kernel:
             else value.elements != 0
             for value in values
         ]
-        with np.errstate(all="ignore"):
-            array = allocated(lambda: np.asarray(function(*arrays)), nbytes, arrays)
+        array = allocated(lambda: np.asarray(function(*arrays)), nbytes, arrays)
         if array.dtype == np.bool_:
             return [TypedArray(-array.view(np.int8), type)]
         return [TypedArray(array.view(dtype), type)]

@@ -7,7 +7,9 @@ the compared value is the one that users read: the result of a cast to floats, i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from types import MappingProxyType
@@ -33,18 +35,29 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.utils.exceptions import InterpretationError
 
-from qdialect.algebra.movement import DYNAMIC
+from qdialect.algebra.movement import DYNAMIC, ValueSet
 from qdialect.check.interpreters import TypedArray, find_function
+from qdialect.dialects.arrays.movements import run_constant
 from qdialect.dialects.arrays.values import held_type
 from qdialect.dialects.quant import DequantizeCastOp, QuantizeCastOp
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.folding.apply import fold_shapes
 from qdialect.folding.policy import FoldPolicy
 from qdialect.ir.names import symbols_of
+from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.ops.along_axis import is_recordable
-from qdialect.ops.interface import is_cast, name_of
+from qdialect.ops.interface import (
+    Refusal,
+    elements_attribute_of,
+    is_cast,
+    model_of,
+    name_of,
+    static_shape_of,
+)
+from qdialect.ops.reading import ConstantOperands, Constants
 from qdialect.ptq.calibration.keys import Keys, attach_keys, casts_to, constant_values, keys_of
 from qdialect.ptq.schemes.arrays import AllNaNError, whole_range
 from qdialect.ptq.schemes.ranges import Statistics, merged
@@ -61,6 +74,17 @@ _FLOATS: Final = (
     Float8E5M2FNUZType,
 )
 """The element types that are recorded: the floats that both engines support."""
+
+
+class Padded(NamedTuple):
+    """A value that has the elements of another one, and new ones that are all equal."""
+
+    source: int
+    """The position of the other one."""
+    number: np.float32
+    """The new elements."""
+    added: int
+    """How many there are."""
 
 
 class LeftOut(NamedTuple):
@@ -112,6 +136,8 @@ class RecordedValues:
     have_histograms: bool = False
     required: frozenset[str] = frozenset()
     """The keys of arguments and results of the function, which must have a range in each record."""
+    padded: tuple[Padded, ...] = ()
+    """The last values, which are not added: their ranges are those of others, and one number."""
 
     def begin(self, index: int) -> Seen:
         """A record of which nothing is known yet."""
@@ -151,6 +177,12 @@ class RecordedValues:
         indices = np.array([seen.index for seen in records])
         ends = np.stack([seen.ends for seen in records], axis=1)
         counts = np.stack([seen.counts for seen in records], axis=1)
+        first = len(self.keys) - len(self.padded)
+        for at, (source, number, added) in enumerate(self.padded, first):
+            for function, end in zip((np.fmin, np.fmax), ends, strict=True):
+                end[:, at] = function(end[:, source], number)
+            counts[:, :, at] = counts[:, :, source]
+            counts[0, :, at] += added
         statistics = dict[str, Statistics]()
         for key, positions in self._positions.items():
             parts = [
@@ -189,6 +221,7 @@ class RecordedFunction(NamedTuple):
 
     function: FuncOp
     values: tuple[SSAValue, ...]
+    """Those to add: the first ones of `recorded`."""
     recorded: RecordedValues
     left_out: tuple[LeftOut, ...]
 
@@ -210,14 +243,48 @@ def recorded_function(
     """
     function = find_function(module, name)
     by_key, left_out = recordable_values(module, function, keys)
-    chosen = [axis for parts in by_key.values() for axis in _common_axis(parts, axes)]
-    recorded_keys = tuple(key for key, parts in by_key.items() for _ in parts)
+    values = {
+        part: (key, axis)
+        for key, parts in by_key.items()
+        for part, axis in zip(parts, _common_axis(parts, axes), strict=True)
+    }
+    padded = {} if histograms else _padded([part for part in values if values[part][1] is None])
+    added = tuple(value for value in values if value not in padded)
     ends = (block.last_op for block in function.body.blocks)
     returned = [value for op in ends if isinstance(op, ReturnOp) for value in op.operands]
     required = {keys.of_values.get(value, "") for value in (*function.args, *returned)}
-    values = tuple(value for parts in by_key.values() for value in parts)
-    recorded = RecordedValues(recorded_keys, tuple(chosen), histograms, frozenset(required))
-    return RecordedFunction(function, values, recorded, left_out)
+    places = {value: place for place, value in enumerate(added)}
+    pairs = [values[value] for value in (*added, *padded)]
+    recorded = RecordedValues(
+        tuple(key for key, _ in pairs),
+        tuple(axis for _, axis in pairs),
+        histograms,
+        frozenset(required),
+        tuple(Padded(places[source], *new) for source, new in padded.values()),
+    )
+    return RecordedFunction(function, added, recorded, left_out)
+
+
+def _padded(values: Sequence[SSAValue]) -> dict[SSAValue, tuple[SSAValue, tuple[np.float32, int]]]:
+    """The values that are others with a border of one number: the other one, it, and its count."""
+    padded = dict[SSAValue, tuple[SSAValue, tuple[np.float32, int]]]()
+    resources, others = ResourceBlobs(None), {*values}
+    operands = ConstantOperands(Constants(resources))
+    for value in values:
+        op = value.owner
+        if not isinstance(op, Operation) or (model := model_of(op)) is None:
+            continue
+        with suppress(Refusal, InterpretationError, AllNaNError):
+            read = operands.read(op, model)
+            source, maker = read.operands[0], read.padding and read.padding.owner
+            is_padded = [movement.values for movement in read.movements] == [ValueSet.MORE]
+            added = math.prod(static_shape_of(value)) - math.prod(static_shape_of(source))
+            if not is_padded or not added or source in padded or source not in others:
+                continue
+            if isinstance(maker, Operation) and (name := elements_attribute_of(maker)):
+                number, _, _ = whole_range(run_constant(maker, name, resources).numbers)
+                padded[value] = source, (number, added)
+    return padded
 
 
 def _common_axis(parts: Sequence[SSAValue], axes: Mapping[SSAValue, int]) -> Sequence[int | None]:

@@ -172,8 +172,7 @@ class PreparedFunction:
                 orders = [kernels.order_of(op, value) for value in inputs]
                 self.run.use_kernel(op, inputs, self._kernel(loaded, name, op, inputs, orders))
                 for inner in kernels.inner_ops_of(op):
-                    nothing: Any = (None,) * len(inner.results)
-                    self.run.use_kernel(inner, (), partial(_same, nothing))
+                    self.run.leave_out(inner)
         return self.run
 
     def _kernel(
@@ -207,11 +206,6 @@ class PreparedFunction:
                 raise InterpretationError(failure.reason) from None
 
         return compute
-
-
-def _same(results: Sequence[TypedArray], _: Sequence[TypedArray]) -> Sequence[TypedArray]:
-    """A kernel that always has these results."""
-    return results
 
 
 def _size_of(type: Attribute) -> int | None:

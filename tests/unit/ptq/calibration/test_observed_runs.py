@@ -21,6 +21,7 @@ from installed import needs
 from numpy.typing import NDArray
 from typing_extensions import override
 from xdsl.dialects.func import FuncOp
+from xdsl.utils.exceptions import InterpretationError
 
 from qdialect.check.interpreters import TypedArray, run_function
 from qdialect.ir.value_types import shape_of
@@ -243,6 +244,81 @@ def test_what_cannot_be_passed_is_computed_in_the_kernel() -> None:
     assert isinstance(function, FuncOp)
     assert [str(argument.type) for argument in function.body.blocks[0].args] == ["tensor<2x3xf32>"]
     assert len([*function.body.blocks[0].ops]) == 4
+
+
+PADDED = """
+func.func @main(%x: tensor<1x2x4x4xf32>) -> tensor<1x1x4x4xf32> {
+  %number = arith.constant NUMBER : f32
+  %weight = arith.constant dense<1.0> : tensor<1x2x3x3xf32>
+  %none = arith.constant dense<0.0> : tensor<1x1x4x4xf32>
+  %large = tensor.pad %x low[0, 0, 1, 1] high[0, 0, 1, 1] {
+  ^bb0(%i: index, %j: index, %k: index, %l: index):
+    tensor.yield %number : f32
+  } : tensor<1x2x4x4xf32> to tensor<1x2x6x6xf32>
+  %sums = linalg.conv_2d_nchw_fchw
+    ins(%large, %weight : tensor<1x2x6x6xf32>, tensor<1x2x3x3xf32>)
+    outs(%none : tensor<1x1x4x4xf32>) -> tensor<1x1x4x4xf32>
+  return %sums : tensor<1x1x4x4xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("number", ["0.0", "-7.5", "0x7FC00000", "0x7F800000"])
+def test_ranges_of_padded_values_are_those_of_numpy(
+    tmp_path: Path, number: str, engine: str
+) -> None:
+    given = np.random.default_rng(0).standard_normal((2, 1, 2, 4, 4)).astype("f4")
+    given[0, 0, 0, 0, 0] = np.nan
+    (tmp_path / "model.mlir").write_text(PADDED.replace("NUMBER", number))
+    np.savez(tmp_path / "data.npz", arg0=given)
+    path = tmp_path / "profile.json"
+    arguments = [str(tmp_path / "model.mlir"), f"--data={tmp_path / 'data.npz'}"]
+    options = [f"--engine={engine}", "-o", str(path)]
+    assert main([*arguments, "--records=0:1", *options]) == 0
+    assert main([*arguments, "--resume", *options]) == 0
+    border = {"0x7FC00000": math.nan, "0x7F800000": math.inf}.get(number) or float(number)
+    widths = [(0, 0), (0, 0), (0, 0), (1, 1), (1, 1)]
+    large = np.pad(given, widths, constant_values=border).reshape(2, -1)
+    seen = Profile.from_json(path.read_text()).values["large"]
+    assert seen.minima.tolist() == np.nanmin(large, axis=1).tolist()
+    assert seen.maxima.tolist() == np.nanmax(large, axis=1).tolist()
+    assert (seen.count, seen.nans) == ((~np.isnan(large)).sum(), np.isnan(large).sum())
+
+
+def unobserved(text: str) -> ObservedRun:
+    """A run that observes nothing."""
+    run = run_of(text)
+    return ObservedRun(run.module, run.function, ToolContext(), [], 1 << 30)
+
+
+def test_kernels_enlarge_what_nothing_else_reads() -> None:
+    """A padded value is made where it is read, unless it is observed, or an exact op reads it."""
+    text = PADDED.replace("NUMBER", "0.0")
+    read = text.replace("  return", "  %again = arith.negf %large : tensor<1x2x6x6xf32>\n  return")
+    counts = list[int]()
+    for run in (run_of(text), unobserved(text), unobserved(read)):
+        (kernel,) = KernelOps(run).kernels().module.ops
+        assert isinstance(kernel, FuncOp)
+        counts.append(sum(op.name == "tensor.pad" for op in kernel.walk()))
+    assert counts == [0, 1, 0]
+
+
+def test_an_error_of_a_kernel_that_enlarges_names_the_op() -> None:
+    run = unobserved(PADDED.replace("NUMBER", "0.0"))
+    kernels = KernelOps(run)
+    (op,) = kernels.kernels().names
+
+    def fail(values: Sequence[TypedArray]) -> Sequence[TypedArray]:
+        raise InterpretationError(f"no room for {values[0].shape}")
+
+    run.use_kernel(op, kernels.inputs_of(op), fail)
+    for inner in kernels.inner_ops_of(op):
+        run.leave_out(inner)
+    (type,) = run.function.function_type.inputs.data
+    given = TypedArray(np.zeros((1, 2, 4, 4), "u4"), type)
+    with pytest.raises(InterpretationError, match=r"conv_2d_nchw_fchw' op no room"):
+        run.run([given], lambda at, value: None)
 
 
 @pytest.mark.iree
