@@ -101,8 +101,10 @@ class Layers:
             [right.index(label) for label in labels]
             for labels in (roles.both, roles.summed, roles.right)
         )
-        is_upsampled = any(window.base_dilation != 1 for window in windows)
         image = self._merged(lhs, [batch, [*grouped, *summed], *([axis] for axis in slid)])
+        sizes = [rhs.shape[axis] for axis in kernel]
+        image, windows = self._unpadded(image, windows, sizes, has_groups=contraction.groups != 1)
+        is_upsampled = any(window.base_dilation != 1 for window in windows)
         weights = rhs
         flipped = tuple(window.axes[1] for window in windows if window.is_reversed != is_upsampled)
         if flipped:
@@ -137,9 +139,7 @@ class Layers:
     def _node(
         self, image: Tensor, weights: Tensor, windows: Sequence[Window], groups: int
     ) -> Tensor:
-        image, low, high = self._unpadded(image)
-        low = [pad + window.low for pad, window in zip(low, windows, strict=True)]
-        high = [pad + window.high for pad, window in zip(high, windows, strict=True)]
+        low, high = ([window.low for window in windows], [window.high for window in windows])
         if any(pad < 0 for pad in (*low, *high)):
             raise Refusal(RefusalCode.UNKNOWN_OP, "its padding is negative")
         sizes = weights.shape[2:]
@@ -163,8 +163,11 @@ class Layers:
 
         `weights` are reversed along the windows.
         """
-        if any(window.stride != 1 for window in windows):
-            raise Refusal(RefusalCode.UNKNOWN_OP, "it has gaps in its operand, and strides")
+        if not all(map(_is_reached, windows, weights.shape[2:])):
+            raise Refusal(
+                RefusalCode.UNKNOWN_OP,
+                "it has gaps in its operand, and strides, or more padding than its kernel",
+            )
         reach = [
             window.dilation * (size - 1)
             for window, size in zip(windows, weights.shape[2:], strict=True)
@@ -178,11 +181,6 @@ class Layers:
         ]
         # Padding beyond the whole kernel adds zeros after the strided image.
         added = [max(-pad, 0) for pad in high]
-        is_inside = all(
-            pad < window.base_dilation for pad, window in zip(added, windows, strict=True)
-        )
-        if any(pad < 0 for pad in low) or not is_inside:
-            raise Refusal(RefusalCode.UNKNOWN_OP, "it is padded by more than its kernel")
         attributes: dict[str, Any] = {
             "strides": [window.base_dilation for window in windows],
             "dilations": [window.dilation for window in windows],
@@ -215,24 +213,28 @@ class Layers:
         self.without_bias[name] = type
         return in_graph(name, shape, image.type)
 
-    def _unpadded(self, image: Tensor) -> tuple[Tensor, Sequence[int], Sequence[int]]:
-        """An image without zeros around it, and their numbers along its windows."""
-        count = len(image.shape) - 2
-        padded = None if image.base is not None else self.tensors.padded.get(image.name)
+    def _unpadded(
+        self, image: Tensor, windows: Sequence[Window], sizes: Sequence[int], *, has_groups: bool
+    ) -> tuple[Tensor, Sequence[Window]]:
+        """
+        An image without zeros around and between its elements, which windows have instead.
+
+        It is the image itself if no node has such windows.
+        """
+        padded = self.tensors.without_zeros(image)
         if padded is None:
-            return image, [0] * count, [0] * count
-        low, high = ([widths[at] for at in image.order] for widths in (padded.low, padded.high))
-        if any((*low[:2], *high[:2])):
-            return image, [0] * count, [0] * count
-        lists = zip(image.shape, low, high, strict=True)
-        shape = tuple(n - first - last for n, first, last in lists)
-        codes = image.codes
-        if codes is not None:
-            rank = len(shape)
-            inside = Slice(tuple(low), shape, (1,) * rank)
-            codes = codes.moved(inside)
-        inner = Tensor(shape, image.type, name=padded.name, order=image.order, codes=codes)
-        return inner, low[2:], high[2:]
+            return image, windows
+        lists = [*zip(padded.pad.low, padded.pad.high, padded.pad.gaps, strict=True)]
+        if any(map(any, lists[:2])):
+            return image, windows
+        wider: list[Window] = []
+        for window, size, (low, high, gap) in zip(windows, sizes, lists[2:], strict=True):
+            low, high = window.low + low, window.high + high
+            wide = replace(window, base_dilation=1 + gap, low=low, high=high)
+            if window.base_dilation != 1 or (gap and (has_groups or not _is_reached(wide, size))):
+                return image, windows
+            wider.append(wide)
+        return padded.inner, wider
 
     # Products of matrices
 
@@ -410,3 +412,10 @@ _OF_TRUTHS: Final = {
     "numpy:logical_or": "numpy:maximum",
 }
 """Functions of truth values as those of 0 and 1."""
+
+
+def _is_reached(window: Window, size: int) -> bool:
+    """Whether a kernel of that size, with gaps in its operand, is a transposed one."""
+    reach = window.dilation * (size - 1)
+    is_padded = window.low <= reach and window.high - reach < window.base_dilation
+    return window.stride == 1 and is_padded

@@ -31,7 +31,7 @@ from qdialect.algebra.movement import (
     Transpose,
     inverse,
 )
-from qdialect.algebra.padding import Pad, PadWith, Stored
+from qdialect.algebra.padding import Pad, PadWith, Stored, ZeroPoint
 from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
 from qdialect.algebra.views import ArrayView
 from qdialect.dialects.arrays.values import without_repeats
@@ -146,11 +146,11 @@ def known(elements: Elements, type: Attribute, codes: Codes | None = None) -> Te
 
 @dataclass(frozen=True)
 class Padded:
-    """How a tensor of the graph was padded with zeros, along axes of the graph."""
+    """A tensor of the graph that is another with zeros around and between its elements."""
 
-    name: str
-    low: Sequence[int]
-    high: Sequence[int]
+    inner: Tensor
+    pad: Pad
+    """The numbers of zeros, along axes of the graph."""
 
 
 @dataclass
@@ -159,7 +159,11 @@ class Tensors:
 
     graph: Graph
     padded: dict[str, Padded] = field(default_factory=dict[str, Padded])
-    """The tensors that are others, padded with zeros."""
+    """By the name of a tensor, what it is with fewer zeros."""
+    _enlarged: dict[str, tuple[str, NDArray[np.float32]]] = field(
+        default_factory=dict[str, tuple[str, NDArray[np.float32]]]
+    )
+    """By the name of a tensor, what it repeats the elements of, and how often along each axis."""
     _moved: dict[tuple[str, Shape], str] = field(default_factory=dict[tuple[str, Shape], str])
     """The names of reshapes, by what is reshaped, and the shape."""
     _turned: dict[tuple[str, Order], str] = field(default_factory=dict[tuple[str, Order], str])
@@ -258,20 +262,31 @@ class Tensors:
 
     def _quantized_inside(self, drawn: Tensor, codes: Codes) -> Tensor | None:
         """The codes of a tensor with zeros around it, which layers read without the zeros."""
-        padded = self.padded.get(drawn.name)
+        padded = self.without_zeros(drawn)
         if padded is None or not codes.is_single():
             return None
-        low, high = (
-            tuple(widths[at] for at in drawn.order) for widths in (padded.low, padded.high)
-        )
-        shape = tuple(
-            n - first - last for n, first, last in zip(drawn.shape, low, high, strict=True)
-        )
-        inner = Tensor(shape, drawn.type, name=padded.name, order=drawn.order)
-        inner = self.quantized(inner, codes.spread(shape))
+        inner = self.quantized(padded.inner, codes.spread(padded.inner.shape))
         if self._padding(inner, None) is None:
             return None
-        return replace(self.moved([inner], Pad(low, high)), codes=codes)
+        return replace(self.moved([inner], padded.pad), codes=codes)
+
+    def without_zeros(self, tensor: Tensor) -> Padded | None:
+        """What a tensor is without the zeros it was padded with, and these, along its axes."""
+        padded = None if tensor.base is not None else self.padded.get(tensor.name)
+        if padded is None:
+            return None
+        low, high, gaps = (
+            tuple(widths[at] for at in tensor.order)
+            for widths in (padded.pad.low, padded.pad.high, padded.pad.gaps)
+        )
+        inner = self._write(Transpose(tensor.order), [padded.inner], ())
+        shape = tuple(padded.inner.shape[at] for at in tensor.order)
+        codes = tensor.codes
+        if codes is not None:
+            steps = tuple(gap + 1 for gap in gaps)
+            codes = codes.moved(Slice(low, shape, steps))
+        inner = replace(inner, shape=shape, codes=codes)
+        return Padded(inner, PadWith(low, high, gaps, ZeroPoint()))
 
     def _slots(
         self, parameters: QuantizationParameters, stored: str
@@ -313,6 +328,10 @@ class Tensors:
         """
         if len(tensors) == 1 and movement.is_identity(tensors[0].shape):
             return tensors[0]
+        if isinstance(movement, InsertSlice) and self._is_zero(tensors[1]) and all(movement.sizes):
+            low, high, gaps = _around(movement, tensors[1].shape)
+            whole = self.moved(tensors[:1], Reshape(movement.sizes))
+            return self.moved([whole], PadWith(low, high, gaps, ZeroPoint()))
         tensors = self._alike(tensors)
         first = tensors[0]
         if isinstance(movement, Pad):
@@ -333,6 +352,11 @@ class Tensors:
             elements = np.asarray(movement.move_views(views, None).array())
             return known(elements, first.type, codes)
         return replace(self._write(movement, tensors, shape), codes=codes, type=first.type)
+
+    def _is_zero(self, tensor: Tensor) -> bool:
+        """Whether all elements are known, and real zeros."""
+        elements = self.computed(tensor).elements
+        return elements is not None and not np.any(elements)
 
     def _alike(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
         """Several tensors that are joined: all codes of one meaning, or all numbers."""
@@ -421,8 +445,19 @@ class Tensors:
     @_write.register
     def _(self, movement: Take, tensors: Sequence[Tensor], shape: Shape) -> Tensor:
         drawn = self.drawn(tensors[0])
+        axis, length = drawn.order[movement.dim], drawn.shape[movement.dim]
+        times = len(movement.indices) // max(length, 1)
+        is_enlarged = np.array_equal(movement.indices, np.arange(length).repeat(times))
+        if times > 1 and is_enlarged and self._held(drawn) in _RESIZED:
+            name, before = self._enlarged.get(drawn.name, (drawn.name, np.ones(len(shape), "f4")))
+            scales = np.where(np.arange(len(shape)) == axis, before * np.float32(times), before)
+            inputs = [name, "", self.graph.constant(scales.view("u4"), "FLOAT")]
+            how = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+            name = self.graph.node("Resize", inputs, mode="nearest", **how)
+            self._enlarged[name] = inputs[0], scales
+            return replace(drawn, name=name, shape=shape)
         inputs = [drawn.name, self.graph.integers(movement.indices)]
-        name = self.graph.node("Gather", inputs, axis=drawn.order[movement.dim])
+        name = self.graph.node("Gather", inputs, axis=axis)
         return replace(drawn, name=name, shape=shape)
 
     @_write.register
@@ -451,6 +486,7 @@ class Tensors:
         assert isinstance(movement.padding, Stored)
         element, stored = movement.padding.value, self._held(tensor)
         drawn = self.drawn(tensor)
+        source = drawn
         if any(movement.gaps):
             drawn = self._with_gaps(drawn, movement.gaps, element)
         low, high = (
@@ -460,9 +496,11 @@ class Tensors:
         name = drawn.name
         if any((*low, *high)):
             name = self.graph.node("Pad", [name, self.graph.integers([*low, *high]), fill])
-            is_zero = not element if tensor.codes is None else True
-            if is_zero and not any(movement.gaps):
-                self.padded[name] = Padded(drawn.name, low, high)
+        if name != source.name and (tensor.codes is not None or not element):
+            lengths = tuple(source.shape[axis] for axis in drawn.back)
+            gaps = tuple(movement.gaps[axis] for axis in drawn.back)
+            inner = self._write(Transpose(drawn.back), [replace(source, codes=None)], lengths)
+            self.padded[name] = Padded(inner, PadWith(tuple(low), tuple(high), gaps, ZeroPoint()))
         return replace(drawn, name=name, shape=shape)
 
     def _with_gaps(self, tensor: Tensor, gaps: Sequence[int], element: np.generic) -> Tensor:
@@ -489,16 +527,14 @@ class Tensors:
         source, target = tensors
         lists = zip(shape, movement.offsets, movement.sizes, movement.strides, strict=True)
         masks: list[str] = []
-        high: list[int] = []
         for axis, (length, offset, size, stride) in enumerate(lists):
             inside = np.zeros(length, bool)
             inside[offset : offset + size * stride : stride][:size] = True
-            high.append(length - offset - (size - 1) * stride - 1)
             line = [length if at == axis else 1 for at in range(len(shape))]
             masks.append(self.graph.constant(inside.reshape(line), "BOOL"))
-        gaps = tuple(stride - 1 for stride in movement.strides)
+        low, high, gaps = _around(movement, shape)
         zero = Stored(cast(np.generic, np.zeros((), _BITS[self._held(source)])[()]))
-        fill = PadWith(movement.offsets, tuple(high), gaps, zero)
+        fill = PadWith(low, high, gaps, zero)
         whole = self._write(Reshape(movement.sizes), [replace(source, codes=None)], movement.sizes)
         spread = self._write(fill, [replace(whole, codes=source.codes)], shape)
         mask = masks[0]
@@ -508,8 +544,18 @@ class Tensors:
         return in_graph(name, shape, source.type)
 
 
+def _around(movement: InsertSlice, shape: Shape) -> tuple[Shape, Shape, Shape]:
+    """The numbers of positions before, behind and between those where elements are inserted."""
+    lists = zip(shape, movement.offsets, movement.sizes, movement.strides, strict=True)
+    high = tuple(n - offset - (size - 1) * stride - 1 for n, offset, size, stride in lists)
+    return movement.offsets, high, tuple(stride - 1 for stride in movement.strides)
+
+
 _BEGINNING: Final = -(1 << 62)
 """An end that is before the first element, for a step of -1."""
+
+_RESIZED: Final = ("FLOAT", "INT8", "UINT8")
+"""The types of elements that ONNX Runtime resizes."""
 
 _DTYPES: Final = {
     "INT4": "i1",

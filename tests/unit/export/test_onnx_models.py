@@ -244,29 +244,137 @@ func.func @main(%x: tensor<101xf32>) -> tensor<101xf32> {{
     assert written_in(model) == {name.split(",")[0]: 1, "Identity": 1}
 
 
-def test_elements_at_known_positions_are_taken_along_axes(tmp_path: Path) -> None:
-    """An image of twice the height, as resizing by the nearest element is imported."""
-    text = """
-func.func @main(%x: tensor<2x3x4xf32>) -> tensor<2x6x4xf32> {
+POSITIONS = {
+    "each row twice": ("divui %j, %two", "addi %k, %zero", (2, 6, 4), "Resize"),
+    "each element four times": ("divui %j, %two", "divui %k, %two", (2, 6, 8), "Resize"),
+    "rows from the last": ("subi %two, %j", "addi %k, %zero", (2, 3, 4), "Gather"),
+    "all rows twice": ("remui %j, %three", "addi %k, %zero", (2, 6, 4), "Gather"),
+}
+
+
+@pytest.mark.parametrize("name", POSITIONS)
+def test_elements_at_known_positions_are_one_node(name: str, tmp_path: Path) -> None:
+    """Resizing by the nearest element is imported so."""
+    row, column, lengths, node = POSITIONS[name]
+    result = f"tensor<{'x'.join(map(str, lengths))}xf32>"
+    text = f"""
+func.func @main(%x: tensor<2x3x4xf32>) -> {result} {{
+  %zero = arith.constant 0 : index
   %two = arith.constant 2 : index
-  %e = tensor.empty() : tensor<2x6x4xf32>
-  %y = linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, j, k)>],
-      iterator_types = ["parallel", "parallel", "parallel"]} outs(%e : tensor<2x6x4xf32>) {
+  %three = arith.constant 3 : index
+  %e = tensor.empty() : {result}
+  %y = linalg.generic {{indexing_maps = [affine_map<(i, j, k) -> (i, j, k)>],
+      iterator_types = ["parallel", "parallel", "parallel"]}} outs(%e : {result}) {{
   ^bb0(%b: f32):
     %i = linalg.index 0 : index
     %j = linalg.index 1 : index
     %k = linalg.index 2 : index
-    %h = arith.divui %j, %two : index
-    %v = tensor.extract %x[%i, %h, %k] : tensor<2x3x4xf32>
+    %h = arith.{row} : index
+    %w = arith.{column} : index
+    %v = tensor.extract %x[%i, %h, %w] : tensor<2x3x4xf32>
     linalg.yield %v : f32
-  } -> tensor<2x6x4xf32>
-  return %y : tensor<2x6x4xf32>
-}
+  }} -> {result}
+  return %y : {result}
+}}
 """
     x = np.random.default_rng(0).normal(size=(2, 3, 4)).astype("f4")
+    expected = {
+        "each row twice": x.repeat(2, axis=1),
+        "each element four times": x.repeat(2, axis=1).repeat(2, axis=2),
+        "rows from the last": x[:, ::-1],
+        "all rows twice": np.tile(x, (1, 2, 1)),
+    }
     model = exported(text, tmp_path)
-    np.testing.assert_array_equal(results_of(model, x)[0], x.repeat(2, axis=1))
-    assert written_in(model) == {"Gather": 1, "Identity": 1}
+    np.testing.assert_array_equal(results_of(model, x)[0], expected[name])
+    assert written_in(model) == {node: 1, "Identity": 1}
+
+
+def through(name: str, lengths: str, storage: str) -> tuple[str, str]:
+    """Casts to codes and back, and the name of their result; or none, and the name itself."""
+    if not storage:
+        return "", name
+    floats, codes = f"tensor<{lengths}xf32>", f"tensor<{lengths}x!quant.uniform<{storage}>>"
+    casts = f"""
+  {name}_q = quant.qcast {name} : {floats} to {codes}
+  {name}_d = quant.dcast {name}_q : {codes} to {floats}"""
+    return casts, f"{name}_d"
+
+
+@pytest.mark.parametrize(
+    ("storage", "least"),
+    [("", 0.0), ("u8:f32, 0.03125:100", 0.0), ("u8<101:255>:f32, 0.03125:100", 0.03125)],
+)
+@pytest.mark.parametrize("number", [0.0, 0.5])
+def test_a_convolution_of_what_zeros_are_between_is_transposed(
+    number: float, storage: str, least: float, tmp_path: Path
+) -> None:
+    """`least` is the number nearest to zero that has a code."""
+    rng = np.random.default_rng(0)
+    x = (rng.integers(1, 60, (1, 2, 3, 4)) / 32).astype("f4")
+    weight = (rng.integers(-9, 9, (3, 2, 2, 2)) / 8).astype("f4")
+    (small, x_name), (large, target), (after, apart) = (
+        through(name, lengths, storage)
+        for name, lengths in (("%x", "1x2x3x4"), ("%target", "1x2x7x9"), ("%apart", "1x2x7x9"))
+    )
+    text = f"""
+func.func @main(%x: tensor<1x2x3x4xf32>) -> tensor<1x3x6x8xf32> {{
+  %number = arith.constant {number} : f32
+  %weight = arith.constant dense<{weight.tolist()}> : tensor<3x2x2x2xf32>
+  %none = arith.constant dense<0.0> : tensor<1x3x6x8xf32>
+  %e = tensor.empty() : tensor<1x2x7x9xf32>
+  %target = linalg.fill ins(%number : f32) outs(%e : tensor<1x2x7x9xf32>) -> tensor<1x2x7x9xf32>
+  {small}{large}
+  %apart = tensor.insert_slice {x_name} into {target}[0, 0, 1, 1] [1, 2, 3, 4] [1, 1, 2, 2]
+    : tensor<1x2x3x4xf32> into tensor<1x2x7x9xf32>{after}
+  %y = linalg.conv_2d_nchw_fchw
+    ins({apart}, %weight : tensor<1x2x7x9xf32>, tensor<3x2x2x2xf32>)
+    outs(%none : tensor<1x3x6x8xf32>) -> tensor<1x3x6x8xf32>
+  return %y : tensor<1x3x6x8xf32>
+}}
+"""
+    spread = np.full((1, 2, 7, 9), max(number, least), "f4")
+    spread[:, :, 1:6:2, 1:8:2] = x
+    windows = np.lib.stride_tricks.sliding_window_view(spread, (2, 2), axis=(2, 3))
+    expected = np.einsum("nchwyx,ocyx->nohw", windows, weight)
+    model = exported(text, tmp_path)
+    np.testing.assert_allclose(results_of(model, x)[0], expected, rtol=0, atol=1e-5)
+    nodes, is_transposed = written_in(model), not max(number, least)
+    assert (nodes["ConvTranspose"], nodes["Where"]) == (is_transposed, not is_transposed)
+
+
+def test_zeros_are_between_the_elements_of_a_result_with_channels_last(tmp_path: Path) -> None:
+    """In the graph, its channels are the second axis. A kernel for each channel is transposed."""
+    rng = np.random.default_rng(0)
+    x, one, weight = (
+        (rng.integers(-9, 9, shape) / 8).astype("f4")
+        for shape in ((1, 3, 4, 2), (1, 1, 2, 2), (2, 2, 2))
+    )
+    text = f"""
+func.func @main(%x: tensor<1x3x4x2xf32>) -> tensor<1x6x8x2xf32> {{
+  %zero = arith.constant 0.0 : f32
+  %one = arith.constant dense<{one.tolist()}> : tensor<1x1x2x2xf32>
+  %weight = arith.constant dense<{weight.tolist()}> : tensor<2x2x2xf32>
+  %small = arith.constant dense<0.0> : tensor<1x3x4x2xf32>
+  %none = arith.constant dense<0.0> : tensor<1x6x8x2xf32>
+  %e = tensor.empty() : tensor<1x7x9x2xf32>
+  %target = linalg.fill ins(%zero : f32) outs(%e : tensor<1x7x9x2xf32>) -> tensor<1x7x9x2xf32>
+  %first = linalg.conv_2d_nhwc_hwcf ins(%x, %one : tensor<1x3x4x2xf32>, tensor<1x1x2x2xf32>)
+    outs(%small : tensor<1x3x4x2xf32>) -> tensor<1x3x4x2xf32>
+  %apart = tensor.insert_slice %first into %target[0, 1, 1, 0] [1, 3, 4, 2] [1, 2, 2, 1]
+    : tensor<1x3x4x2xf32> into tensor<1x7x9x2xf32>
+  %y = linalg.depthwise_conv_2d_nhwc_hwc
+    ins(%apart, %weight : tensor<1x7x9x2xf32>, tensor<2x2x2xf32>)
+    outs(%none : tensor<1x6x8x2xf32>) -> tensor<1x6x8x2xf32>
+  return %y : tensor<1x6x8x2xf32>
+}}
+"""
+    spread = np.zeros((1, 7, 9, 2), "f4")
+    spread[:, 1:6:2, 1:8:2] = x @ one[0, 0]
+    windows = np.lib.stride_tricks.sliding_window_view(spread, (2, 2), axis=(1, 2))
+    expected = np.einsum("nhwcyx,yxc->nhwc", windows, weight)
+    model = exported(text, tmp_path)
+    np.testing.assert_allclose(results_of(model, x)[0], expected, rtol=0, atol=1e-5)
+    assert written_in(model)["ConvTranspose"] == 1
 
 
 SLOTS = "{{1.0:9, 2.0, 3.0, 4.0}, {0.5:1, 5.0, 6.0, 7.0}}"
@@ -603,6 +711,33 @@ OF_TENSORS = {
         "tensor<6xi8>",
         "%y = arith.fptosi %x : tensor<6xf32> to tensor<6xi8>",
         np.array([-1.5, -0.9, 0.9, 1.5, 2.5, 127.7], "f4"),
+    ),
+    "a convolution in groups, of what zeros are between": (
+        "tensor<1x4x3xf32>",
+        "tensor<1x2x4xf32>",
+        """
+  %z = stablehlo.constant dense<0.0> : tensor<f32>
+  %w = stablehlo.constant dense<[[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.0]]]>
+    : tensor<2x2x2xf32>
+  %p = stablehlo.pad %x, %z, low = [0, 0, 0], high = [0, 0, 0], interior = [0, 0, 1]
+    : (tensor<1x4x3xf32>, tensor<f32>) -> tensor<1x4x5xf32>
+  %y = stablehlo.convolution(%p, %w) dim_numbers = [b, f, 0]x[o, i, 0]->[b, f, 0],
+    window = {} {batch_group_count = 1 : i64, feature_group_count = 2 : i64}
+    : (tensor<1x4x5xf32>, tensor<2x2x2xf32>) -> tensor<1x2x4xf32>""",
+        np.arange(12, dtype="f4").reshape(1, 4, 3),
+    ),
+    "a convolution of what many zeros are around": (
+        "tensor<1x1x3xf32>",
+        "tensor<1x1x8xf32>",
+        """
+  %z = stablehlo.constant dense<0.0> : tensor<f32>
+  %w = stablehlo.constant dense<[[[1.0, 2.0]]]> : tensor<1x1x2xf32>
+  %p = stablehlo.pad %x, %z, low = [0, 0, 3], high = [0, 0, 1], interior = [0, 0, 1]
+    : (tensor<1x1x3xf32>, tensor<f32>) -> tensor<1x1x9xf32>
+  %y = stablehlo.convolution(%p, %w) dim_numbers = [b, f, 0]x[o, i, 0]->[b, f, 0],
+    window = {} {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+    : (tensor<1x1x9xf32>, tensor<1x1x2xf32>) -> tensor<1x1x8xf32>""",
+        np.arange(1, 4, dtype="f4").reshape(1, 1, 3),
     ),
     "a slice that is inserted": (
         "tensor<2x2xf32>",
