@@ -116,9 +116,14 @@ def shape_of_integers(value: SSAValue) -> Shape:
 class Form(ABC):
     """Writes integer arithmetic. Methods raise Refusal for what the form does not express."""
 
+    reads_unsigned: bool = False
+    """Whether products read codes of 8 bits as unsigned, of one of two operands."""
+
     @abstractmethod
-    def signed(self, builder: ContextBuilder, codes: Codes) -> tuple[SSAValue, int]:
-        """Codes as signed integers of 8 or 16 bits, and the one of zero."""
+    def plain(
+        self, builder: ContextBuilder, codes: Codes, *, is_unsigned: bool = False
+    ) -> tuple[SSAValue, int]:
+        """Codes as integers of 8 or 16 bits, and the one of zero: unsigned if `is_unsigned`."""
 
     @abstractmethod
     def product(self, builder: ContextBuilder, layer: Layer) -> Product:
@@ -181,14 +186,18 @@ class Form(ABC):
 class LinalgForm(Form):
     """One `linalg.generic` for each step."""
 
-    def __init__(self, requantize: Requantize) -> None:
+    def __init__(self, requantize: Requantize, *, reads_unsigned: bool = False) -> None:
         self.requantize = requantize
+        self.reads_unsigned = reads_unsigned
 
     @override
-    def signed(self, builder: ContextBuilder, codes: Codes) -> tuple[SSAValue, int]:
+    def plain(
+        self, builder: ContextBuilder, codes: Codes, *, is_unsigned: bool = False
+    ) -> tuple[SSAValue, int]:
         type = IntegerType(8 if codes.width <= 8 else 16)
-        is_shifted = codes.is_unsigned and codes.width == type.bitwidth
-        if not is_shifted and codes.width == type.bitwidth:
+        is_narrow = codes.width < type.bitwidth
+        is_shifted = not is_narrow and codes.is_unsigned != is_unsigned
+        if not is_shifted and not is_narrow:
             return codes.value, codes.zero_point
         half = 1 << (type.bitwidth - 1) if is_shifted else 0
 
@@ -196,11 +205,12 @@ class LinalgForm(Form):
             wide = extended(inner, code, type, is_unsigned=codes.is_unsigned)
             if not half:
                 return wide
-            # Of unsigned integers, those less half of the codes have the first bit flipped.
+            # Half of the codes more, or less: the first bit is flipped.
             flip = constant_of(inner, -half, type)
             return inner.insert(arith.XOrIOp(wide, flip)).result
 
-        return builder.each(codes.value, type, element), codes.zero_point - half
+        zero = codes.zero_point + (half if is_unsigned else -half)
+        return builder.each(codes.value, type, element), zero
 
     @override
     def product(self, builder: ContextBuilder, layer: Layer) -> Product:

@@ -459,8 +459,11 @@ class _Lowering:
             raise Refusal(RefusalCode.BIAS_SCALE, "what it adds to its sums is computed")
         operands = [op.operands[at] for at in contraction.operands]
         known = next((at for at in (1, 0) if self.graph.is_constant(operands[at])), None)
+        unsigned = 1 if known == 0 else 0
         factors = [
-            self._weights(value) if at == known else self._activation(builder, value)
+            self._weights(value)
+            if at == known
+            else self._activation(builder, value, is_first=at == unsigned)
             for at, value in enumerate(operands)
         ]
         bias = None
@@ -482,12 +485,14 @@ class _Lowering:
         )
         return self._as_declared(builder, sums.finish(codes), node.op, goal)
 
-    def _activation(self, builder: ContextBuilder, read: SSAValue) -> Factor:
+    def _activation(self, builder: ContextBuilder, read: SSAValue, *, is_first: bool) -> Factor:
         """A computed operand of a sum of products."""
         codes = self._codes(builder, read)
-        value, zero = self.form.signed(builder, codes)
+        is_unsigned = is_first and self.form.reads_unsigned and codes.width == 8
+        value, zero = self.form.plain(builder, codes, is_unsigned=is_unsigned)
         ones = [1] * codes.rank
-        return Factor(np.full(ones, zero), np.full(ones, codes.scale), codes.magnitude, value)
+        scales = np.full(ones, codes.scale)
+        return Factor(np.full(ones, zero), scales, codes.magnitude, value, is_unsigned=is_unsigned)
 
     def _weights(self, read: SSAValue) -> Factor:
         """A constant operand of a sum of products."""

@@ -24,6 +24,13 @@ class OnRefusal(StrEnum):
     ERROR = "error"
 
 
+class Activations(StrEnum):
+    """How products read codes of 8 bits."""
+
+    I8 = "i8"
+    U8 = "u8"
+
+
 class IntegerForm(StrEnum):
     """The ops that compute with integers."""
 
@@ -53,6 +60,12 @@ class LowerToIntegersPass(ModulePass):
     requantize: str = field(default=Requantize.FIXED.value, metadata={"values": Requantize})
     """The arithmetic that rescales: multipliers of 31 bits and shifts, or products of f32."""
 
+    activations: str = field(default=Activations.I8.value, metadata={"values": Activations})
+    """
+    How products read codes of 8 bits that are computed: both operands as signed, or one of them as
+    unsigned, for which CPUs with VNNI have an instruction.
+    """
+
     on_refusal: str = field(default=OnRefusal.LEAVE.value, metadata={"values": OnRefusal})
     """Whether a layer that is refused is left as it is, or an error."""
 
@@ -61,8 +74,11 @@ class LowerToIntegersPass(ModulePass):
         named_member("to", IntegerForm, self.to)
         named_member("on-refusal", OnRefusal, self.on_refusal)
         named_member("requantize", Requantize, self.requantize)
+        named_member("activations", Activations, self.activations)
         if self.to == IntegerForm.TOSA and self.requantize != Requantize.FIXED:
             raise ValueError("with to=tosa, requantize must be fixed: TOSA has no other arithmetic")
+        if self.to == IntegerForm.TOSA and self.activations != Activations.I8:
+            raise ValueError("with to=tosa, activations must be i8: TOSA has no other products")
 
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:
@@ -73,7 +89,9 @@ class LowerToIntegersPass(ModulePass):
         from qdialect.integers.tosa_form import TosaForm
 
         is_tosa = self.to == IntegerForm.TOSA
-        form = TosaForm() if is_tosa else LinalgForm(Requantize(self.requantize))
+        reads_unsigned = self.activations == Activations.U8
+        linalg = LinalgForm(Requantize(self.requantize), reads_unsigned=reads_unsigned)
+        form = TosaForm() if is_tosa else linalg
         report = lower_to_integers(op, ctx, form)
         if self.on_refusal == OnRefusal.ERROR:
             refused = [

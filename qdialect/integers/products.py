@@ -44,10 +44,13 @@ class Factor:
     """The largest `|code - zero|` that the type allows."""
 
     value: SSAValue | None = None
-    """Signed integers of 8 or 16 bits; None for a constant."""
+    """Integers of 8 or 16 bits; None for a constant."""
 
     numbers: Integers | None = None
     """The codes of a constant, less their zeros."""
+
+    is_unsigned: bool = False
+    """Whether the integers are read as unsigned: those of 8 bits may be."""
 
     @property
     def shape(self) -> Shape:
@@ -215,12 +218,13 @@ class _Loops:
     def total(
         self,
         builder: StorageBuilder,
-        value: SSAValue,
+        factor: Factor,
         labels: Sequence[str],
         lengths: Mapping[str, Length],
         type: IntegerType,
     ) -> tuple[SSAValue, AffineMap]:
         """The sums of the codes of a factor that results need, and how results read them."""
+        value, flag = cast(SSAValue, factor.value), factor.is_unsigned
         shape = _shape(value)
         windows: dict[int, PoolWindow] = {}
         places: list[int] = []
@@ -234,7 +238,7 @@ class _Loops:
                 windows[axis] = self.windows[kernel].of_size(cast(int, lengths[kernel]))
                 if not windows[axis].is_all_of(shape[axis]):
                     places.append(self.order[self.positions[kernel]])
-        total = pooled(builder, value, windows, (0, 0), type, arith.AddiOp)
+        total = pooled(builder, value, windows, (0, 0), type, arith.AddiOp, is_unsigned=flag)
         return total, along(places, len(self.parallel))
 
     def lengths(
@@ -316,8 +320,7 @@ def product(builder: StorageBuilder, layer: Layer) -> Product:
     for (factor, labels), (other, others_labels) in zip(sides, sides[::-1], strict=True):
         # The zeros of a factor meet the sum of the other one, unless that is constant.
         if factor.zeros.any() and other.numbers is None:
-            codes = cast(SSAValue, other.value)
-            total, places = loops.total(builder, codes, others_labels, lengths, type)
+            total, places = loops.total(builder, other, others_labels, lengths, type)
             reads.append((total, places, loops.spread(factor.zeros, labels)))
     dtype = np.dtype(f"i{width // 8}")
     # Two's complement: only the last sum has to be in range.
@@ -327,7 +330,8 @@ def product(builder: StorageBuilder, layer: Layer) -> Product:
 
     def element(inner: StorageBuilder, elements: Sequence[SSAValue]) -> SSAValue:
         one, other, total = elements
-        wide, wider = (extended(inner, value, type) for value in (one, other))
+        wide = extended(inner, one, type, is_unsigned=lhs.is_unsigned)
+        wider = extended(inner, other, type, is_unsigned=rhs.is_unsigned)
         term = inner.insert(arith.MuliOp(wide, wider)).result
         return inner.insert(arith.AddiOp(total, term)).result
 

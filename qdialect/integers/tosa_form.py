@@ -36,7 +36,9 @@ class TosaForm(Form):
     # Elements
 
     @override
-    def signed(self, builder: ContextBuilder, codes: Codes) -> tuple[SSAValue, int]:
+    def plain(
+        self, builder: ContextBuilder, codes: Codes, *, is_unsigned: bool = False
+    ) -> tuple[SSAValue, int]:
         if codes.width != 8:
             raise Refusal(RefusalCode.STORAGE, "TOSA's sums of products are of 8 bits")
         if not codes.is_unsigned:
@@ -141,14 +143,14 @@ class TosaForm(Form):
         for part, places in zip(codes, axes, strict=True):
             if [*places] != [*range(len(lengths))]:
                 raise Refusal(RefusalCode.GRANULARITY, "an operand is broadcast")
-            value, zero = self.signed(builder, part)
+            value, zero = self.plain(builder, part)
             wide.append(writer.rescale(value, *_ONE, (zero, 0), i32))
         return writer.multiply(*wide)
 
     @override
     def within(self, builder: ContextBuilder, value: SSAValue, goal: Goal) -> SSAValue:
         codes = Codes(goal.type, value)
-        plain, _ = self.signed(builder, codes)
+        plain, _ = self.plain(builder, codes)
         return self._from_signed(builder, plain, goal, self._limits(goal))
 
     @override
@@ -157,7 +159,7 @@ class TosaForm(Form):
     ) -> SSAValue:
         if goal.width != 8:
             raise Refusal(RefusalCode.STORAGE, "TOSA's tables are of 8 bits")
-        value, _ = self.signed(builder, codes)
+        value, _ = self.plain(builder, codes)
         shift = ZERO_SHIFT if codes.is_unsigned else 0
         low, high = (end - shift for end in codes.limits)
         # Codes out of the range of the type do not occur.
@@ -313,7 +315,7 @@ class TosaForm(Form):
         *,
         is_least: bool,
     ) -> SSAValue:
-        plain, _ = self.signed(builder, Codes(goal.type, value))
+        plain, _ = self.plain(builder, Codes(goal.type, value))
         shift = ZERO_SHIFT if goal.is_unsigned else 0
         name = "min" if is_least else "max"
         pooled = self._pooled(builder, plain, windows, code - shift, name)
@@ -323,7 +325,7 @@ class TosaForm(Form):
     def total(
         self, builder: ContextBuilder, codes: Codes, windows: Mapping[int, PoolWindow], count: int
     ) -> tuple[SSAValue, int]:
-        value, zero = self.signed(builder, codes)
+        value, zero = self.plain(builder, codes)
         shape = shape_of_integers(value)
         if all(window.is_all_of(shape[axis]) for axis, window in windows.items()):
             value = self._writer(builder).rescale(value, *_ONE, (zero, 0), i32)

@@ -23,9 +23,8 @@ pytestmark = [pytest.mark.iree, pytest.mark.without_xdsl]
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_each_layer_runs_in_integers(name: str, tmp_path: Path) -> None:
-    case = case_of(LAYERS[name], 127)
-    text = case.text
+def test_each_layer_runs_in_integers(name: str) -> None:
+    text = case_of(LAYERS[name], 127).text
 
     # The IR in which IREE has made contractions of integers.
     context = ToolContext()
@@ -41,8 +40,17 @@ def test_each_layer_runs_in_integers(name: str, tmp_path: Path) -> None:
     assert "arith.muli" in products[0]
     assert "quant." not in printed.decode()
 
-    # What the command writes computes what numpy does.
-    (tmp_path / "layer.mlir").write_text(text)
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("has_vnni", [False, True])
+def test_each_layer_computes_what_numpy_does(
+    name: str, has_vnni: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the CPU multiplies unsigned bytes with signed ones, or only is said to."""
+    monkeypatch.setattr("qdialect.integers.compiling.has_vnni", lambda: has_vnni)
+    case = case_of(LAYERS[name], 127)
+    module = parse_module(ToolContext(), case.text)
+    (tmp_path / "layer.mlir").write_text(case.text)
     binary = tmp_path / "layer.vmfb"
     assert main([str(tmp_path / "layer.mlir"), "-o", str(binary)]) == 0
     given = TypedArray.of(case.operand.view("u4"), module_type(module, 0))

@@ -16,7 +16,9 @@ from mlir_tools import MLIR_OPT, needs_mlir_opt, needs_mlir_runner, run_main
 from mlir_tools import run as run_tool
 from numpy.typing import NDArray
 from xdsl.context import Context
+from xdsl.dialects.arith import MuliOp
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 
 from qdialect.check.compared_modules import Side
 from qdialect.check.interpreters import TypedArray, find_function, run_function
@@ -74,10 +76,11 @@ def run(context: Context, module: ModuleOp, name: str, arguments: Sequence[Typed
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("activations", ["i8", "u8"])
 @pytest.mark.parametrize("seed", range(25))
-def test_random_layers_are_exact(kind: str, seed: int) -> None:
+def test_random_layers_are_exact(kind: str, activations: str, seed: int) -> None:
     case = KINDS[kind](np.random.default_rng(seed))
-    context, module = in_integers(case.text("main"), on_refusal="error")
+    context, module = in_integers(case.text("main"), on_refusal="error", activations=activations)
     without_types(context, module)
     assert not re.search(r"f32|quant\.", str(module))
     result = run(context, module, "main", given(case, module, "main"))
@@ -85,7 +88,8 @@ def test_random_layers_are_exact(kind: str, seed: int) -> None:
 
 
 @pytest.mark.iree
-def test_iree_computes_the_same_bits() -> None:
+@pytest.mark.parametrize("activations", ["i8", "u8"])
+def test_iree_computes_the_same_bits(activations: str) -> None:
     cases = {
         f"{kind}_{seed}": make(np.random.default_rng(1000 + seed))
         for kind, make in KINDS.items()
@@ -99,13 +103,46 @@ def test_iree_computes_the_same_bits() -> None:
     }
     assert len(cases) > 12
     text = "".join(case.text(name) for name, case in cases.items())
-    context, module = in_integers(text, on_refusal="error")
+    context, module = in_integers(text, on_refusal="error", activations=activations)
     lowered, binary = compile_module(Side(module, context))
     loaded = LoadedModule(binary)
     for name, case in cases.items():
         function = find_function(lowered, name)
         (result,) = loaded.run(function, given(case, lowered, name))
         assert (result.elements == stored(case.expected, case.result)).all(), name
+
+
+@pytest.mark.parametrize("lhs", ["i8", "u8"])
+@pytest.mark.parametrize("is_known", [False, True])
+def test_one_operand_of_a_product_is_unsigned(lhs: str, is_known: bool) -> None:
+    """A computed one: of two, the first one."""
+    codes = f"tensor<2x2x!quant.uniform<{lhs}:f32, 0.5:3>>"
+    weights = "tensor<2x2x!quant.uniform<u8:f32, 0.5:130>>"
+    constant = f"%w = quant.constant dense<[[1, 255], [130, 7]]> : {weights}"
+    argument = "" if is_known else f", %w: {weights}"
+    _, module = in_integers(
+        f"""
+func.func @main(%x: {codes}{argument}) -> {codes} {{
+  {constant if is_known else ""}
+  %0 = quant.dcast %x : {codes} to tensor<2x2xf32>
+  %1 = quant.dcast %w : {weights} to tensor<2x2xf32>
+  %2 = arith.constant dense<0.0> : tensor<2x2xf32>
+  %3 = linalg.matmul ins(%1, %0 : tensor<2x2xf32>, tensor<2x2xf32>)
+    outs(%2 : tensor<2x2xf32>) -> tensor<2x2xf32>
+  %4 = quant.qcast %3 : tensor<2x2xf32> to {codes}
+  return %4 : {codes}
+}}""",
+        on_refusal="error",
+        activations="u8",
+    )
+    products = [
+        [operand.owner.name for operand in op.operands if isinstance(operand.owner, Operation)]
+        for op in module.walk()
+        if isinstance(op, MuliOp)
+    ]
+    read = [names for names in products if {*names} <= {"arith.extui", "arith.extsi"} and names]
+    expected = ["arith.extui", "arith.extsi"]
+    assert [names for names in read if len(names) == 2] == [expected[:: -1 if is_known else 1]]
 
 
 @needs_mlir_runner
