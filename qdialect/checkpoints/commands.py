@@ -78,13 +78,13 @@ def contents_of(options: Namespace) -> tuple[dict[str, Content], Manifest]:
     _tell(refused, options)
     if not contents:
         raise ToolError(f"{options.checkpoint}: no quantized weight that matches is imported")
-    # A file of GGUF is no source of a manifest: its other tensors are copied.
+    # Only safetensors are the source of a manifest: other tensors are copied.
     others = dict[str, TensorInFile]()
     for name, tensor in checkpoint.others.items():
-        if tensor.path.endswith(".gguf"):
-            contents[name] = Moved.of(tensor)
-        else:
+        if tensor.path.endswith(".safetensors"):
             others[name] = tensor
+        else:
+            contents[name] = Moved.of(tensor)
     return contents, Manifest(others)
 
 

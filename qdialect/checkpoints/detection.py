@@ -26,6 +26,7 @@ from qdialect.checkpoints.layouts import (
     layouts,
 )
 from qdialect.checkpoints.matrices import RefusedError
+from qdialect.checkpoints.onnx_files import read_onnx
 from qdialect.checkpoints.stored import QuantizedModule, state_of
 from qdialect.dialects.quant import UniformQuantizedType
 from qdialect.support.files import FileError, JsonError, JsonValue, read_text
@@ -104,6 +105,8 @@ def read_checkpoint(path: str, layout: str | None = None) -> Checkpoint:
         raise ValueError(f"there is no layout '{layout}'; the layouts are {', '.join(layouts())}")
     if path.endswith(".gguf"):
         return _of_gguf(path)
+    if path.endswith(".onnx"):
+        return _of_onnx(path)
     if path.endswith(".json"):
         return _of_manifest(path)
     folder, hints = Path(path), Hints()
@@ -186,6 +189,22 @@ def _of_gguf(path: str) -> Checkpoint:
         row = layouts()[layout]
         modules[name] = QuantizedModule(name, row, {"": tensor}, shape, row.block)
     return Checkpoint(modules, others, file.refused)
+
+
+def _of_onnx(path: str) -> Checkpoint:
+    file, names = read_onnx(path), ("matmulnbits", "matmulnbits-symmetric")
+    modules, refused = dict[str, QuantizedModule](), dict(file.refused)
+    others, kept = dict(file.others), dict[str, TensorInFile]()
+    for name, (tensors, bits, columns) in file.matrices.items():
+        own = _of_tensors(tensors, Hints(names, bits, columns))
+        modules |= own.modules
+        refused |= own.refused
+        kept |= own.kept
+        if not own.modules and not own.refused:
+            refused[name] = "storage: its tensors have other dtypes or shapes"
+        if not own.modules:
+            kept |= tensors
+    return Checkpoint(modules, others, refused, kept)
 
 
 def hints_of(path: Path) -> Hints:

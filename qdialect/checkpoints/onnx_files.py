@@ -1,0 +1,110 @@
+"""
+The weights of `MatMulNBits` in models of ONNX, whose elements are in files beside the model.
+
+https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MatMulNBits.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from qdialect.support.extras import library
+from qdialect.weights.places import inside
+from qdialect.weights.tensor_files import TensorEntry, TensorInFile, WeightsError
+
+_DTYPES: Final[Mapping[int, str]] = {
+    **{1: "F32", 2: "U8", 3: "I8", 4: "U16", 5: "I16", 6: "I32", 7: "I64", 9: "BOOL"},
+    **{10: "F16", 11: "F64", 12: "U32", 13: "U64", 16: "BF16"},
+}
+"""By the numbers of `TensorProto.DataType`."""
+
+_PARTS: Final = (".B", ".scales", ".zero_points", ".g_idx")
+"""The names of the inputs of a node that are its weight, by their order."""
+
+
+class OnnxMatrix(NamedTuple):
+    """The weight of a node."""
+
+    tensors: Mapping[str, TensorInFile]
+    """By the name of the first one, and what each is of the weight."""
+    bits: int
+    columns: int
+    """Those of a block."""
+
+
+class OnnxFile(NamedTuple):
+    """What a model has."""
+
+    matrices: Mapping[str, OnnxMatrix]
+    others: Mapping[str, TensorInFile]
+    refused: Mapping[str, str]
+    """For a matrix that is not understood: the reason."""
+
+
+def read_onnx(path: str) -> OnnxFile:
+    """
+    The tensors of a model, without their elements.
+
+    Raises OSError, MissingLibraryError, and WeightsError for a file that is not as the format says.
+    """
+    onnx: Any = library("onnx", "onnx")
+    with open(path, "rb"):
+        # The library has other errors for a file that cannot be read.
+        pass
+    try:
+        graph = onnx.load(path, load_external_data=False).graph
+    except Exception as error:
+        raise WeightsError(f"{path}: it is no model of ONNX: {error}") from None
+    beside = dict[str, TensorInFile]()
+    for tensor in graph.initializer:
+        if tensor.external_data and tensor.data_type in _DTYPES:
+            beside[tensor.name] = _placed(path, tensor, onnx)
+    matrices, refused, taken = dict[str, OnnxMatrix](), dict[str, str](), set[str]()
+    for node in graph.node:
+        if (node.domain, node.op_type) != ("com.microsoft", "MatMulNBits"):
+            continue
+        parts = {end: name for end, name in zip(_PARTS, node.input[1:], strict=False) if name}
+        first, numbers = parts[".B"], {attribute.name: attribute.i for attribute in node.attribute}
+        if inlined := [name for name in parts.values() if name not in beside]:
+            refused[first] = f"missing: '{inlined[0]}' has no elements in a file beside the model"
+            continue
+        if ".g_idx" in parts:
+            refused[first] = "act-order: columns are in the order of 'g_idx'"
+            continue
+        columns, block = numbers.get("K", 0), numbers.get("block_size", 0)
+        if block < 1 or columns % block:
+            refused[first] = f"tail: {columns} columns are no whole blocks of {block}"
+            continue
+        tensors = dict[str, TensorInFile]()
+        for end, name in parts.items():
+            tensor = beside[name]
+            entry = tensor.entry._replace(name=first + end)
+            tensors[first + end] = TensorInFile(tensor.path, entry)
+        matrices[first] = OnnxMatrix(tensors, numbers.get("bits", 4), block)
+        taken.update(parts.values())
+    others = {name: tensor for name, tensor in beside.items() if name not in taken}
+    return OnnxFile(matrices, others, refused)
+
+
+def _placed(path: str, tensor: Any, onnx: Any) -> TensorInFile:
+    """A tensor whose elements are in a file beside. Raises OSError and WeightsError."""
+    info = onnx.external_data_helper.ExternalDataInfo(tensor)
+    location = os.path.normpath(info.location)
+    if os.path.isabs(location) or location.startswith(os.pardir):
+        raise WeightsError(
+            f"{path}: tensor '{tensor.name}' is in '{location}', which is not beside the model"
+        )
+    place = inside(os.path.dirname(path) or os.curdir, location)
+    entry = TensorEntry(tensor.name, _DTYPES[tensor.data_type], (*tensor.dims,), info.offset or 0)
+    size, length = os.path.getsize(place), info.length
+    if min(entry.start, *entry.shape, 0) < 0 or entry.start + entry.nbytes > size:
+        raise WeightsError(
+            f"{place}: it is cut off: tensor '{tensor.name}' ends at byte "
+            f"{entry.start + entry.nbytes}, the file at {size}"
+        )
+    if length is not None and length != entry.nbytes:
+        reason = f"has {length} bytes, and {list(entry.shape)} of {entry.dtype} {entry.nbytes}"
+        raise WeightsError(f"{path}: tensor '{tensor.name}' {reason}")
+    return TensorInFile(place, entry)
