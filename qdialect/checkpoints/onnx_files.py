@@ -63,9 +63,10 @@ def read_onnx(path: str) -> OnnxFile:
             beside[tensor.name] = _placed(path, tensor, onnx)
     matrices, refused, taken = dict[str, OnnxMatrix](), dict[str, str](), set[str]()
     for node in graph.node:
-        if (node.domain, node.op_type) != ("com.microsoft", "MatMulNBits"):
-            continue
         parts = {end: name for end, name in zip(_PARTS, node.input[1:], strict=False) if name}
+        is_product = (node.domain, node.op_type) == ("com.microsoft", "MatMulNBits")
+        if not is_product or not {*_PARTS[:2]} <= parts.keys():
+            continue
         first, numbers = parts[".B"], {attribute.name: attribute.i for attribute in node.attribute}
         if inlined := [name for name in parts.values() if name not in beside]:
             refused[first] = f"missing: '{inlined[0]}' has no elements in a file beside the model"
@@ -73,7 +74,10 @@ def read_onnx(path: str) -> OnnxFile:
         if ".g_idx" in parts:
             refused[first] = "act-order: columns are in the order of 'g_idx'"
             continue
-        columns, block = numbers.get("K", 0), numbers.get("block_size", 0)
+        columns, block, bits = (numbers.get(key, 0) for key in ("K", "block_size", "bits"))
+        if bits not in range(2, 9):
+            refused[first] = f"storage: codes have {bits} bits"
+            continue
         if block < 1 or columns % block:
             refused[first] = f"tail: {columns} columns are no whole blocks of {block}"
             continue
@@ -82,7 +86,7 @@ def read_onnx(path: str) -> OnnxFile:
             tensor = beside[name]
             entry = tensor.entry._replace(name=first + end)
             tensors[first + end] = TensorInFile(tensor.path, entry)
-        matrices[first] = OnnxMatrix(tensors, numbers.get("bits", 4), block)
+        matrices[first] = OnnxMatrix(tensors, bits, block)
         taken.update(parts.values())
     others = {name: tensor for name, tensor in beside.items() if name not in taken}
     return OnnxFile(matrices, others, refused)

@@ -30,6 +30,7 @@ def model(
     columns: int = COLUMNS,
     others: tuple[str, ...] = (),
     beside: bool = True,
+    is_valid: bool = True,
 ) -> bytes:
     """Write a model of a product, with its tensors beside; returns one that has them inside."""
     onnx: Any = import_module("onnx")
@@ -48,7 +49,7 @@ def model(
         onnx.TensorProto.FLOAT if scales == "f4" else onnx.TensorProto.FLOAT16,
     )
     inputs = ["x", *arrays, *others]
-    numbers = {"K": columns, "N": ROWS, "bits": bits, "block_size": block}
+    numbers = {"K": columns, "N": ROWS, "bits": bits if is_valid else 99, "block_size": block}
     node = helper.make_node("MatMulNBits", inputs, ["y"], domain="com.microsoft", **numbers)
     arrays |= {name: np.arange(COLUMNS, dtype=np.int32) for name in others if name}
     x, y = (
@@ -107,6 +108,7 @@ def test_another_layout_has_the_same_codes(tmp_path: Path) -> None:
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "columns": ({"columns": 100}, "tail: 100 columns are no whole blocks of 32"),
     "order": ({"others": ("g_idx",)}, "act-order: columns are in the order of 'g_idx'"),
+    "bits": ({"is_valid": False}, "storage: codes have 99 bits"),
     "inside": ({"beside": False}, "missing: 'B' has no elements in a file beside the model"),
 }
 
