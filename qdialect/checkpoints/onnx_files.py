@@ -74,7 +74,8 @@ def read_onnx(path: str) -> OnnxFile:
         if ".g_idx" in parts:
             refused[first] = "act-order: columns are in the order of 'g_idx'"
             continue
-        columns, block, bits = (numbers.get(key, 0) for key in ("K", "block_size", "bits"))
+        columns, block = (numbers.get(key, 0) for key in ("K", "block_size"))
+        bits = numbers.get("bits", 4)
         if bits not in range(2, 9):
             refused[first] = f"storage: codes have {bits} bits"
             continue

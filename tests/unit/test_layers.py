@@ -92,7 +92,7 @@ BUDGETS = {
     "opt": (3871, 6),
     "check": (7407, 7),
     "weights": (2922, 7),
-    "checkpoints": (2723, 6),
+    "checkpoints": (2728, 6),
     "ptq": (21016, 8),
     "integers": (2580, 5),
     "frontends": (1004, 4),
