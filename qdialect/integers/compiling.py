@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Final
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, UnregisteredOp
 from xdsl.dialects.func import FuncOp
+from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.ir import Operation
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from qdialect.check.compared_modules import RunFailure, Side
 from qdialect.check.iree_runs import IN_INTEGERS, compile_module, widen_storage
@@ -17,6 +20,8 @@ from qdialect.dialects.quant.storage import StoredType
 from qdialect.integers.passes import LowerToIntegersPass
 from qdialect.ir.errors import OpErrors
 from qdialect.ir.value_types import element_type_or_self
+from qdialect.ops.fields import Contraction
+from qdialect.ops.interface import known_layer, models_of, windows_of
 from qdialect.ptq.passes.storage import ShiftStoragePass
 
 FAST_MATRICES: Final[Sequence[str]] = "--iree-opt-data-tiling", "--iree-llvmcpu-enable-ukernels=all"
@@ -48,17 +53,49 @@ def compile_in_integers(side: Side, cpu: str) -> bytes:
     if cpu == "host" and has_vnni():
         # IREE 3.13 does not compile each module so.
         with suppress(RunFailure):
-            copy = Side(side.module.clone(), side.context)
-            return _compiled(copy, cpu, "u8", [*FAST_MATRICES, "--iree-llvmcpu-enable-inner-tiled"])
-    return _compiled(side, cpu, "i8", FAST_MATRICES)
+            copy = _in_integers(Side(side.module.clone(), side.context), "u8")
+            _keep_sums_apart(copy)
+            flags = *FAST_MATRICES, "--iree-llvmcpu-enable-inner-tiled"
+            return compile_module(copy, cpu=cpu, lowering=IN_INTEGERS, flags=flags)[1]
+    flags = FAST_MATRICES
+    return compile_module(_in_integers(side, "i8"), cpu=cpu, lowering=IN_INTEGERS, flags=flags)[1]
 
 
-def _compiled(side: Side, cpu: str, activations: str, flags: Sequence[str]) -> bytes:
+def _in_integers(side: Side, activations: str) -> Side:
     # IREE has no fast kernel for integers of 4 bits.
     store_bytes_as(activations, *side)
     widen_storage(*side)
     LowerToIntegersPass(activations=activations).apply(side.context, side.module)
-    return compile_module(side, cpu=cpu, lowering=IN_INTEGERS, flags=flags)[1]
+    return side
+
+
+def _keep_sums_apart(side: Side) -> None:
+    """
+    Keep ops that read products of matrices out of the functions that compute these.
+
+    IREE 3.13 does not compile inner tiles and what reads vectors behind them.
+    """
+    with models_of(side.context):
+        products = [op for op in side.module.walk() if _multiplies_matrices(op)]
+    barrier = UnregisteredOp.with_name("util.optimization_barrier")
+    for op in products:
+        Rewriter.insert_op(
+            apart := barrier.create(operands=op.results, result_types=op.result_types),
+            InsertPoint.after(op),
+        )
+        for before, after in zip(op.results, apart.results, strict=True):
+            before.replace_uses_with_if(after, lambda use: use.operation is not apart)
+
+
+def _multiplies_matrices(op: Operation) -> bool:
+    """Whether an op is a sum of products without windows, of floats or of integers."""
+    if isinstance(layer := known_layer(op), Contraction):
+        return not windows_of(op, layer)
+    if not isinstance(op, GenericOp) or len(op.inputs) != 2:
+        return False
+    maps = [map.data for map in op.indexing_maps]
+    is_summed = len(maps[-1].results) < maps[-1].num_dims
+    return is_summed and all(map.is_projected_permutation() for map in maps)
 
 
 def has_vnni() -> bool:

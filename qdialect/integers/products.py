@@ -323,10 +323,7 @@ def product(builder: StorageBuilder, layer: Layer) -> Product:
             total, places = loops.total(builder, other, others_labels, lengths, type)
             reads.append((total, places, loops.spread(factor.zeros, labels)))
     dtype = np.dtype(f"i{width // 8}")
-    # Two's complement: only the last sum has to be in range.
-    start = with_numbers(
-        builder, init, [], [], [offset.astype(dtype)], lambda _, __, known: known[0]
-    )
+    start = builder.generic(init, [], [], lambda inner, _: constant_of(inner, 0, type))
 
     def element(inner: StorageBuilder, elements: Sequence[SSAValue]) -> SSAValue:
         one, other, total = elements
@@ -337,8 +334,8 @@ def product(builder: StorageBuilder, layer: Layer) -> Product:
 
     maps = [loops.map(labels) for _, labels in sides]
     value = builder.generic(start, operands, maps, element)
-    if reads:
-        value = _corrected(builder, value, reads, dtype)
+    if reads or offset.any():
+        value = _corrected(builder, value, reads, offset.astype(dtype))
     scales = loops.spread(lhs.scales, loops.lhs) * loops.spread(rhs.scales, loops.rhs)
 
     def finish(codes: SSAValue) -> SSAValue:
@@ -358,25 +355,27 @@ def _corrected(
     builder: StorageBuilder,
     value: SSAValue,
     reads: Sequence[tuple[SSAValue, AffineMap, NDArray[Any]]],
-    dtype: np.dtype[Any],
+    offset: NDArray[np.signedinteger[Any]],
 ) -> SSAValue:
-    """Sums, less the products of zeros and of sums of codes."""
+    """Sums and an offset, less the products of zeros and of sums of codes."""
     lengths = builder.lengths(value)
 
     def element(
         inner: StorageBuilder, elements: Sequence[SSAValue], known: Sequence[SSAValue]
     ) -> SSAValue:
         total, *sums = elements[:-1]
-        for zero, one in zip(known, sums, strict=True):
+        # Two's complement: only the last sum has to be in range.
+        total = inner.insert(arith.AddiOp(total, known[-1])).result
+        for zero, one in zip(known[:-1], sums, strict=True):
             term = inner.insert(arith.MuliOp(zero, one)).result
             total = inner.insert(arith.SubiOp(total, term)).result
         return total
 
     maps = [AffineMap.identity(len(lengths)), *(map for _, map, _ in reads)]
     inputs = [value, *(total for total, _, _ in reads)]
-    zeros = [array.astype(dtype) for _, _, array in reads]
+    known = [*(array.astype(offset.dtype) for *_, array in reads), offset]
     return with_numbers(
-        builder, builder.empty(lengths, _element(value)), inputs, maps, zeros, element
+        builder, builder.empty(lengths, _element(value)), inputs, maps, known, element
     )
 
 

@@ -94,7 +94,7 @@ BUDGETS = {
     "weights": (2922, 7),
     "checkpoints": (2728, 6),
     "ptq": (21016, 8),
-    "integers": (2580, 5),
+    "integers": (2616, 5),
     "frontends": (1004, 4),
     "export": (2395, 4),
     "testing": (790, 4),
