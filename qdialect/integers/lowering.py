@@ -57,7 +57,6 @@ from qdialect.ops.fields import Contraction, PoolWindow, Reduction, ShapeOpModel
 from qdialect.ops.interface import (
     Refusal,
     RefusalCode,
-    layer_of,
     model_of,
     models_of,
     op_model,
@@ -69,7 +68,7 @@ from qdialect.ops.readers import last_step, named_function
 from qdialect.ops.unused_ops import erase_unused
 from qdialect.ptq.float_graph.computed_functions import Computations, Curve
 from qdialect.ptq.float_graph.flow_graph import Bias, FlowGraph, Node, Use, result_axes
-from qdialect.ptq.float_graph.flow_reading import filled_with, flow_graph, unknown_bias
+from qdialect.ptq.float_graph.flow_reading import flow_graph, unknown_bias
 from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import MemoryLimitError, memory_budget
 
@@ -229,7 +228,7 @@ class _Lowering:
         node = self.graph.makers.get(read)
         if node is None:
             raise Refusal(RefusalCode.KEPT, "it stays float: its function is not known")
-        if isinstance(layer_of(node.ops[0]), Contraction):
+        if isinstance(node.layer, Contraction):
             return self._layer(builder, node, goal)
         if node.movements:
             return self._moved(builder, node, goal)
@@ -451,7 +450,7 @@ class _Lowering:
     def _layer(self, builder: ContextBuilder, node: Node, goal: Goal) -> SSAValue:
         """The codes of a sum of products, with its bias."""
         op = node.ops[0]
-        contraction = cast(Contraction, layer_of(op))
+        contraction = cast(Contraction, node.layer)
         for inner, outer in pairwise(node.ops):
             if inner.results[0] not in map(_recorded, outer.operands):
                 raise Refusal(RefusalCode.CASTS, "its sums are rounded before its bias is added")
@@ -541,7 +540,7 @@ class _Lowering:
         initial = None
         if reduction.initial is not None:
             start = op.operands[reduction.initial]
-            initial = filled_with(self.graph, start)
+            initial = self.graph.filled_with(start)
             if initial is None:
                 initial = self.computations.number(start)
             if initial is None or math.isnan(initial):

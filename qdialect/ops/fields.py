@@ -486,6 +486,25 @@ class Side:
             if _is_in(label, other) and not _is_in(label, result)
         )
 
+    def summed_axes(self, shape: Shape) -> Sequence[int]:
+        """
+        The axes of the other operand that are summed over, if equal weights make sums of it.
+
+        The weights have this shape. A result of as many axes as the other operand has each sum
+        once, or repeated along the axis of the sum. Empty if the result is along other axes.
+        """
+        own, other, result = self.labels, self.other_labels, self.result_labels
+        length = dict(zip(own, shape, strict=False)).get
+        is_repeated = len(result) == len(other) and all(
+            new == old
+            or (old not in result and new not in other and length(new) in (1, length(old)))
+            for new, old in zip(result, other, strict=True)
+        )
+        is_sum = is_repeated or [label for label in other if label in result] == [*result]
+        if not is_sum or WINDOW in other or {*own} - {*other, *result}:
+            return ()
+        return [axis for axis, label in enumerate(other) if label not in result]
+
 
 def _is_in(label: str, labels: str) -> bool:
     return label != WINDOW and label in labels

@@ -46,7 +46,7 @@ from qdialect.ptq.assignment.parameter_assignment import Assigned, Assignment
 from qdialect.ptq.assignment.settings import Precision, declared_scheme
 from qdialect.ptq.codes import blocks_of_weight, long_axes, type_of_choice
 from qdialect.ptq.float_graph.flow_graph import Bias, FlowGraph, Node, Range, Use, is_quantizable
-from qdialect.ptq.float_graph.flow_reading import filled_with, unknown_bias
+from qdialect.ptq.float_graph.flow_reading import unknown_bias
 from qdialect.ptq.schemes.arrays import array_range, quantize_alike
 from qdialect.ptq.schemes.presets import I16, U8, luci, luci_single_values
 from qdialect.ptq.schemes.schemes import Blocks, Scheme, WeightGranularity
@@ -189,7 +189,7 @@ def assign_biases(flow: Flow, before: Assignment) -> Assignment:
     reads = dict[Use, tuple[Assigned, ...]]()
     for node in flow.graph.nodes:
         if (use := unknown_bias(flow.graph, node)) is not None:
-            number, what = filled_with(flow.graph, use.value), "is not a constant"
+            number, what = flow.graph.filled_with(use.value), "is not a constant"
             if number is not None:
                 what = f"is filled with {number:g} at run time: write it as a constant"
             flow.float_biases[node.op] = f"operand {use.number} of '{name_of(use.op)}' {what}"

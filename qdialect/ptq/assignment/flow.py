@@ -26,7 +26,7 @@ from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.dialects.quant import UniformQuantizedType
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.ops.fields import RuleKind
-from qdialect.ops.interface import Refusal, RefusalCode, known_layer
+from qdialect.ops.interface import Refusal, RefusalCode
 from qdialect.ptq.assignment.parameter_assignment import Assigned
 from qdialect.ptq.assignment.settings import Precision, SettingError, Settings
 from qdialect.ptq.codes import WeightAxes, type_of_choice
@@ -276,7 +276,7 @@ class Flow:
             maker = graph.makers.get(graph.value(node.uses[0].value)) if node.uses else None
             if any(name in layers and layers[name] is None for name in names):
                 kept[node] = _CONFIGURED
-            elif self.settings.only_layers and all(known_layer(op) is None for op in node.ops):
+            elif self.settings.only_layers and node.layer is None:
                 kept[node] = "it is no sum of products"
             elif passes_on(node) and maker in kept:
                 kept[node] = f"what it reads stays in floats: {kept[maker]}"
@@ -546,7 +546,7 @@ class Flow:
                 for result in node.results
                 for use in self.graph.readers[result]
             }
-            if not readers or not readers <= precise or known_layer(node.ops[0]) is not None:
+            if not readers or not readers <= precise or node.layer is not None:
                 continue
             reasons = [
                 reasons_of[output]

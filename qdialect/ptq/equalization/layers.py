@@ -149,14 +149,6 @@ def layer_nodes(graph: FlowGraph) -> Iterator[Node]:
             yield node
 
 
-def is_layer_node(node: Node) -> bool:
-    """Whether a node is a sum of products."""
-    try:
-        return isinstance(layer_of(node.ops[0]), Contraction)
-    except Refusal:
-        return False
-
-
 def indices_of(node: Node) -> LayerIndices:
     """The indices of a layer. Raises Refusal."""
     layer = layer_of(node.ops[0])

@@ -43,7 +43,6 @@ from qdialect.ptq.equalization.layers import (
     LayerIndices,
     constant_numbers,
     indices_of,
-    is_layer_node,
     keys_of_node,
 )
 from qdialect.ptq.float_graph.flow_graph import FlowGraph, Node, Use
@@ -278,7 +277,7 @@ class _Planner:
     def _read_layers(self, chosen: Collection[str] | None) -> Iterator[Layer]:
         known = set[str]()
         for node in self._graph.nodes:
-            if not is_layer_node(node):
+            if not isinstance(node.layer, Contraction):
                 continue
             keys = keys_of_node(self._graph, node)
             if chosen is not None and not set(keys) & set(chosen):

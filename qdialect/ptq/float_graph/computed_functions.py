@@ -15,6 +15,8 @@ from xdsl.ir.affine import AffineMap
 
 from qdialect.algebra.movement import BroadcastInDim, Reshape, Reverse
 from qdialect.dialects.linalg.models import gathering_op
+from qdialect.ir.value_types import shape_of
+from qdialect.ops.along_axis import is_recordable
 from qdialect.ops.fields import Contraction, RuleKind
 from qdialect.ops.interface import (
     Refusal,
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     from qdialect.ptq.float_graph.flow_graph import FlowGraph
 
 REDUCE: Final = "reduce"
+DOT: Final = "dot"
+"""The function of a reduction that multiplies the sum by a number, which it reads last."""
 PRODUCTS: Final = frozenset({"mul", "div"})
 SUMS: Final = frozenset({"add", "sub"})
 LINES: Final = PRODUCTS | SUMS | {"neg"}
@@ -114,10 +118,7 @@ class Computations:
 
     def _read(self, op: Operation) -> Reading | None:
         if isinstance(layer := known_layer(op), Contraction):
-            one, other = (op.operands[at] for at in layer.operands)
-            # The sum of the squares of a value.
-            is_square = one is other and layer.lhs == layer.rhs
-            return Reading(frozenset({REDUCE, "square"}), (one,)) if is_square else None
+            return self._sum(op, layer)
         try:
             if (model := model_of(op)) is not None:
                 read, movements, _ = read_movements(op, model, self.graph.folding.operands)
@@ -136,6 +137,22 @@ class Computations:
         if passes_on and REDUCE not in rule.functions:
             return Reading(frozenset(), read, is_whole=rule.keeps_places)
         return Reading(rule.functions, read, rule.mixed_axes)
+
+    def _sum(self, op: Operation, layer: Contraction) -> Reading | None:
+        """A sum of squares, or of the products with one number, which is the last operand."""
+        one, other = (op.operands[at] for at in layer.operands)
+        if one is other and layer.lhs == layer.rhs:
+            return Reading(frozenset({REDUCE, "square"}), (one,))
+        added = () if layer.bias is None else op.operands[layer.bias : layer.bias + 1]
+        starts = [start for start in added if is_recordable(start)]
+        if any(0 not in (self.number(start), self.graph.filled_with(start)) for start in starts):
+            return None
+        for side in (layer.side(1), layer.side(0)):
+            factor = op.operands[side.operand]
+            axes = side.summed_axes(shape_of(factor.type) or ())
+            if axes and math.isfinite(self.number(factor) or math.nan):
+                return Reading(frozenset({REDUCE, DOT}), (op.operands[side.other], factor), axes)
+        return None
 
     def _read_term(self, value: SSAValue) -> Term | None:
         if isinstance(value, BlockArgument):
@@ -162,8 +179,9 @@ class Computations:
 
     def _reduction(self, op: Operation, *functions: str) -> Term | None:
         """A reduction, with the combiner after the function's name, and what it combines."""
-        if len(functions) == 1:
-            return Term(f"{REDUCE} {functions[0]}", cast(Reading, self.reading(op)).operands, op)
+        read = cast(Reading, self.reading(op)).operands
+        if len(functions) == 1 and (len(read) == 1 or DOT in functions):
+            return Term(f"{REDUCE} {functions[0]}", read, op)
         body = op.regions[0].block if op.regions else None
         end = None if body is None else body.last_op
         at = len(op.operands) - len(op.results)

@@ -17,7 +17,14 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.algebra.movement import DYNAMIC
 from qdialect.ir.value_types import shape_of
-from qdialect.ptq.float_graph.computed_functions import PRODUCTS, REDUCE, SUMS, Computations, Term
+from qdialect.ptq.float_graph.computed_functions import (
+    DOT,
+    PRODUCTS,
+    REDUCE,
+    SUMS,
+    Computations,
+    Term,
+)
 
 Atom: TypeAlias = "SSAValue | tuple[str, object, object]"
 """A factor: a value, the exponential of one, whether a predicate chooses, or a sum along axes."""
@@ -221,6 +228,10 @@ class FactReader:
                         exponential = _times(own.exponential, {chosen: 1.0})
                         return self._made(value, degrees, Degrees(largest), exponential=exponential)
                 return self._made(value, degrees, Degrees(largest, same))
+            case [_, name], [one, factor] if name == DOT:
+                sums = self._reduced(value, term.op, one, "add")
+                exponential = _times({}, sums.exponential, numbers[1] or 0.0)
+                return Facts(_times(sums.product, factor.product), exponential)
             case [name, *combiner], _ if name == REDUCE:
                 return self._reduced(value, term.op, facts[0], *combiner)
             case _:
@@ -257,16 +268,14 @@ class FactReader:
         return Facts({value: 1.0}, {power: 1.0})
 
     def _reduced(self, value: SSAValue, op: Operation, facts: Facts, combiner: str = "") -> Facts:
-        axes = self._reduced_axes(op)
-        before, after = (shape_of(end.type) or () for end in (op.operands[0], op.results[0]))
+        axes, count = self._reduced_axes(op)
         product, degrees = facts.product, self._degrees(facts)
         scale, shift, *_ = degrees
         if combiner == "square":
             product, scale, shift = _times({}, product, 2.0), scale and 2 * scale, None
         is_sum = combiner in ("add", "square")
         if is_sum and shift:
-            is_known = DYNAMIC not in (*before, *after)
-            shift = shift * math.prod(before) / math.prod(after) if is_known else None
+            shift = count and shift * count
         if not is_sum and combiner not in ("max", "min"):
             scale = shift = None
         of_value = self._made(value, [degrees], Degrees(scale, shift, axes, is_reduced=True))
@@ -282,16 +291,24 @@ class FactReader:
         self._atoms[total] = self._atoms[value]._replace(scale=self._total(0, dict(inside)))
         return of_value._replace(product=_times({total: 1.0}, outside))
 
-    def _reduced_axes(self, op: Operation) -> Axes:
-        """The axes along which the elements of the result are equal, if it is broadcast again."""
-        before, after = (shape_of(end.type) or () for end in (op.operands[0], op.results[0]))
+    def _reduced_axes(self, op: Operation) -> tuple[Axes, float | None]:
+        """
+        The axes along which the elements of the result are equal, if it is broadcast again, and the
+        number of elements that are combined to each, if it is known.
+        """
+        axes: Axes = frozenset({(op, 0)})
         reading = self._computations.reading(op)
-        if reading is None or not reading.axes:
-            return frozenset({(op, 0)})
-        if len(before) == len(after) and any(after[axis] != 1 for axis in reading.axes):
-            # It slides a window.
-            return frozenset()
-        return frozenset((len(before), axis) for axis in reading.axes)
+        before, after = (shape_of(end.type) or () for end in (op.operands[0], op.results[0]))
+        if reading is not None and reading.axes:
+            before = shape_of(reading.operands[0].type) or ()
+            is_window = len(before) == len(after) and any(after[axis] != 1 for axis in reading.axes)
+            axes = frozenset((len(before), axis) for axis in reading.axes)
+            if DOT in reading.functions or not is_window:
+                before, after = [before[axis] for axis in reading.axes], ()
+            else:
+                axes = frozenset()
+        is_known = DYNAMIC not in (*before, *after)
+        return axes, math.prod(before) / math.prod(after) if is_known else None
 
 
 def _times(one: Powers, other: Powers, power: float = 1.0) -> Powers:

@@ -35,7 +35,7 @@ from qdialect.folding.moved_constant import MovedConstant
 from qdialect.ir.elements import float_elements
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.ops.along_axis import is_recordable, is_statistics
-from qdialect.ops.fields import Lookup, QuantizationRule, RuleKind, Side
+from qdialect.ops.fields import Contraction, Lookup, QuantizationRule, RuleKind, Side
 from qdialect.ops.interface import (
     Refusal,
     elements_attribute_of,
@@ -44,6 +44,7 @@ from qdialect.ops.interface import (
     known_rule,
     model_of,
     name_of,
+    number_of,
     read_movements,
 )
 from qdialect.ops.model import model_named
@@ -196,10 +197,14 @@ class Node:
         return self.kind is RuleKind.SHARED and bool(self.rule.mixed_axes)
 
     @property
+    def layer(self) -> Contraction | Lookup | None:
+        """The sum of products or the look-up that it is; None for a function that has one."""
+        return None if self.is_function else known_layer(self.ops[0])
+
+    @property
     def table(self) -> Lookup | None:
         """How the op looks up elements in a table, if it does."""
-        layer = known_layer(self.ops[0])
-        return layer if isinstance(layer, Lookup) else None
+        return self.layer if isinstance(self.layer, Lookup) else None
 
     @property
     def constant_uses(self) -> Sequence[Use]:
@@ -445,6 +450,13 @@ class FlowGraph:
         bits, low = int(moved.splat.value), 1 << type.bitwidth - 1
         # Larger integers may be negative ones.
         return float(bits) if 0 <= bits < low or type.bitwidth == 1 else None
+
+    def filled_with(self, value: SSAValue) -> float | None:
+        """The number that a fill op sets all elements of a value to, also behind ranges."""
+        fill = self.value(value).owner
+        if not isinstance(fill, Operation) or model_of(fill) is not None:
+            return None
+        return number_of(fill.operands[0]) if model_named(name_of(fill)).repeats else None
 
     def codes_of(self, moved: MovedConstant) -> NDArray[Any]:
         """The elements of a constant as they are stored; one element if all are equal."""

@@ -32,7 +32,6 @@ from qdialect.ops.interface import (
     known_rule,
     model_of,
     name_of,
-    number_of,
     read_movements,
     rule_of,
 )
@@ -416,7 +415,7 @@ def _layer(graph: FlowGraph, op: Operation, layer: Contraction) -> Node:
 
 def unknown_bias(graph: FlowGraph, node: Node) -> Use | None:
     """The operand of a layer that is added to the sums, if it is not a constant."""
-    op, layer = node.ops[0], known_layer(node.ops[0])
+    op, layer = node.ops[0], node.layer
     if node.bias is not None or not isinstance(layer, Contraction):
         return None
     if layer.bias is None or layer.bias >= len(op.operands):
@@ -424,15 +423,7 @@ def unknown_bias(graph: FlowGraph, node: Node) -> Use | None:
     use = Use(op, layer.bias)
     if not is_quantizable(use.value) or graph.is_constant(use.value):
         return None
-    return None if filled_with(graph, use.value) == 0 else use
-
-
-def filled_with(graph: FlowGraph, value: SSAValue) -> float | None:
-    """The number that a fill op sets all elements of a value to, also behind recorded ranges."""
-    fill = graph.value(value).owner
-    if not isinstance(fill, Operation) or model_of(fill) is not None:
-        return None
-    return number_of(fill.operands[0]) if model_named(name_of(fill)).repeats else None
+    return None if graph.filled_with(use.value) == 0 else use
 
 
 def _own_bias(graph: FlowGraph, op: Operation, layer: Contraction, side: Side) -> Bias | None:

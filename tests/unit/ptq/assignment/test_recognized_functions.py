@@ -201,7 +201,12 @@ def test_jax(name: str, dtype: str):
 def torch_functions() -> Mapping[str, tuple[str, Callable[[Any], Any]]]:
     torch: Any = import_module("torch")
     functional: Any = import_module("torch.nn.functional")
-    mask = torch.from_numpy(~MASK)
+    mask, eighths = torch.from_numpy(~MASK), torch.full((8, 1), 0.125)
+
+    def by_products(x: Any) -> Any:
+        x = x - x @ eighths
+        return x / torch.sqrt((x * x) @ eighths + 1e-5)
+
     return {
         "softmax": ("softmax", lambda x: functional.softmax(x, -1)),
         "softmax-of-masked": (
@@ -227,6 +232,7 @@ def torch_functions() -> Mapping[str, tuple[str, Callable[[Any], Any]]]:
             "normalization",
             lambda x: x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6),
         ),
+        "means-by-product": ("normalization", by_products),
         # A power of a number that is computed from a constant.
         "length": ("normalization", lambda x: functional.normalize(x, dim=-1)),
     }
@@ -247,7 +253,8 @@ TORCH_NAMES = [
     "batch-norm",
 ]
 MORE_TORCH_NAMES = [
-    *("log-sigmoid", "softsign", "squareplus", "group-norm", "rms-norm-by-hand", "length")
+    *("log-sigmoid", "softsign", "squareplus", "group-norm", "rms-norm-by-hand"),
+    *("means-by-product", "length"),
 ]
 ALL_TORCH_NAMES = [*TORCH_NAMES, *MORE_TORCH_NAMES]
 FORMS = ["linalg-on-tensors", "tosa", "stablehlo"]

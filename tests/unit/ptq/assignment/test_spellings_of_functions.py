@@ -30,6 +30,8 @@ pytestmark = [
 
 MASK = np.tril(np.ones((2, 8), bool), 3)
 FACTORS = np.linspace(0.5, 1.5, 8, dtype=np.float32)
+EIGHTHS = np.full((8, 8), 0.125, np.float32)
+ONES = np.ones((8, 1), np.float32)
 
 Function = Callable[[Any], Any]
 
@@ -75,6 +77,10 @@ def spellings() -> Mapping[str, Mapping[str, Function]]:
     def variance(x: Any) -> Any:
         return mean((x - mean(x)) ** 2)
 
+    def centered(x: Any, average: Function) -> Any:
+        d = x - average(x)
+        return d * lax.rsqrt(average(d * d) + 1e-5) * FACTORS + FACTORS
+
     def by_sums(d: Any) -> Any:
         return d * (1 / jnp.sqrt(total(d * d) * 0.125 + 1e-5))
 
@@ -93,6 +99,10 @@ def spellings() -> Mapping[str, Mapping[str, Function]]:
             "of-log-softmax": through(jnp.exp, nn.log_softmax),
             "product-of-exponentials": lambda x: jnp.exp(x) * jnp.exp(-jnp.log(total(jnp.exp(x)))),
             "lowest-mask": lambda x: nn.softmax(jnp.where(MASK, x, -1e30)),
+            "sum-by-product": lambda x: jnp.exp(x) / (jnp.exp(x) @ ONES),
+            "mean-by-product": lambda x: (
+                jnp.exp(x - x @ EIGHTHS) / (jnp.exp(x - x @ EIGHTHS) @ ONES)
+            ),
             "mask-of-exponentials": lambda x: share(jnp.where(MASK, jnp.exp(x - most(x)), 0.0)),
         },
         "log-softmax": {
@@ -124,6 +134,12 @@ def spellings() -> Mapping[str, Mapping[str, Function]]:
             "squares-by-einsum": lambda x: (
                 x * lax.rsqrt(jnp.einsum("bi,bi->b", x, x)[:, None] / 8 + 1e-6)
             ),
+            "means-by-column": lambda x: centered(x, lambda y: y @ EIGHTHS[:, :1]),
+            "means-by-vector": lambda x: centered(x, lambda y: (y @ EIGHTHS[0])[:, None]),
+            "means-by-square": lambda x: centered(x, lambda y: y @ EIGHTHS),
+            "means-on-the-left": lambda x: centered(x, lambda y: EIGHTHS[:2, :2] * 4 @ y),
+            "scaled-sums": lambda x: by_sums(x - x @ ONES * 0.125),
+            "squares-by-product": lambda x: x * lax.rsqrt((x * x) @ ONES / 8 + 1e-6) * FACTORS,
             "one-plus-factors": lambda x: x * lax.rsqrt(mean(jnp.square(x)) + 1e-6) * (1 + FACTORS),
             "length": lambda x: x / jnp.maximum(jnp.linalg.norm(x, axis=-1, keepdims=True), 1e-12),
             "length-one": lambda x: x / total(jnp.abs(x)),
@@ -169,6 +185,7 @@ def spellings() -> Mapping[str, Mapping[str, Function]]:
             "root-of-mean": lambda x: jnp.sqrt(mean(jnp.square(x)) + 1e-6),
             "of-two-numbers": lambda x: jnp.sqrt(x[:, :4] ** 2 + x[:, 4:] ** 2),
             "power": lambda x: total(x * x) ** 0.5,
+            "sum-by-product": lambda x: jnp.sqrt((x * x) @ ONES),
         },
         "clamp": {
             "choices": lambda x: jnp.where(x < 0, 0.0, jnp.where(x > 6, 6.0, x)),
@@ -193,22 +210,23 @@ SPELLINGS = {
     "softmax": (
         "no-maximum minus-mean two-exponentials first-axis all-axes axis-by-axis power-of-sum "
         "powers-of-two mean-of-exponentials minus-logarithm of-log-softmax "
-        "product-of-exponentials lowest-mask mask-of-exponentials"
+        "product-of-exponentials lowest-mask sum-by-product mean-by-product mask-of-exponentials"
     ),
     "log-softmax": "parts minus-log-sum of-softmax",
     "log-sum-exp": "by-hand no-maximum",
     "normalization": (
         "offset-of-factor standard-deviation sums times-length affine-first power "
-        "exponential-of-logarithm squares-by-einsum one-plus-factors length length-one "
-        "greatest of-a-batch one-more other-exponential maximum-left-over sum-of-other-part "
-        "sum-of-unmasked other-axes not-exponential"
+        "exponential-of-logarithm squares-by-einsum means-by-column means-by-vector "
+        "means-by-square means-on-the-left scaled-sums squares-by-product one-plus-factors "
+        "length length-one greatest of-a-batch one-more other-exponential maximum-left-over "
+        "sum-of-other-part sum-of-unmasked other-axes not-exponential"
     ),
     "batch normalization": "factor-and-offset added-mean divided",
     "sigmoid": "quotient tangent power from-one",
     "tanh": "exponentials one-exponential sigmoid",
     "hard sigmoid": "fifths clamped-first upper-end-first",
     "softplus": "exponential-first",
-    "length": "root-of-sum root-of-mean of-two-numbers power",
+    "length": "root-of-sum root-of-mean of-two-numbers power sum-by-product",
     "clamp": "choices",
     "gate": (
         "silu-quotient silu-tangent quick-gelu gelu-complement hard-swish-sixths elu-of-parts "
@@ -244,6 +262,31 @@ def test_layers_stay_separate(name: str):
         "plus-mean": lambda x: x + jnp.mean(x, -1, keepdims=True),
         "variance": lambda x: jnp.var(x, -1),
         "excited": lambda x: x * jnp.tanh(jnp.mean(x, -1, keepdims=True)),
+    }
+    assert names_of(functions[name])[0] == []
+
+
+@pytest.mark.parametrize("name", ["unequal", "wide", "exchanged", "added", "centering"])
+def test_products_that_are_no_sums(name: str):
+    """They are layers."""
+    jax: Any = import_module("jax")
+    jnp: Any = import_module("jax.numpy")
+    columns = {1: EIGHTHS[:, :1] * FACTORS[:, None], 2: EIGHTHS[:, :2]}
+
+    def normalized(x: Any, average: Function) -> Any:
+        return x * jax.lax.rsqrt(average(x * x) + 1e-6)
+
+    def exchanged(x: Any) -> Any:
+        """The sums are along the other axis, which has the same length."""
+        powers = jnp.exp(jnp.pad(x, ((0, 6), (0, 0))))
+        return powers / jax.lax.dot_general(np.ones((8, 8), "f4"), powers, (([1], [1]), ([], [])))
+
+    functions: Mapping[str, Function] = {
+        "unequal": lambda x: normalized(x, lambda y: y @ columns[1]),
+        "wide": lambda x: normalized(x, lambda y: (y @ columns[2])[:, :1]),
+        "exchanged": exchanged,
+        "added": lambda x: x + x @ EIGHTHS,
+        "centering": lambda x: x @ (np.eye(8, dtype="f4") - EIGHTHS),
     }
     assert names_of(functions[name])[0] == []
 
