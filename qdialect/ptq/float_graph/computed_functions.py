@@ -41,6 +41,7 @@ DOT: Final = "dot"
 PRODUCTS: Final = frozenset({"mul", "div"})
 SUMS: Final = frozenset({"add", "sub"})
 LINES: Final = PRODUCTS | SUMS | {"neg"}
+EXPONENTIALS: Final = frozenset({"exp", "exp2", "pow"})
 CLAMPS: Final = frozenset({"clamp", "max", "min"})
 COMPARISONS: Final = frozenset(
     {"cmp", "compare", "equal", "greater", "greater_equal", "is_finite", "isfinite", "isnan"}
@@ -78,6 +79,10 @@ class Computations:
         """How a value, or an element in a body, is computed; None if it is not known."""
         self.number = cache(self._read_number)
         """The number of a constant, NaN if its elements differ; None for other values."""
+        self.is_nan = cache(self._is_nan)
+        """Whether all elements of a constant are NaN."""
+        self.weights = cache(self._read_weights)
+        """What equal constants with no negative elements have in common; None for other values."""
         self.keeps_places = cache(self._keeps_places)
         """Whether an op reads each operand at the position of the result, or everywhere."""
 
@@ -91,6 +96,17 @@ class Computations:
                 self._depth -= 1
             return math.nan if number is None else number
         return number
+
+    def _is_nan(self, value: SSAValue) -> bool:
+        number = number_of(value)
+        number = self.graph.splat_number(value) if number is None else number
+        return number is not None and math.isnan(number)
+
+    def _read_weights(self, value: SSAValue) -> int | None:
+        if self.graph.stored(value) is None:
+            return None
+        numbers = self.graph.numbers(value)
+        return hash((numbers.shape, numbers.tobytes())) if (numbers >= 0).all() else None
 
     def _keeps_places(self, op: Operation) -> bool:
         if (maps := find_attribute(op, "indexing_maps")) is None:

@@ -19,6 +19,7 @@ from qdialect.algebra.movement import DYNAMIC
 from qdialect.ir.value_types import shape_of
 from qdialect.ptq.float_graph.computed_functions import (
     DOT,
+    EXPONENTIALS,
     PRODUCTS,
     REDUCE,
     SUMS,
@@ -27,7 +28,10 @@ from qdialect.ptq.float_graph.computed_functions import (
 )
 
 Atom: TypeAlias = "SSAValue | tuple[str, object, object]"
-"""A factor: a value, the exponential of one, whether a predicate chooses, or a sum along axes."""
+"""
+A factor: a value, the exponential of one, whether a predicate chooses, positive constants, or a sum
+along axes.
+"""
 
 Powers: TypeAlias = "Mapping[Atom, float]"
 """A product of powers of atoms."""
@@ -38,6 +42,7 @@ Axes: TypeAlias = "frozenset[tuple[object, int]]"
 _EXP: Final = "exp"
 _SUM: Final = "sum"
 _CHOSEN: Final = "chosen"
+_WEIGHTS: Final = "weights"
 _E: Final = ("number", "e", None)
 _MINUS: Final = ("number", "-", None)
 _LOWEST: Final = -9999.0
@@ -92,9 +97,11 @@ class FactReader:
         facts, function = self._of(value), self._computations.function_of(value)
         if _is_share(facts.product):
             return "softmax"
-        if _is_share(facts.exponential):
+        if function in EXPONENTIALS and _is_share(facts.product, is_weighted=True):
+            return "weighted softmax"
+        if _is_share(facts.exponential, is_weighted=True):
             return "log-softmax"
-        match list(facts.exponential.items()):
+        match [item for item in facts.exponential.items() if item[0] != _E]:
             case [(atom, 1.0)] if _is_positive(atom, _SUM):
                 return "log-sum-exp"
             case _:
@@ -165,7 +172,12 @@ class FactReader:
 
     def _of_constant(self, value: SSAValue, number: float) -> Facts:
         if math.isnan(number):
-            return self._atom(value, Degrees(0.0, 0.0))
+            facts = self._atom(value, Degrees(0.0, 0.0))
+            if (weights := self._computations.weights(value)) is None:
+                return facts
+            atom: Atom = (_WEIGHTS, weights, None)
+            self._atoms[atom] = Degrees(0.0, 0.0)
+            return facts._replace(product={atom: 1.0})
         if number not in self._alike:
             facts = self._atom(value, Degrees(0.0, 0.0, None))
             if number and math.isfinite(number):
@@ -218,7 +230,9 @@ class FactReader:
                 return self._made(value, degrees, product=_times({}, only.product, _POWERS[name]))
             case ["select"], [one, other]:
                 for at, own in enumerate((one, other)):
-                    number = self._computations.number(term.operands[2 - at])
+                    if self._computations.is_nan(rejected := term.operands[2 - at]):
+                        return own
+                    number = self._computations.number(rejected)
                     chosen: Atom = (_CHOSEN, term.operands[0], at)
                     self._atoms[chosen] = Degrees(0.0, 0.0)
                     if number == 0:
@@ -322,14 +336,23 @@ def _times(one: Powers, other: Powers, power: float = 1.0) -> Powers:
     return {atom: own for atom, own in powers.items() if own}
 
 
-def _is_share(powers: Powers) -> bool:
-    """Whether a product is an exponential divided by a sum of such: it is between 0 and 1."""
-    if abs(powers.get(_E, 0.0)) > SMALL or _MINUS in powers:
+def _is_share(powers: Powers, *, is_weighted: bool = False) -> bool:
+    """
+    Whether a product is an exponential divided by a sum of such: it is between 0 and 1.
+
+    If it is weighted, it may have another range by masks and positive constants.
+    """
+    if (abs(powers.get(_E, 0.0)) > SMALL and not is_weighted) or _MINUS in powers:
         return False
     for total in [atom for atom, own in powers.items() if own == -1 and _is_positive(atom, _SUM)]:
         rest = _times(_times(powers, {total: 1.0}), _summed(total), -1.0)
         # A mask makes some numbers 0.
-        if all(own > 0 and _is_positive(atom, _CHOSEN) for atom, own in rest.items() if atom != _E):
+        if all(
+            atom == _E
+            or (_is_positive(atom, _CHOSEN) and (own > 0 or is_weighted))
+            or (_is_positive(atom, _WEIGHTS) and is_weighted)
+            for atom, own in rest.items()
+        ):
             return True
     return False
 

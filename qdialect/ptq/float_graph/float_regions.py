@@ -25,6 +25,7 @@ from qdialect.ops.model import model_named
 from qdialect.ptq.float_graph.computed_functions import (
     CLAMPS,
     COMPARISONS,
+    EXPONENTIALS,
     LINES,
     PRODUCTS,
     REDUCE,
@@ -51,8 +52,6 @@ _JOINS: Final = PRODUCTS | SUMS | {"max", "min", "select"}
 """The functions that may end a region with several paths."""
 
 _ROOTS: Final = frozenset({"sqrt", "pow"})
-
-_EXPONENTIALS: Final = frozenset({"exp", "exp2", "pow"})
 
 _RANGES: Final = {"softmax": "softmax", "sigmoid": "logistic", "tanh": "tanh"}
 """The known ranges of functions, by the names of the functions."""
@@ -203,7 +202,7 @@ class _Finder:
             (entry,) = operands
             if join is None:
                 after |= functions
-            elif self._computations.function_of(value) in _EXPONENTIALS:
+            elif self._computations.function_of(value) in EXPONENTIALS:
                 before = frozenset[str]()
             else:
                 before |= functions
@@ -275,7 +274,7 @@ class _Finder:
         name = reader.name_of(op.results[0], is_join=op is join)
         if name == "normalization":
             # Shares have another range after they are scaled.
-            is_scaled_share = after and self._computations.function_of(entry) in _EXPONENTIALS
+            is_scaled_share = after and self._computations.function_of(entry) in EXPONENTIALS
             is_whole = join and is_centered and after <= LINES and not is_scaled_share
             return self._region(ops, [entry], name) if is_whole else None
         if not name or not reader.sums_exponentials(op.results[0]):

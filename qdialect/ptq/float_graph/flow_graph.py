@@ -441,7 +441,8 @@ class FlowGraph:
             numbers = self.dequantized(value)
         if numbers is not None:
             first = numbers.flat[0]
-            return float(first) if (numbers == first).all() else None
+            is_same = np.isnan(numbers) if np.isnan(first) else numbers == first
+            return float(first) if is_same.all() else None
         if moved is None or moved.splat is None:
             return None
         type = element_type_or_self(moved.provenance.sources[0].results[0].type)

@@ -55,6 +55,10 @@ def spellings() -> Mapping[str, Mapping[str, Function]]:
     jax: Any = import_module("jax")
     jnp: Any = import_module("jax.numpy")
     nn, lax = jax.nn, jax.lax
+    sparse = np.maximum(FACTORS - 1, 0)
+
+    def log_sum(x: Any, b: Any) -> Any:
+        return jax.scipy.special.logsumexp(x, -1, b=b, keepdims=True)
 
     def total(x: Any, axis: int | None = -1) -> Any:
         return jnp.sum(x, axis, keepdims=True)
@@ -98,6 +102,7 @@ def spellings() -> Mapping[str, Mapping[str, Function]]:
             "minus-logarithm": lambda x: jnp.exp(x - nn.logsumexp(x, -1, keepdims=True)),
             "of-log-softmax": through(jnp.exp, nn.log_softmax),
             "product-of-exponentials": lambda x: jnp.exp(x) * jnp.exp(-jnp.log(total(jnp.exp(x)))),
+            "weighted-on-both-sides": lambda x: share(jnp.exp(x - most(x)) * sparse),
             "lowest-mask": lambda x: nn.softmax(jnp.where(MASK, x, -1e30)),
             "sum-by-product": lambda x: jnp.exp(x) / (jnp.exp(x) @ ONES),
             "mean-by-product": lambda x: (
@@ -105,7 +110,15 @@ def spellings() -> Mapping[str, Mapping[str, Function]]:
             ),
             "mask-of-exponentials": lambda x: share(jnp.where(MASK, jnp.exp(x - most(x)), 0.0)),
         },
+        # Divided by a sum of other exponentials, it may exceed 1.
+        "weighted softmax": {
+            "of-jax": lambda x: jnp.exp(x - log_sum(x, FACTORS)),
+            "zeros": lambda x: jnp.exp(x - log_sum(x, sparse)),
+            "one-weight": lambda x: jnp.exp(x - log_sum(x, 0.125)),
+            "by-hand": lambda x: jnp.exp(x - jnp.log(total(jnp.exp(x) * FACTORS))),
+        },
         "log-softmax": {
+            "weighted": lambda x: x - log_sum(x, FACTORS),
             "parts": lambda x: x - most(x) - jnp.log(total(jnp.exp(x - most(x)))),
             "minus-log-sum": lambda x: x - nn.logsumexp(x, -1, keepdims=True),
             "of-softmax": through(jnp.log, nn.softmax),
@@ -113,6 +126,10 @@ def spellings() -> Mapping[str, Mapping[str, Function]]:
         "log-sum-exp": {
             "by-hand": lambda x: jnp.log(total(jnp.exp(x - most(x)))) + most(x),
             "no-maximum": lambda x: jnp.log(total(jnp.exp(x))),
+            "weighted": lambda x: log_sum(x, FACTORS),
+            "weighted-by-hand": lambda x: jnp.log(total(FACTORS * jnp.exp(x - most(x)))) + most(x),
+            "zeros": lambda x: log_sum(x, sparse),
+            "of-mean": lambda x: jnp.log(mean(jnp.exp(x - most(x)))) + most(x),
         },
         "normalization": {
             "offset-of-factor": lambda x: (
@@ -210,10 +227,12 @@ SPELLINGS = {
     "softmax": (
         "no-maximum minus-mean two-exponentials first-axis all-axes axis-by-axis power-of-sum "
         "powers-of-two mean-of-exponentials minus-logarithm of-log-softmax "
-        "product-of-exponentials lowest-mask sum-by-product mean-by-product mask-of-exponentials"
+        "product-of-exponentials weighted-on-both-sides lowest-mask sum-by-product "
+        "mean-by-product mask-of-exponentials"
     ),
-    "log-softmax": "parts minus-log-sum of-softmax",
-    "log-sum-exp": "by-hand no-maximum",
+    "weighted softmax": "of-jax zeros one-weight by-hand",
+    "log-softmax": "weighted parts minus-log-sum of-softmax",
+    "log-sum-exp": "by-hand no-maximum weighted weighted-by-hand zeros of-mean",
     "normalization": (
         "offset-of-factor standard-deviation sums times-length affine-first power "
         "exponential-of-logarithm squares-by-einsum means-by-column means-by-vector "
@@ -246,6 +265,24 @@ def test_spellings(name: str, spelling: str):
 
 def test_all_spellings_are_tested():
     assert {name: " ".join(them) for name, them in spellings().items()} == SPELLINGS
+
+
+@pytest.mark.parametrize("name", ["negative", "computed", "scaled"])
+def test_sums_that_are_of_other_than_exponentials(name: str):
+    """Weights may be negative, or no constants; a scaled softmax is one in its own range."""
+    jax: Any = import_module("jax")
+    jnp: Any = import_module("jax.numpy")
+
+    def log_sum(x: Any, b: Any) -> Any:
+        return jnp.log(jnp.abs(jnp.sum(jnp.exp(x) * b, -1, keepdims=True)))
+
+    functions: Mapping[str, tuple[Function, list[str]]] = {
+        "negative": (lambda x: log_sum(x, FACTORS - 1), []),
+        "computed": (lambda x: log_sum(x[:, :4], x[:, 4:]), ["gate"]),
+        "scaled": (lambda x: jax.nn.softmax(x) * FACTORS, ["softmax"]),
+    }
+    function, names = functions[name]
+    assert names_of(function)[0] == names
 
 
 SEPARATE = ["residual", "absolute", "polynomial", "times-mean", "plus-mean", "variance", "excited"]
