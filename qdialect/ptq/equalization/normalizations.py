@@ -2,9 +2,10 @@
 Merges arithmetic per channel, such as batch normalization, into the layer before or behind it.
 
 A layer is followed by ops that compute `scale * x + offset` of each element, with constants, and
-by shape ops between them. The scales are multiplied into the weights, and the offsets become a
-bias. A layer that reads the result of such ops has the scales in the input channels of its weights,
-and its bias has the sums of the offsets. New constants are computed in double, and rounded once.
+by shape ops between them, which may join it with other layers. The scales are multiplied into the
+weights, and the offsets become a bias. A layer that reads the result of such ops has the scales in
+the input channels of its weights, and its bias has the sums of the offsets. New constants are
+computed in double, and rounded once.
 """
 
 from __future__ import annotations
@@ -96,13 +97,32 @@ class _Step(NamedTuple):
     total: Affine
     """The function of the elements of the layer that the ops up to this one compute."""
 
-    def before(self, numbers: Numbers) -> Numbers | None:
-        """Numbers of the result, as numbers of the layer; None if shape ops mix them."""
-        for moves in reversed(self.moves):
+
+class _Layer(NamedTuple):
+    """A layer, and how its elements are moved to the value that arithmetic reads."""
+
+    op: Operation
+    contraction: Contraction
+    path: tuple[tuple[Moves, int], ...] = ()
+    """Shape ops and the operand of each that has its elements, the last op first."""
+
+    def before(self, numbers: Numbers, step: _Step) -> Numbers | None:
+        """Numbers of a step's result, as numbers of the layer; None if shape ops mix them."""
+        for moves, number in (*((moves, 0) for moves in reversed(step.moves)), *self.path):
             if (pulled := moves.pulled(numbers)) is None:
                 return None
-            (numbers,) = pulled
-        return numbers
+            numbers = pulled[number]
+        return _short(numbers)
+
+
+class _Change(NamedTuple):
+    """What a layer is to read, so that it computes what arithmetic does."""
+
+    op: Operation
+    weights: _Weights
+    scaled: Operation
+    bias: _BiasOperand | None
+    offset: Numbers
 
 
 class _Merger:
@@ -122,10 +142,14 @@ class _Merger:
         """Merge what can be merged, and report it and what cannot."""
         for op in list(self._module.walk()):
             layer = known_layer(op)
-            if not isinstance(layer, Contraction) or len(op.results) != 1:
+            if len(op.results) != 1 or op.parent is None:
+                continue
+            if not isinstance(layer, Contraction):
+                if len(self._movement(op)[0]) > 1 and (layers := self._layers(op.results[0])):
+                    self._merge_both(layers, (), self._steps_after(op))
                 continue
             before, after = self._steps_before(op, layer), self._steps_after(op)
-            self._merge_both(op, layer, before, after)
+            self._merge_both([_Layer(op, layer)], before, after)
             with suppress(MemoryLimitError, Refusal):
                 self._fold_weights(op, layer)
         self._fold_arithmetic()
@@ -201,13 +225,13 @@ class _Merger:
                 Rewriter.erase_op(op)
 
     def _merge_both(
-        self, op: Operation, layer: Contraction, before: Sequence[_Step], after: Sequence[_Step]
+        self, layers: Sequence[_Layer], before: Sequence[_Step], after: Sequence[_Step]
     ) -> None:
-        """Merge the arithmetic on both sides of a layer, or of one side if they cannot both be."""
+        """Merge the arithmetic on both sides of layers, or of one side if they cannot both be."""
         trials = [(before, after), ((), after), (before, ())] if before and after else []
         for trial in trials or [(before, after)]:
             try:
-                self._merge(op, layer, *trial)
+                self._merge(layers, *trial)
                 return
             except (MemoryLimitError, Refusal) as error:
                 code = error.code if isinstance(error, Refusal) else RefusalCode.MEMORY
@@ -264,9 +288,19 @@ class _Merger:
         read = {operand for operand in owner.operands if operand.owner not in self._computed}
         return rule is not None and bool(rule.functions & PRODUCTS) and len(read) > 1
 
-    def _steps_after(self, layer: Operation) -> list[_Step]:
-        """The arithmetic after a layer, each op the only reader of the value before it."""
-        steps, moves, value = list[_Step](), tuple[Moves, ...](), layer.results[0]
+    def _layers(self, value: SSAValue, *path: tuple[Moves, int]) -> list[_Layer]:
+        """The layers that shape ops move and join to a value, which nothing else reads."""
+        if (maker := _only_maker(value)) is None:
+            return []
+        if isinstance(layer := known_layer(maker), Contraction):
+            return [_Layer(maker, layer, path)]
+        operands, moves = self._movement(maker)
+        parts = [self._layers(read, *path, (moves, at)) for at, read in enumerate(operands)]
+        return [layer for part in parts for layer in part] if all(parts) else []
+
+    def _steps_after(self, op: Operation) -> list[_Step]:
+        """The arithmetic after an op, each op the only reader of the value before it."""
+        steps, moves, value = list[_Step](), tuple[Moves, ...](), op.results[0]
         total: Affine | None = _identity(value)
         while total is not None and (reader := _only_reader(value)) is not None:
             (result,) = reader.results
@@ -291,17 +325,19 @@ class _Merger:
 
     def _moves(self, op: Operation, value: SSAValue) -> Moves | None:
         """How an op moves the elements of a value, if its result has no others."""
-        if (model := model_of(op)) is None or is_statistics(op):
-            return None
-        try:
-            operands, movements, padding = read_movements(op, model, self._graph.operands)
-            if list(operands) != [value] or padding is not None:
-                return None
-            moves = Moves(movements, [shape_of(value)])
-        except (MovementError, Refusal):
-            return None
-        is_part = all(movement.values is not ValueSet.MORE for movement in movements)
-        return moves if is_part else None
+        operands, moves = self._movement(op)
+        return moves if list(operands) == [value] else None
+
+    def _movement(self, op: Operation) -> tuple[Sequence[SSAValue], Moves]:
+        """The values whose elements an op moves, and how; no values if its result has others."""
+        if (model := model_of(op)) is not None and not is_statistics(op):
+            with suppress(MovementError, Refusal):
+                operands, movements, padding = read_movements(op, model, self._graph.operands)
+                moves = Moves(movements, [shape_of(value) for value in operands])
+                is_part = all(movement.values is not ValueSet.MORE for movement in movements)
+                if padding is None and is_part:
+                    return operands, moves
+        return (), Moves((), ())
 
     def _report_others(self) -> None:
         """Report the arithmetic with a factor for each channel that stays, once for each chain."""
@@ -342,64 +378,21 @@ class _Merger:
     # Writing
 
     def _merge(
-        self, op: Operation, layer: Contraction, before: Sequence[_Step], after: Sequence[_Step]
+        self, layers: Sequence[_Layer], before: Sequence[_Step], after: Sequence[_Step]
     ) -> None:
-        """Merge arithmetic before a layer and after it, one of which may be empty."""
-        (result,) = op.results
-        total: Affine | None = _identity(result)
-        if after:
-            total = after[-1].total.each(lambda numbers: _short(after[-1].before(numbers)))
-        if total is None:
-            raise Refusal(RefusalCode.ARITHMETIC, "shape ops after the layer mix its channels")
-        number = None if layer.bias is None or layer.bias >= len(op.operands) else layer.bias
-        is_vector = number is not None and _rank(op.operands[number]) != _rank(result)
-        is_bias = len(after) < 2 and (total.scale == 1).all() and not is_vector
-        if not before and (is_bias or not after):
+        """Merge arithmetic before a layer, and after layers; one may be empty. Raises Refusal."""
+        changes = [self._change(layer, before, after) for layer in layers]
+        gone = list[Operation | Block]()
+        if None in changes:
             return
-        weights = self._weights(op, layer)
-        indices = side_indices(op, layer, weights.side)
-        rows = indices.rows_on_weights(total.scale)
-        if rows is None:
-            reason = f"a channel of '{name_of(op)}' has several factors"
-            raise Refusal(RefusalCode.ARITHMETIC, reason)
-        if before:
-            columns, sums = self._inputs(op, layer, weights, indices, before[-1].total)
-            rows, total = rows * columns, total.after(Affine(np.ones(()), sums))
-        dialect = name_of(op).partition(".")[0]
-        traits = traits_of(dialect)
-        is_written = traits is not None and traits.arithmetic is not None
-        if number is None and not is_written and not isinstance(result.type, TensorType):
-            raise Refusal(RefusalCode.UNKNOWN_OP, f"no sums are written in '{dialect}'")
-        offset, bias = total.offset, None
-        if number is not None:
-            bias = _BiasOperand(op, number, layer, weights.side)
-            if not bias.is_missing:
-                if (numbers := self._computed.numbers(bias.value)) is None:
-                    reason = f"operand #{number} of '{name_of(op)}' is not constant"
-                    raise Refusal(RefusalCode.NOT_CONSTANT, reason)
-                offset = total.scale * bias.placed(numbers) + offset
-            if is_vector and offset.size not in (1, bias.length):
-                raise Refusal(RefusalCode.ARITHMETIC, "the offsets vary within a channel")
-        if not all(np.isfinite(numbers).all() for numbers in (*total, offset)):
-            raise Refusal(RefusalCode.NUMERICS, "its numbers are not finite")
-        gone = [op.operands[weights.side.operand].owner]
-        op.operands[weights.side.operand] = self._scaled(op, weights, rows)
-        if bias is not None and (offset.any() or not bias.is_missing):
-            gone.append(bias.value.owner)
-            op.operands[bias.number] = self._bias(bias, offset, weights.sources)
+        behind, *_ = [self._write(change, gone) for change in changes if change is not None]
         for step in (*before, *after):
             for use in tuple(step.op.results[0].uses):
                 use.operation.operands[use.index] = step.op.operands[step.number]
-        behind = after[-1].op.operands[after[-1].number] if after else result
-        if bias is None and offset.any():
-            # Not those of the sum, and of the lengths that it is written with.
-            uses = tuple(result.uses)
-            (sums,) = added(dialect, result, offset, self._context).results
-            for use in uses:
-                use.operation.operands[use.index] = sums
-            behind = sums if behind is result else behind
+        if after:
+            behind = after[-1].op.operands[after[-1].number]
         # The value has the numbers of the last op.
-        last = after[-1].op if after else op
+        last = after[-1].op if after else layers[0].op
         behind.name_hint = last.results[0].name_hint or behind.name_hint
         if (key := last.attributes.pop(KEY_ATTRIBUTE, None)) is not None:
             cast(Operation, behind.owner).attributes[KEY_ATTRIBUTE] = key
@@ -408,8 +401,72 @@ class _Merger:
         for step in (*before, *reversed(after)):
             gone += [operand.owner for operand in step.op.operands]
             Rewriter.erase_op(step.op)
-        self._erase(owner for owner in gone if owner is not op)
-        self._record(Outcome.MERGED, op, f"its weights and its bias have {told}")
+        ops = [layer.op for layer in layers]
+        self._erase(owner for owner in gone if owner not in ops)
+        for op in ops:
+            self._record(Outcome.MERGED, op, f"its weights and its bias have {told}")
+
+    def _change(
+        self, layer: _Layer, before: Sequence[_Step], after: Sequence[_Step]
+    ) -> _Change | None:
+        """What arithmetic changes of a layer; None if it is its bias already. Raises Refusal."""
+        op, contraction, _ = layer
+        (result,) = op.results
+        total: Affine | None = _identity(result)
+        if after:
+            total = after[-1].total.each(lambda numbers: layer.before(numbers, after[-1]))
+        if total is None:
+            raise Refusal(RefusalCode.ARITHMETIC, "shape ops after the layer mix its channels")
+        bias = contraction.bias
+        number = None if bias is None or bias >= len(op.operands) else bias
+        is_vector = number is not None and _rank(op.operands[number]) != _rank(result)
+        is_bias = len(after) < 2 and (total.scale == 1).all() and not is_vector
+        if not before and (is_bias or not after):
+            return None
+        weights = self._weights(op, contraction)
+        indices = side_indices(op, contraction, weights.side)
+        rows = indices.rows_on_weights(total.scale)
+        if rows is None:
+            reason = f"a channel of '{name_of(op)}' has several factors"
+            raise Refusal(RefusalCode.ARITHMETIC, reason)
+        if before:
+            columns, sums = self._inputs(op, contraction, weights, indices, before[-1].total)
+            rows, total = rows * columns, total.after(Affine(np.ones(()), sums))
+        dialect = name_of(op).partition(".")[0]
+        traits = traits_of(dialect)
+        is_written = traits is not None and traits.arithmetic is not None
+        if number is None and not is_written and not isinstance(result.type, TensorType):
+            raise Refusal(RefusalCode.UNKNOWN_OP, f"no sums are written in '{dialect}'")
+        offset, added_to = total.offset, None
+        if number is not None:
+            added_to = _BiasOperand(op, number, contraction, weights.side)
+            if not added_to.is_missing:
+                if (numbers := self._computed.numbers(added_to.value)) is None:
+                    reason = f"operand #{number} of '{name_of(op)}' is not constant"
+                    raise Refusal(RefusalCode.NOT_CONSTANT, reason)
+                offset = total.scale * added_to.placed(numbers) + offset
+            if is_vector and offset.size not in (1, added_to.length):
+                raise Refusal(RefusalCode.ARITHMETIC, "the offsets vary within a channel")
+        if not all(np.isfinite(numbers).all() for numbers in (*total, offset)):
+            raise Refusal(RefusalCode.NUMERICS, "its numbers are not finite")
+        return _Change(op, weights, self._scaled(op, weights, rows), added_to, offset)
+
+    def _write(self, change: _Change, gone: list[Operation | Block]) -> SSAValue:
+        """The result of a layer with a change; `gone` are the makers of what it no longer reads."""
+        op, weights, scaled, bias, offset = change
+        (result,) = op.results
+        gone.append(self._read_weights(op, weights, scaled))
+        if bias is not None:
+            if offset.any() or not bias.is_missing:
+                gone.append(bias.value.owner)
+                op.operands[bias.number] = self._bias(bias, offset, weights.sources)
+        elif offset.any():
+            # Not those of the sum, and of the lengths that it is written with.
+            uses = tuple(result.uses)
+            (result,) = added(name_of(op).partition(".")[0], result, offset, self._context).results
+            for use in uses:
+                use.operation.operands[use.index] = result
+        return result
 
     def _inputs(
         self,
@@ -487,12 +544,12 @@ class _Merger:
                 self._graph.known(value, op)
                 continue
             if (weights := self._computed_weights(layer.side(number), value, type)) is not None:
-                op.operands[operand] = self._scaled(op, weights, np.ones(()))
-                self._erase([value.owner])
+                scaled = self._scaled(op, weights, np.ones(()))
+                self._erase([self._read_weights(op, weights, scaled)])
                 self._record(Outcome.MERGED, op, "its weights were computed from constants")
 
-    def _scaled(self, op: Operation, weights: _Weights, rows: Numbers) -> SSAValue:
-        """The weights times factors. Raises Refusal."""
+    def _scaled(self, op: Operation, weights: _Weights, rows: Numbers) -> Operation:
+        """A constant of the weights times factors, in no block yet. Raises Refusal."""
         value = op.operands[weights.side.operand]
         shape, type = shape_of(value), cast(AnyFloat, element_type_or_self(value.type))
         bits = np.empty(shape, element_dtype(type))
@@ -509,8 +566,15 @@ class _Merger:
                 raise Refusal(RefusalCode.NUMERICS, "weights would not be finite")
             np.atleast_1d(bits)[start : start + step] = codes.astype(bits.dtype)
         tensor = tensor_like(value.type, shape, type)
-        new = constant_like(weights.sources, bits, tensor, self._resources)
-        return self._placed(new, weights.sources[0], value.owner)
+        return constant_like(weights.sources, bits, tensor, self._resources)
+
+    def _read_weights(
+        self, op: Operation, weights: _Weights, scaled: Operation
+    ) -> Operation | Block:
+        """Let a layer read other weights, and return the maker of those that it has read."""
+        owner = op.operands[weights.side.operand].owner
+        op.operands[weights.side.operand] = self._placed(scaled, weights.sources[0], owner)
+        return owner
 
     def _placed(self, new: Operation, like: Operation, behind: Any) -> SSAValue:
         new.location = like.location

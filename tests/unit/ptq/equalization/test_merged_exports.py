@@ -110,6 +110,28 @@ def test_forms_of_torch(form: Any) -> None:
         assert np.abs(result - expected).max() <= 1e-5 * np.ptp(expected)
 
 
+@needs("torch", "torch_mlir")
+@pytest.mark.parametrize("form", ["linalg-on-tensors", "stablehlo", "tosa", "torch"])
+@pytest.mark.parametrize("bias", [False, True])
+def test_convolutions_in_groups(form: Any, bias: bool) -> None:
+    """In TOSA, each group is a convolution of a slice, and a concat joins the results."""
+    torch: Any = import_module("torch")
+    nn = torch.nn
+    torch.manual_seed(0)
+    network = nn.Sequential(
+        nn.Conv2d(4, 8, 3, groups=2, padding=1, bias=bias),
+        *(nn.BatchNorm2d(8), nn.ReLU()),
+        nn.Conv2d(8, 12, 1, groups=4, stride=2, bias=bias),
+        *(nn.BatchNorm2d(12), nn.ReLU6()),
+    )
+    argument = torch.randn(2, 4, 8, 8)
+    expected = set_up(network)(argument).detach().numpy()
+    module = from_torch(torch.export.export(network, (argument,)), form)
+    report = assert_merged(module, 2, argument.numpy(), expected, is_run=form != "torch")
+    layers = [each for each in report.records if "bias have" in each.reason]
+    assert len(layers) == (6 if form == "tosa" else 2)
+
+
 @needs("jax")
 def test_batch_normalization_of_flax() -> None:
     """Flax multiplies by `rsqrt(variance + epsilon) * scale`."""
@@ -194,14 +216,16 @@ def test_layers_behind_a_normalization(name: str, form: Any) -> None:
 
 def assert_merged(
     module: ModuleOp, count: int, argument: Array, expected: Array, *, is_run: bool = True
-) -> None:
+) -> PassReport:
     """Nothing stays between layers if one is changed, and the results are as before."""
-    found = outcomes(fold(module))
+    report = fold(module)
+    found = outcomes(report)
     assert found.count(Outcome.MERGED) >= count
     assert bool(count) != (Outcome.REFUSED in found)
     if is_run:
         result = result_of(module, argument)
         assert np.abs(result - expected).max() <= 1e-5 * np.ptp(expected)
+    return report
 
 
 @needs("torch", "onnx", "iree.compiler")
