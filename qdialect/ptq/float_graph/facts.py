@@ -51,6 +51,9 @@ _LOWEST: Final = -9999.0
 SMALL: Final = 1e-3
 """More than the rounding of the numbers by which means and logarithms are scaled."""
 
+_SHIFT: Final = 4e-3
+"""More than the shift of a mean whose length is rounded to bfloat16."""
+
 _POWERS: Final = {"reciprocal": -1.0, "square": 2.0, "sqrt": 0.5, "rsqrt": -0.5, "cbrt": 1 / 3}
 _SCALES: Final = {"exp": 1.0, "exp2": math.log(2), "log": 1.0, "log2": 1 / math.log(2)}
 _ALIKE: Final = {*_POWERS, *_SCALES, *PRODUCTS, *SUMS, "abs", "max", "min", "neg", "pow"}
@@ -124,7 +127,7 @@ class FactReader:
     def is_centered(self, value: SSAValue) -> bool:
         """Whether a value is a difference from a mean or an extreme of the entry."""
         scale, shift, _, is_reduced = self.degrees(value)
-        return is_reduced and _is_near(scale, 1) and _is_near(shift, 0)
+        return is_reduced and _is_near(scale, 1) and shift is not None and abs(shift) < _SHIFT
 
     def degrees(self, value: SSAValue) -> Degrees:
         return self._degrees(self._of(value))

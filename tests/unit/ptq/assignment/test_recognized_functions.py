@@ -198,6 +198,21 @@ def test_jax(name: str, dtype: str):
     check(from_jax(function, jax.ShapeDtypeStruct((2, 8), dtype)), expected)
 
 
+@needs("jax")
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_means_by_a_rounded_length(dtype: str):
+    """A twelfth of bfloat16 is 0.2 % too large."""
+    jax: Any = import_module("jax")
+    jnp: Any = import_module("jax.numpy")
+    column = jnp.full((12, 1), 1 / 12, dtype)
+
+    def layer_norm(x: Any) -> Any:
+        x = x - x @ column
+        return x * jax.lax.rsqrt((x * x) @ column + 1e-5)
+
+    check(from_jax(layer_norm, jax.ShapeDtypeStruct((2, 12), dtype)), "normalization")
+
+
 def torch_functions() -> Mapping[str, tuple[str, Callable[[Any], Any]]]:
     torch: Any = import_module("torch")
     functional: Any = import_module("torch.nn.functional")
