@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from in_iree import iree_result
 from installed import needs
 from numpy.typing import NDArray
 from xdsl.context import Context
@@ -27,7 +27,6 @@ from qdialect.ops.interface import name_of
 from qdialect.opt.registry import ToolContext
 from qdialect.passes import FoldQuantShapesPass
 from qdialect.support.extras import MissingLibraryError, library
-from qdialect.text import write_module
 
 pytestmark = [
     pytest.mark.exporters,
@@ -91,24 +90,6 @@ def check_fold(module: ModuleOp) -> ModuleOp:
     assert not comparison.findings
     assert "by IREE" in str(comparison.verdicts[0])
     return after
-
-
-def iree_result(module: ModuleOp, *arguments: Any) -> NDArray[Any]:
-    """What the only function of a module returns in IREE."""
-    compiler, runtime = import_module("iree.compiler"), import_module("iree.runtime")
-    flags = ["--iree-llvmcpu-target-cpu=generic"]
-    text = StringIO()
-    write_module(Context(), module, text, form="llvm24")
-    binary: bytes = compiler.compile_str(
-        text.getvalue(), target_backends=["llvm-cpu"], extra_args=flags
-    )
-    context: Any = runtime.SystemContext(config=runtime.Config("local-sync"))
-    loaded: Any = runtime.VmModule.copy_buffer(context.instance, binary)
-    context.add_vm_module(loaded)
-    (function,) = (op for op in module.ops if isinstance(op, FuncOp))
-    result: Any = context.modules[loaded.name][function.sym_name.data](*arguments)
-    # The memory is freed with the runtime.
-    return result.to_host().copy()
 
 
 # JAX

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from importlib import import_module
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from in_iree import iree_result
 from installed import needs
 from numpy.typing import NDArray
-from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
 
 from qdialect.dialects.quant import ConstantOp, DequantizeCastOp, QuantizeCastOp
 from qdialect.dialects.quant.types import UniformQuantizedType, uniform_tensor
@@ -25,7 +23,7 @@ from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
 from qdialect.passes.lower_quant_shapes import LowerQuantShapesPass
 from qdialect.ptq.assignment.settings import Settings, precision_of
 from qdialect.ptq.assignment.whole_model import quantize_model
-from qdialect.text import parse_module, write_module
+from qdialect.text import parse_module
 
 pytestmark = [
     pytest.mark.exporters,
@@ -41,27 +39,14 @@ def quantized(module: ModuleOp) -> PassReport:
     return report
 
 
-def iree_result(module: ModuleOp, *arguments: Any) -> NDArray[Any]:
+def returned(module: ModuleOp, *arguments: Any) -> NDArray[Any]:
     """What the only function of a module returns in IREE, with its casts lowered."""
-    compiler, runtime = import_module("iree.compiler"), import_module("iree.runtime")
     lowered = module.clone()
     context = ToolContext(allow_unregistered=True)
     LowerQuantShapesPass().apply(context, lowered)
     LowerQuantOpsPass(rounding="nearest-even", keep_round_trips=True).apply(context, lowered)
     CanonicalizePass().apply(context, lowered)
-    text = StringIO()
-    write_module(Context(), lowered, text)
-    flags = ["--iree-llvmcpu-target-cpu=generic"]
-    binary: bytes = compiler.compile_str(
-        text.getvalue(), target_backends=["llvm-cpu"], extra_args=flags
-    )
-    system: Any = runtime.SystemContext(config=runtime.Config("local-sync"))
-    loaded: Any = runtime.VmModule.copy_buffer(system.instance, binary)
-    system.add_vm_module(loaded)
-    (function,) = (op for op in module.ops if isinstance(op, FuncOp))
-    result: Any = system.modules[loaded.name][function.sym_name.data](*arguments)
-    # The memory is freed with the runtime.
-    return result.to_host().copy()
+    return iree_result(lowered, *arguments)
 
 
 def types_made(module: ModuleOp) -> list[UniformQuantizedType]:
@@ -117,7 +102,7 @@ def test_stablehlo():
     read = (codes - 3) * np.float32(0.05)
     sums = read @ (weights * np.array([0.01, 0.02], "f4")) + bias * steps
     expected = (np.clip(np.rint(sums / 0.125 - 7), -128, 127) + 7) * 0.125
-    assert np.allclose(iree_result(module, x), expected.reshape(4, 1), atol=1e-6)
+    assert np.allclose(returned(module, x), expected.reshape(4, 1), atol=1e-6)
 
 
 def qdq_model(path: Path) -> None:
@@ -165,14 +150,14 @@ def test_onnx(tmp_path: Path):
     qdq_model(tmp_path / "model.onnx")
     module = from_onnx(tmp_path / "model.onnx")
     x = np.random.default_rng(1).uniform(-6, 6, (1, 3, 4, 4)).astype("f4")
-    before = iree_result(module, x)
+    before = returned(module, x)
     report = quantized(module)
     # What is between the convolution and the relu has the parameters of the latter.
     assert {record.outcome for record in report.records} == {Outcome.QUANTIZED}
     slots = [(type.scales.item(), type.zero_points.item()) for type in types_made(module)]
     of_x, of_y = (float(np.float32(0.05)), 120), (float(np.float32(0.1)), 0)
     assert slots == [of_x, of_y, of_y, of_y]
-    assert np.array_equal(iree_result(module, x), before)
+    assert np.array_equal(returned(module, x), before)
     assert len(set(before.reshape(-1).tolist())) > 10
 
 
@@ -271,7 +256,7 @@ def test_pt2e():
     assert len(of_biases) == 2
     step = types_made(module)[-1].scales.item()
     for record, wanted in zip(records, expected, strict=True):
-        found = iree_result(module, record.numpy())
+        found = returned(module, record.numpy())
         assert np.abs(found - wanted).max() <= step * 1.0001
         assert np.abs(wanted).max() > 4 * step
 
