@@ -93,7 +93,7 @@ BUDGETS = {
     "check": (7407, 7),
     "weights": (2922, 7),
     "checkpoints": (2728, 6),
-    "ptq": (21151, 8),
+    "ptq": (21147, 8),
     "integers": (2615, 5),
     "frontends": (1004, 4),
     "export": (2395, 4),

@@ -231,8 +231,8 @@ class Scheme:
         TypeError if they are not numbers.
         """
         low, high = np.broadcast_arrays(_float32("minimum", minimum), _float32("maximum", maximum))
-        self._check_ranges(low, high)
         largest = np.float32(max(-low.min(initial=0), high.max(initial=0)))
+        self._check_ranges(low, high, largest)
         choice = Choice.unfilled(self, self.values, low.shape)
         lows, highs = low.reshape(-1), high.reshape(-1)
         for start in range(0, low.size, _FEW_SLOTS):
@@ -254,14 +254,11 @@ class Scheme:
         self._check_scales(rounded, self.given_values)
         if not np.all((zeros >= self.minimum) & (zeros <= self.maximum)):
             raise ValueError(f"zero points must be codes, {self.minimum} to {self.maximum}")
-        return self._choice(rounded, rounded, zeros, self.given_values)
+        return Choice(self, self.given_values, rounded, zeros)
 
-    def _check_ranges(self, low: NDArray[Any], high: NDArray[Any]) -> None:
+    def _check_ranges(self, low: NDArray[Any], high: NDArray[Any], largest: np.float32) -> None:
         # There may be many slots, so invalid ones are located only if there are any.
-        if np.all(low <= high) and (
-            self._has_infinite_ranges
-            or np.isfinite((low.min(initial=0), high.max(initial=0))).all()
-        ):
+        if np.all(low <= high) and (self._has_infinite_ranges or np.isfinite(largest)):
             return
         is_bad = ~(low <= high)
         reason = "is not a range: the minimum must not exceed the maximum"
@@ -282,8 +279,7 @@ class Scheme:
         if self.magnitudes is not None:
             magnitudes = np.maximum(-low, high)
             scales, factors = scales_of(self.magnitudes, magnitudes, largest, self.storage)
-            choice = self._choice(scales, scales, np.zeros((), np.int64), self.values)
-            return replace(choice, factors=factors)
+            return Choice(self, self.values, scales, np.zeros((), np.int64), factors=factors)
         zero = np.zeros((), "f4")
         low, high = np.minimum(low, zero), np.maximum(high, zero)
         match self.symmetry:
@@ -310,7 +306,7 @@ class Scheme:
         rounded = scales.astype("f4", copy=False)
         is_rounded_early = np.asarray(is_symmetric & (self.span is Span.LARGER_SIDE))
         exact = _where(is_rounded_early, lambda: rounded, lambda: scales)
-        return self._choice(rounded, exact, zero_points, self.values)
+        return Choice(self, self.values, rounded, zero_points, exact)
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -405,24 +401,6 @@ class Scheme:
                 "finite" + arithmetic.multiplies * ", and so must its reciprocal"
             )
 
-    def _choice(
-        self,
-        scales: NDArray[Any],
-        exact: NDArray[Any],
-        zero_points: NDArray[np.int64],
-        arithmetic: ValueArithmetic,
-    ) -> Choice:
-        # One rounding: differences of narrow codes are exact in float32, too.
-        dtype = exact.dtype if self.storage.width < _DIGITS else np.dtype("f8")
-        with np.errstate(all="ignore"):
-            exact = exact.astype(dtype, copy=False)
-            ends = [
-                ((end - zero_points).astype(dtype) * exact).astype("f4", copy=False)
-                for end in self.ends
-            ]
-        low, high = map(np.asarray, ends)
-        return Choice(self, arithmetic, np.asarray(scales), np.asarray(zero_points), low, high)
-
 
 class Range(NamedTuple):
     """A range for each slot, for `Scheme.choose`: float32 in the shape of the slots."""
@@ -458,12 +436,27 @@ class Choice:
     scales: NDArray[np.float32]
     """float32 of any shape, like all the arrays."""
     zero_points: NDArray[np.int64]
-    minimum: NDArray[np.float32]
-    """The dequantized lowest code, computed with the unrounded scale."""
-    maximum: NDArray[np.float32]
-    """The dequantized highest code."""
+    exact: NDArray[Any] | None = None
+    """The scales before they were rounded to float32, if they were: float32 or float64."""
     factors: NDArray[np.float32] | None = None
     """What values are multiplied by, if they are not divided by the scales."""
+
+    @property
+    def minimum(self) -> NDArray[np.float32]:
+        """The dequantized lowest code of each slot, computed with the unrounded scale."""
+        return self._end(self.scheme.ends[0])
+
+    @property
+    def maximum(self) -> NDArray[np.float32]:
+        """The dequantized highest code of each slot."""
+        return self._end(self.scheme.ends[1])
+
+    def _end(self, end: float) -> NDArray[np.float32]:
+        exact = self.scales if self.exact is None else self.exact
+        # One rounding: differences of narrow codes are exact in float32, too.
+        dtype = exact.dtype if self.scheme.storage.width < _DIGITS else np.dtype("f8")
+        with np.errstate(all="ignore"):
+            return np.asarray(((end - self.zero_points).astype(dtype) * exact).astype("f4"))
 
     @classmethod
     def unfilled(
@@ -471,34 +464,37 @@ class Choice:
     ) -> Choice:
         """Uninitialized arrays of `shape`, to be filled part by part."""
         rule = scheme.magnitudes
-        has_factors = rule is not None and rule.multiplies
-        floats = [np.empty(shape, "f4") for _ in range(3 + has_factors)]
         zero_points = np.empty(shape, np.int64)
         if scheme.symmetry is Symmetry.SYMMETRIC:
             # Equal zero points are a broadcast view, which takes no memory per slot.
             zero_points = np.broadcast_to(np.int64(scheme.symmetric_zero_point), shape)
-        return cls(scheme, arithmetic, floats[0], zero_points, *floats[1:])
+        exact = np.empty(shape, "f8") if rule is None and scheme.precision == "f8" else None
+        factors = np.empty(shape, "f4") if rule is not None and rule.multiplies else None
+        return cls(scheme, arithmetic, np.empty(shape, "f4"), zero_points, exact, factors)
 
     def fill(self, part: slice, chosen: Choice) -> None:
         """Write the parameters of some slots, by their positions in the flat arrays."""
-        for mine, theirs in zip(self._arrays, chosen._arrays, strict=True):
+        theirs = chosen._arrays
+        for name, mine in self._arrays.items():
             if mine.flags.writeable:
-                mine.reshape(-1)[part] = theirs
+                mine.reshape(-1)[part] = theirs[name]
 
     @property
-    def _arrays(self) -> tuple[NDArray[Any], ...]:
-        arrays = self.scales, self.zero_points, self.minimum, self.maximum
-        return arrays if self.factors is None else (*arrays, self.factors)
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        names = "scales", "zero_points", "exact", "factors"
+        return {name: array for name in names if (array := getattr(self, name)) is not None}
 
     def select(self, part: slice, shape: tuple[int, ...]) -> Choice:
         """The parameters of some slots, by positions in the flat arrays, as arrays of `shape`."""
-        arrays = (array.reshape(-1)[part].reshape(shape) for array in self._arrays)
-        return Choice(self.scheme, self.arithmetic, *arrays)
+        arrays = self._arrays.items()
+        return replace(self, **{name: a.reshape(-1)[part].reshape(shape) for name, a in arrays})
 
     def along_first_axis(self) -> list[Choice]:
         """One choice for each position of the first axis of the slots, without that axis."""
-        parts = zip(*(list(array) for array in self._arrays), strict=True)
-        return [Choice(self.scheme, self.arithmetic, *map(np.asarray, part)) for part in parts]
+        names, arrays = zip(*self._arrays.items(), strict=True)
+        parts = (map(np.asarray, part) for part in zip(*map(list, arrays), strict=True))
+        dicts = (dict(zip(names, part, strict=True)) for part in parts)
+        return [Choice(self.scheme, self.arithmetic, **arrays_of) for arrays_of in dicts]
 
     def parameters(self, shape: Sequence[int]) -> QuantizationParameters:
         """
