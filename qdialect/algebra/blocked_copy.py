@@ -99,7 +99,7 @@ def write(source: NDArray[Any], target: NDArray[Any]) -> None:
     if source.dtype.hasobject or target.dtype.hasobject:
         raise TypeError("Python objects cannot be copied as bytes")
     if source.dtype == target.dtype:
-        item = _item(source.itemsize)
+        item = word_of(source.itemsize)
         source, target = source.view(item), target.view(item)
     is_plain = source.flags.c_contiguous and target.flags.c_contiguous
     if is_plain or target.size <= SMALL_SIZE:
@@ -144,7 +144,7 @@ def processors() -> int:
     return os.cpu_count() or 1
 
 
-def _item(size: int) -> np.dtype[Any]:
+def word_of(size: int) -> np.dtype[Any]:
     """A dtype of `size` bytes that numpy copies without interpreting it."""
     return np.dtype(_WORDS.get(size, f"V{size}"))
 
@@ -179,7 +179,7 @@ def _with_runs_as_items(source: NDArray[Any], target: NDArray[Any]) -> _Pair:
     run = source.shape[-1] * size
     if not source.strides[-1] == target.strides[-1] == size or run > _RUN_BYTES:
         return source, target
-    item = _item(run)
+    item = word_of(run)
     return source.view(item)[..., 0], target.view(item)[..., 0]
 
 

@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 from threading import local
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
-from qdialect.support.lazy_numpy import NDArray, np
+from qdialect.support.lazy_numpy import NDArray, aligned, np
 from qdialect.support.memory import registered_cache
 
 
@@ -29,7 +29,10 @@ class Candidates(NamedTuple):
 
 
 Writer: TypeAlias = Callable[["NDArray[np.float32]", "NDArray[np.uint8]"], None]
-"""Writes the codes of numbers."""
+"""Writes the codes of up to `PART` numbers."""
+
+PART: Final = 1 << 16
+"""The numbers that are rounded at once, in the cache."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +131,9 @@ class Codebook:
             write = self.writer(minimum, maximum)
             if write is not None:
                 flat, codes = numbers.flatten(), np.empty(numbers.shape, np.uint8)
-                write(flat, codes.reshape(-1))
+                for start in range(0, flat.size, PART):
+                    part = slice(start, start + PART)
+                    write(flat[part], codes.reshape(-1)[part])
                 return codes
         codes = stored.codes[np.searchsorted(stored.bounds, numbers)]
         if self.is_float and (lowest := stored.numbers[0]) <= 0.0:
@@ -144,15 +149,17 @@ class Codebook:
         """
         What writes the codes of `nearest` as uint8, of float32 without NaN, which it overwrites.
 
-        Both are of one dimension. None where no way is faster than a search.
+        Both are of one dimension. It belongs to this thread. None where no way is faster than a
+        search.
         """
         stored = self.candidates(minimum, maximum)
+        # In a table, zero has no sign.
+        zero = np.searchsorted(stored.numbers, 0.0)
         is_whole = (-stored.numbers[0], stored.numbers[-1]) == (self.largest, self.largest)
-        has_sign = is_whole and self.has_sign
+        has_sign = is_whole and self.has_sign and not stored.numbers[zero]
         if self.is_float and not has_sign:
             return None
         if has_sign:
-            zero = np.searchsorted(stored.numbers, 0.0)
             stored = Candidates(stored.numbers[zero:], stored.codes[zero:], stored.bounds[zero:])
         if len(stored.codes) <= _FEW and 0 <= stored.codes.min() <= stored.codes.max() <= 255:
             write = _counting(stored)
@@ -160,30 +167,25 @@ class Codebook:
             write = _rounding(self)
         else:
             return None
-        # In a table, zero has no sign.
-        unsigned = None if self.is_float or stored.numbers[0] else np.uint8(stored.codes[0])
+        if not has_sign:
+            return write
+        unsigned, sign_bit = np.uint8(stored.codes[0]), np.uint8(len(self.numbers) // 2)
+        all_signs, is_other = _workspace()[_FEW:].view(np.bool_)
 
-        def write_all(numbers: NDArray[np.float32], codes: NDArray[np.uint8]) -> None:
-            is_negative, is_other = _workspace()[_FEW:].view(np.bool_)
-            for start in range(0, numbers.size, _PART):
-                part = slice(start, start + _PART)
-                number, code = numbers[part], codes[part]
-                if not has_sign:
-                    write(number, code)
-                    continue
-                signs = is_negative[: number.size]
-                if self.is_float:
-                    np.signbit(number, out=signs)
-                else:
-                    np.less(number, 0, out=signs)
-                write(np.abs(number, out=number), code)
-                if unsigned is not None:
-                    signs &= np.not_equal(code, unsigned, out=is_other[: number.size])
-                bits = signs.view(np.uint8)
-                bits *= np.uint8(len(self.numbers) // 2)
-                code |= bits
+        def write_signed(number: NDArray[np.float32], code: NDArray[np.uint8]) -> None:
+            signs = np.signbit(number, out=all_signs[: number.size])
+            write(np.abs(number, out=number), code)
+            if not self.is_float:
+                signs &= np.not_equal(code, unsigned, out=is_other[: number.size])
+            bits = signs.view(np.uint8)
+            bits *= sign_bit
+            code |= bits
 
-        return write_all
+        return write_signed
+
+    def round(self, numbers: NDArray[np.float32]) -> None:
+        """Replace up to `PART` positive numbers by the nearest ones of a format of floats."""
+        numbers -= _lifting(self)(numbers).view(np.float32)
 
     def candidates(self, minimum: float, maximum: float) -> Candidates:
         """The codes in a range that numbers are quantized to. Raises ValueError without one."""
@@ -219,9 +221,6 @@ class Codebook:
 _FRACTION: Final = 23
 """The bits of the fraction of a float32."""
 
-_PART: Final = 1 << 16
-"""The numbers that are rounded at once, in the cache."""
-
 _FEW: Final = 16
 """Up to this number of codes, comparisons with all bounds are faster than a search."""
 
@@ -232,39 +231,55 @@ _threads: Final = local()
 def _workspace() -> NDArray[np.uint8]:
     """Memory of this thread: allocated for each call, it would take longer than the arithmetic."""
     if not hasattr(_threads, "memory"):
-        _threads.memory = np.empty((_FEW + 2, _PART), np.uint8)
+        _threads.memory = aligned((_FEW + 2) * PART, "u1").reshape(-1, PART)
     return cast("NDArray[np.uint8]", _threads.memory)
 
 
-def _rounding(book: Codebook) -> Writer:
-    """Of up to `_PART` magnitudes, by arithmetic on the bits of float32."""
+def _lifting(book: Codebook) -> Callable[[NDArray[np.float32]], NDArray[np.int32]]:
+    """
+    What adds to magnitudes, in place, numbers so large that the sums are rounded as in the format.
+
+    It saturates first, and returns the bits of what it added. The last digit of a sum is that of
+    the number in the format.
+    """
     dropped = _FRACTION - book.digits
-    largest, smallest = np.float32(book.largest), np.float32(book.numbers[1])
-    exponents = np.int32(0x7F800000)
-    least = (smallest * np.float32(1 << book.digits)).view(np.int32)
-    # Modulo 256, which is more than there are codes.
-    raised = np.int32((dropped << _FRACTION) | (-(least >> dropped) & 0xFF))
+    mask, largest = np.int32(0x7F800000), np.float32(book.largest).view(np.int32)
+    # The least normal number.
+    least = np.float32(book.numbers[1] * (1 << book.digits)).view(np.int32)
+    raised = dropped << _FRACTION
+    # The lowest byte is such that the codes are sums of bits, modulo 256.
+    raised = np.int32(raised | (-((int(least) + raised) >> dropped) & 0xFF))
+    memory = _workspace()[:4].view(np.int32).reshape(-1)
+
+    def lift(number: NDArray[np.float32]) -> NDArray[np.int32]:
+        bits, magnitude = memory[: number.size], number.view(np.int32)
+        # Numbers below the least normal one have its exponent. With scalars, this method takes
+        # less time than functions.
+        magnitude.clip(least, largest, out=bits)
+        np.minimum(magnitude, bits, out=magnitude)
+        bits &= mask
+        bits += raised
+        np.add(number, bits.view(np.float32), out=number)
+        return bits
+
+    return lift
+
+
+def _rounding(book: Codebook) -> Writer:
+    """Of magnitudes, by arithmetic on the bits of float32."""
+    lift, dropped = _lifting(book), np.int32(_FRACTION - book.digits)
 
     def write(number: NDArray[np.float32], code: NDArray[np.uint8]) -> None:
-        exponent, unit = _workspace()[:8].view(np.int32).reshape(2, -1)[:, : number.size]
-        # With a scalar, `clip` is several times faster than `minimum`.
-        np.clip(number, 0, largest, out=number)
-        magnitude = number.view(np.int32)
-        np.bitwise_and(magnitude, exponents, out=exponent)
-        # Numbers below the least normal one have its exponent.
-        np.clip(exponent, least, exponents, out=exponent)
-        np.add(exponent, raised, out=unit)
-        # The last digit of the sum is that of the number in the format.
-        np.add(number, unit.view(np.float32), out=number)
-        exponent >>= dropped
-        magnitude += exponent
-        np.copyto(code, magnitude, casting="unsafe")
+        bits = lift(number)
+        bits >>= dropped
+        bits += number.view(np.int32)
+        np.copyto(code, bits, casting="unsafe")
 
     return write
 
 
 def _counting(stored: Candidates) -> Writer:
-    """Of up to `_PART` numbers, by the sum of the steps between codes at the bounds below."""
+    """Of up to `PART` numbers, by the sum of the steps between codes at the bounds below."""
     with np.errstate(over="ignore"):
         near = stored.bounds.astype(np.float32)
     below = np.nextafter(near, np.float32(-np.inf))
@@ -274,13 +289,14 @@ def _counting(stored: Candidates) -> Writer:
     order = np.argsort(steps != 1, kind="stable")
     units = int(np.count_nonzero(steps == 1))
     bounds, factors = bounds[order, None], steps[order[units:], None]
+    memory = _workspace()[: len(bounds)]
 
     def write(number: NDArray[np.float32], code: NDArray[np.uint8]) -> None:
-        terms = _workspace()[: len(bounds), : number.size]
+        terms = memory[:, : number.size]
         np.greater(number, bounds, out=terms.view(np.bool_))
-        terms[units:] *= factors
-        np.add.reduce(terms, axis=0, dtype=np.uint8, out=code)
-        code += first
+        if factors.size:
+            terms[units:] *= factors
+        np.add.reduce(terms, axis=0, dtype=np.uint8, out=code, initial=first)
 
     return write
 

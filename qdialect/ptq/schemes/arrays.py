@@ -13,12 +13,13 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 from itertools import groupby, pairwise
 from threading import Lock, local
 from typing import Any, Final, Self
 
-from qdialect.algebra.blocked_copy import contiguous, processors
+from qdialect.algebra.blocked_copy import contiguous, processors, word_of
+from qdialect.algebra.codebooks import PART
 from qdialect.algebra.parameters import QuantizationParameters
 from qdialect.algebra.run_map import check_slots
 from qdialect.ptq.schemes.schemes import (
@@ -32,7 +33,7 @@ from qdialect.ptq.schemes.schemes import (
     just_below_half,
     of_slot,
 )
-from qdialect.support.lazy_numpy import NDArray, np
+from qdialect.support.lazy_numpy import NDArray, aligned, np
 
 _BLOCK: Final = 1 << 18
 """
@@ -52,11 +53,11 @@ _FEW: Final = 32
 _SHORT: Final = 256
 """Rows up to this length are reduced faster as columns of a copy than one by one."""
 
-_TURNED: Final = 1 << 16
-"""Elements of rows that are copied to columns at once."""
+_TURNED: Final = 1 << 13
+"""Elements of rows that are copied to columns together, in the first cache."""
 
-_WORDS: Final = {16: "c16", 8: "u8", 4: "u4", 2: "u2"}
-"""By the number of bytes: what is copied at once."""
+_TURNS: Final = 16
+"""How often, before the columns are reduced."""
 
 _LONG: Final = 512
 """From this length of the inner axis on, the cost per row is negligible."""
@@ -119,13 +120,13 @@ def array_range(
     extremes = _Extremes(visited, array.dtype, skips_nans=False)
     with _Pool(threads) as pool:
         _visit(distinct, lengths, visited, extremes, pool)
-        if np.isnan(extremes.minimum).any():
+        if np.isnan(extremes.minimum.min()):
             extremes = _Extremes(visited, array.dtype, skips_nans=True)
             _visit(distinct, lengths, visited, extremes, pool)
-    is_empty = np.isnan(extremes.minimum)
-    if is_empty.any():
-        at = first_index(is_empty) if blocks.sizes else ()
-        raise AllNaNError(f"all elements{of_slot(at)} are NaN: they have no range")
+            is_empty = np.isnan(extremes.minimum)
+            if is_empty.any():
+                at = first_index(is_empty) if blocks.sizes else ()
+                raise AllNaNError(f"all elements{of_slot(at)} are NaN: they have no range")
     with np.errstate(over="ignore"):
         low, high = (end.astype("f4", copy=False) for end in (extremes.minimum, extremes.maximum))
     for end in (low, high):
@@ -279,17 +280,6 @@ class _Pool:
             pass
 
 
-@dataclass(frozen=True)
-class _Block:
-    """Elements of a row-major array, and the slots that they read."""
-
-    elements: slice
-    """Their positions in the flat array."""
-    shape: tuple[int, ...]
-    slots: tuple[slice, ...]
-    """The positions of their slots, one for each axis of `_Layout.slots`."""
-
-
 class _Layout:
     """
     A row-major array with adjacent axes merged, so that each axis either divides slots or does not.
@@ -297,7 +287,7 @@ class _Layout:
     An axis that does not has length 1 in `slots`.
     """
 
-    def __init__(self, lengths: Sequence[int], slots: Sequence[int]) -> None:
+    def __init__(self, lengths: Sequence[int], slots: Sequence[int], block: int) -> None:
         axes = [
             (size, is_slot)
             for count, length in zip(slots, lengths, strict=True)
@@ -313,32 +303,30 @@ class _Layout:
         self.split = len(merged) - 1
         """The outermost axis along which a block has several positions."""
         self.row = 1
-        while self.split and self.row * self.shape[self.split] <= _BLOCK // 2:
+        while self.split and self.row * self.shape[self.split] <= block // 2:
             self.row *= self.shape[self.split]
             self.split -= 1
-        self.step = max(1, _BLOCK // self.row)
+        self.step = max(1, block // self.row)
         self.steps = math.ceil(self.shape[self.split] / self.step)
         self.prefix = self.shape[: self.split]
         self.count = math.prod(self.prefix) * self.steps
 
-    def blocks(self, which: slice) -> Iterator[_Block]:
-        length = self.shape[self.split]
+    def blocks(self, which: slice) -> Iterator[tuple[slice, tuple[int, ...], tuple[slice, ...]]]:
+        """The places in the flat array, the shapes, and the places of slots along first axes."""
+        length, inner = self.shape[self.split], self.shape[self.split + 1 :]
         for number in range(which.start, which.stop):
             before, step = divmod(number, self.steps)
             start = step * self.step
             stop = min(start + self.step, length)
             index = np.unravel_index(before, self.prefix) if self.prefix else ()
-            at = [slice(int(i), int(i) + 1) for i in index] + [slice(start, stop)]
-            slots = [
+            at = [*(slice(int(i), int(i) + 1) for i in index), slice(start, stop)]
+            slots = tuple(
                 part if count > 1 else slice(None)
                 for part, count in zip(at, self.slots, strict=False)
-            ]
-            flat = before * length
-            yield _Block(
-                slice((flat + start) * self.row, (flat + stop) * self.row),
-                (stop - start, *self.shape[self.split + 1 :]),
-                (*slots, *(slice(None) for _ in self.shape[self.split + 1 :])),
             )
+            flat = before * length
+            elements = slice((flat + start) * self.row, (flat + stop) * self.row)
+            yield elements, (stop - start, *inner), slots
 
 
 class _Extremes:
@@ -346,6 +334,7 @@ class _Extremes:
 
     def __init__(self, slots: tuple[int, ...], dtype: np.dtype[Any], *, skips_nans: bool) -> None:
         self.skips_nans = skips_nans
+        self.block = _BLOCK
         self.minimum = np.full(slots, np.nan if skips_nans else np.inf, dtype.newbyteorder("="))
         self.maximum = np.full(slots, np.nan if skips_nans else -np.inf, dtype.newbyteorder("="))
         self.nans = 0
@@ -355,8 +344,8 @@ class _Extremes:
 
     def visit(self, layout: _Layout, piece: _Piece, elements: NDArray[Any], which: slice) -> None:
         ends = [end[(*piece.slots, ...)] for end in (self.minimum, self.maximum)]
-        for block in layout.blocks(which):
-            values = elements[block.elements].reshape(block.shape)
+        for place, shape, slots in layout.blocks(which):
+            values = elements[place].reshape(shape)
             kept = layout.slots[layout.split :]
             lows, highs = _all_reduced(self._functions, values, kept)
             nans = int(np.count_nonzero(np.isnan(values))) if self.skips_nans else 0
@@ -366,7 +355,7 @@ class _Extremes:
                     self._functions, (lows, highs), ends, strict=True
                 ):
                     # The elements of a piece are contiguous, so this does not copy.
-                    part = end.reshape(layout.slots)[block.slots]
+                    part = end.reshape(layout.slots)[slots]
                     function(part, extreme.reshape(part.shape), out=part)
 
 
@@ -391,18 +380,22 @@ def _all_reduced(
             for function in functions
         ]
     # numpy calls a function for each row that it reduces, but not for each column.
-    word = _WORDS[math.gcd(width * values.dtype.itemsize, max(_WORDS))]
+    word = word_of(math.gcd(width * values.dtype.itemsize, 16))
     words = values.reshape(count, width).view(word)
-    step = max(1, _TURNED // width)
-    buffer = np.empty(min(step, count) * words.shape[1], word)
+    tall = max(1, _TURNED // width)
+    step = _TURNS * tall
+    buffer = aligned(min(step, count) * words.shape[1], word)
     ends = [np.empty((*values.shape[:-1], 1), values.dtype) for _ in functions]
     for start in range(0, count, step):
         rows = words[start : start + step]
-        columns = buffer[: rows.size].reshape(rows.T.shape)
-        np.copyto(columns, rows.T)
+        turns = 1 if len(rows) % tall else len(rows) // tall
+        columns = buffer[: rows.size].reshape(turns, words.shape[1], -1)
+        np.copyto(columns, rows.reshape(turns, -1, words.shape[1]).swapaxes(1, 2))
         for function, end in zip(functions, ends, strict=True):
-            parts = function.reduce(columns.view(values.dtype), axis=0).reshape(len(rows), -1)
-            end.reshape(-1)[start : start + step] = reduce(function, parts.T)
+            parts = function.reduce(columns.view(values.dtype), axis=1).reshape(-1)
+            while parts.size > len(rows):
+                parts = function(parts[::2], parts[1::2])
+            end.reshape(-1)[start : start + step] = parts
     return ends
 
 
@@ -444,16 +437,19 @@ class _Codes:
         self._arithmetic = arithmetic = choice.arithmetic
         dtype = np.dtype("f8" if arithmetic.fused else arithmetic.precision)
         scales = choice.scales
-        self._is_multiplied = arithmetic.multiplies or choice.factors is not None
+        # A product with the reciprocal of a power of two is the quotient.
+        fractions = np.bitwise_or.reduce(scales.view(np.int32), axis=None) & 0x7FFFFF
+        self._is_multiplied = arithmetic.multiplies or choice.factors is not None or not fractions
         if choice.factors is not None:
             scales = choice.factors
-        elif arithmetic.multiplies:
+        elif self._is_multiplied:
             with np.errstate(all="ignore"):
                 scales = np.float32(1) / scales
         origin = choice.zero_points
         if arithmetic.place is ZeroPointPlace.AS_MINIMUM:
             origin = choice.minimum
-        self._has_origin = bool(origin.min() or origin.max())
+        # Equal ones may be a view of one.
+        self._has_origin = bool(origin.any() if any(origin.strides) else origin.flat[0])
         parameters = [scales, origin] if self._has_origin else [scales]
         self._parameters = [
             parameter.astype(dtype, copy=False).reshape(slots) for parameter in parameters
@@ -464,11 +460,12 @@ class _Codes:
         self._is_wide = choice.scheme.storage.width > 24
         self._half = just_below_half(dtype)
         self._book = choice.scheme.storage.codebook
+        self.block = _BLOCK if self._book is None else PART
         self._buffers = local()
         self._is_checked = True
         if known is not None and self._book is not None:
             # Then no product and no quotient is NaN.
-            self._is_checked = not np.isfinite(self._parameters[0]).all()
+            self._is_checked = not np.isfinite(self._parameters[0].max())
         elif known is not None:
             # Each step is monotonic, so that the ends of the range decide.
             self._is_checked = not all(map(self._fits, (known.minimum, known.maximum)))
@@ -493,28 +490,27 @@ class _Codes:
         ]
         buffers, ends = self._buffers, (self._choice.scheme.minimum, self._choice.scheme.maximum)
         if not hasattr(buffers, "numbers"):
-            buffers.numbers = np.empty(_BLOCK, self._dtype)
+            buffers.numbers = aligned(self.block, self._dtype)
             buffers.write = None
             if self._book is not None and self._dtype == np.float32:
                 buffers.write = self._book.writer(*ends)
         with np.errstate(all="ignore"):
-            for block in layout.blocks(which):
-                values = elements[block.elements]
+            for place, shape, slots in layout.blocks(which):
+                values = elements[place]
                 numbers = buffers.numbers[: values.size]
-                shape, of_block = _broadcast_shape(
-                    block.shape, [parameter[block.slots] for parameter in parameters], layout
-                )
+                of_block = [parameter[slots] for parameter in parameters]
+                shape, of_block = _broadcast_shape(shape, of_block, layout)
                 self._quantize(values.reshape(shape), numbers.reshape(shape), *of_block)
                 if self._is_checked and np.isnan(numbers.max()):
                     raise _NanError
                 if buffers.write is not None:
-                    buffers.write(numbers, codes[block.elements])
+                    buffers.write(numbers, codes[place])
                     continue
                 if self._book is not None:
                     numbers = self._book.nearest(numbers, *ends)
                 elif self._is_checked:
                     numbers = self._bounded(numbers)
-                np.copyto(codes[block.elements], numbers, casting="unsafe")
+                np.copyto(codes[place], numbers, casting="unsafe")
 
     def _quantize(
         self, values: NDArray[Any], numbers: NDArray[Any], scale: Any, origin: Any = 0
@@ -603,17 +599,16 @@ def _broadcast_shape(
         first -= 1
     tail = shape[first:]
     row = math.prod(tail)
-    # Repeating is faster than broadcasting along a short axis.
-    parameters = [
-        np.repeat(parameter, tail[-1], -1) if parameter.shape[-1:] == (1,) else parameter
-        for parameter in parameters
-    ]
-    return (*shape[:first], row), [
-        np.broadcast_to(parameter, (*parameter.shape[:first], *tail)).reshape(
-            *parameter.shape[:first], row
-        )
-        for parameter in parameters
-    ]
+    rows: list[NDArray[Any]] = []
+    for parameter in parameters:
+        if parameter.shape[-1:] == (1,):
+            # Repeating is faster than broadcasting along a short axis.
+            parameter = parameter.repeat(tail[-1], -1)
+        outer = parameter.shape[:first]
+        if parameter.shape[first:] != tail:
+            parameter = np.broadcast_to(parameter, (*outer, *tail))
+        rows.append(parameter.reshape(*outer, row))
+    return (*shape[:first], row), rows
 
 
 @dataclass(frozen=True)
@@ -663,7 +658,9 @@ def _visit(
             part = array[(*piece.place, ...)]
             counts = [part.stop - part.start for part in piece.slots]
             counts += slots[len(counts) :]
-            layout = _Layout([n // c for n, c in zip(part.shape, counts, strict=True)], counts)
+            layout = _Layout(
+                [n // c for n, c in zip(part.shape, counts, strict=True)], counts, visitor.block
+            )
             if not is_plain:
                 part = contiguous(part).astype(array.dtype.newbyteorder("="), copy=False)
             pool.run(partial(visitor.visit, layout, piece, part.reshape(-1)), layout.count)

@@ -14,7 +14,7 @@ from enum import Enum
 from functools import cache
 from typing import Final, NamedTuple, cast
 
-from qdialect.algebra.codebooks import Codebook, Writer
+from qdialect.algebra.codebooks import Codebook
 from qdialect.algebra.parameters import StorageFormat
 from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import registered_cache
@@ -165,9 +165,8 @@ def _levels() -> Codebook:
 def _rounded(numbers: NDArray[np.float32], least: float) -> NDArray[np.float32]:
     """As f8E4M3FN, at least `least`, and at most the largest number. Overwrites the numbers."""
     np.maximum(numbers, np.float32(least), out=numbers)
-    codes = np.empty(numbers.shape, np.uint8)
-    cast(Writer, _levels().writer(-math.inf, math.inf))(numbers.reshape(-1), codes.reshape(-1))
-    return np.take(_levels().numbers.astype(np.float32), codes, out=numbers, mode="clip")
+    _levels().round(numbers.reshape(-1))
+    return numbers
 
 
 def _exponents(
