@@ -7,13 +7,18 @@ https://distributed.dask.org. Tasks are plain functions of plain data, run by an
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from concurrent.futures import Executor, ProcessPoolExecutor
+from collections.abc import Callable, Generator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context
-from typing import Any, Final
+from typing import Any, Final, ParamSpec, TypeVar
+
+from typing_extensions import override
 
 from qdialect.support.extras import library
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 TRIES: Final = 3
 """How often a task is tried, on other workers where there are some."""
@@ -26,6 +31,26 @@ _KEPT_BYTES: Final = 1 << 30
 
 _MAPPED_BYTES: Final = 1 << 25
 """Arrays from this size on are mapped anew each time: the largest number that glibc takes."""
+
+_WAITING: Final = 64
+"""The results that are waited for at once."""
+
+
+class _Cluster(Executor):
+    """
+    The workers of a cluster.
+
+    Dask's own executor takes a result for an error if the worker is lost while it is sent.
+    """
+
+    def __init__(self, client: Any, threads: ThreadPoolExecutor) -> None:
+        self._client = client
+        self._threads = threads
+
+    @override
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        future = self._client.submit(fn, *args, **kwargs, pure=False, retries=TRIES - 1)
+        return self._threads.submit(future.result)
 
 
 @contextmanager
@@ -48,8 +73,8 @@ def executor(jobs: int, cluster: str | None, max_memory: int) -> Generator[Execu
     distributed = library("distributed", "cluster")
     kind, _, number = cluster.partition(":")
     if kind != "local":
-        with distributed.Client(cluster) as client:
-            yield client.get_executor(pure=False, retries=TRIES - 1)
+        with ThreadPoolExecutor(_WAITING) as threads, distributed.Client(cluster) as client:
+            yield _Cluster(client, threads)
         return
     if not number.isdecimal() or int(number) < 1:
         raise ValueError(f"'{cluster}' is neither the address of a scheduler nor local:N")
@@ -63,6 +88,8 @@ def executor(jobs: int, cluster: str | None, max_memory: int) -> Generator[Execu
     config = library("dask", "cluster").config
     with (
         config.set(settings),
+        # Last to end: without a client, nothing is waited for.
+        ThreadPoolExecutor(_WAITING) as threads,
         distributed.LocalCluster(
             n_workers=int(number),
             threads_per_worker=1,
@@ -72,4 +99,4 @@ def executor(jobs: int, cluster: str | None, max_memory: int) -> Generator[Execu
         ) as workers,
         distributed.Client(workers) as client,
     ):
-        yield client.get_executor(pure=False, retries=TRIES - 1)
+        yield _Cluster(client, threads)

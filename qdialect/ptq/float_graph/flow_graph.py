@@ -440,6 +440,8 @@ class FlowGraph:
         if is_recordable(value) and (is_splat or self.stored(value) is not None):
             numbers = self.dequantized(value)
         if numbers is not None:
+            if not numbers.size:
+                return None
             first = numbers.flat[0]
             is_same = np.isnan(numbers) if np.isnan(first) else numbers == first
             return float(first) if is_same.all() else None

@@ -273,6 +273,20 @@ def test_a_source_that_is_cut_off_ends_the_run(
     assert "it is cut off" in capsys.readouterr().err
 
 
+@needs("distributed")
+def test_a_result_whose_worker_is_lost_is_no_error(
+    layers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has been sent, and is computed again for others meanwhile."""
+    distributed: Any = import_module("distributed")
+    with executor(1, "local:1", 1 << 20) as runner:
+        monkeypatch.setattr(distributed.Future, "status", property(lambda self: "pending"))
+        lines = list(
+            write_files(tasks_of(layers), layers / "o", max_memory=1 << 20, executor=runner)
+        )
+    assert len(lines) == len(tasks_of(layers))
+
+
 @needs("distributed", "psutil")
 def test_a_worker_that_is_killed_is_replaced(layers: Path):
     """Workers of a cluster write the bytes that one process writes."""
