@@ -26,6 +26,7 @@ from qdialect.ir.xdsl_private import NAME_OF_UNREGISTERED
 from qdialect.ops.elementwise import arithmetic_model_of, recreated, with_shape, with_type
 from qdialect.ops.fields import SmallOperand
 from qdialect.ops.interface import (
+    MODEL_ERRORS,
     Refusal,
     RefusalCode,
     elements_attribute_of,
@@ -34,6 +35,7 @@ from qdialect.ops.interface import (
     name_of,
     names_of_elements,
     op_model,
+    refused_by,
 )
 from qdialect.ops.reading import Constants
 from qdialect.support.lazy_numpy import np
@@ -161,7 +163,10 @@ def _behind(
         assert like.reshape is not None
         write_reshape = op_model(like.reshape).write_reshape
         assert write_reshape is not None
-        new = write_reshape(like.reshape, chain[-1].results[0], types[-1])
+        try:
+            new = write_reshape(like.reshape, chain[-1].results[0], types[-1])
+        except MODEL_ERRORS as error:
+            raise refused_by(like.reshape, error) from None
         ops += new
         chain.append(new[-1])
     return WrittenConstant(chain, ops, sides)

@@ -794,3 +794,27 @@ def test_other_operands_are_left(case: str, data: st.DataObject):
         return
     for report in (module.run(FoldQuantShapesPass()), module.run(RaiseDequantizationPass())):
         assert all(record.reason for record in report.records if record.code is not None)
+
+
+def test_a_reshape_without_its_shape_is_left():
+    """Written behind other parameters, it would need one."""
+    text = """func.func @f() -> tensor<4xi8> {
+%v0 = "onnx.Constant"() {value = dense<1.5> : tensor<2x2x2xf32>} : () -> tensor<2x2x2xf32>
+%v1 = "onnx.Constant"() {value = dense<[1.5, 2.0]> : tensor<2xf32>} : () -> tensor<2xf32>
+%v2 = "onnx.NoValue"() {value} : () -> none
+%v3 = "onnx.QuantizeLinear"(%v0, %v1, %v2) {axis = 0 : si64}
+  : (tensor<2x2x2xf32>, tensor<2xf32>, none) -> tensor<2x2x2xi8>
+%v4 = "onnx.Constant"() {value = dense<0> : tensor<1xi64>} : () -> tensor<1xi64>
+%v5 = "onnx.Constant"() {value = dense<1> : tensor<1xi64>} : () -> tensor<1xi64>
+%v8 = "onnx.Slice"(%v3, %v4, %v5, %v5, %v5)
+  : (tensor<2x2x2xi8>, tensor<1xi64>, tensor<1xi64>, tensor<1xi64>, tensor<1xi64>)
+  -> tensor<2x1x2xi8>
+%v10 = "onnx.Reshape"(%v8) : (tensor<2x1x2xi8>) -> tensor<4xi8>
+return %v10 : tensor<4xi8>
+}"""
+    report = Module(text).run(FoldQuantShapesPass())
+    assert any(
+        "its model raises IndexError" in (record.reason or "")
+        or "it is malformed" in (record.reason or "")
+        for record in report.records
+    )

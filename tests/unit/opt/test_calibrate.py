@@ -1045,7 +1045,8 @@ def test_what_is_interrupted_is_gone_on_with(model: str, tmp_path: Path, jobs: i
         assert recorded >= before
         if status == 0:
             break
-        assert status in (128 + number, -number), told
+        # Python itself may be interrupted before it has started.
+        assert status in (128 + number, -number) or "init_import_site" in told, told
         if "records of" in told:
             assert f"{recorded} of {count} records of 8 values are recorded" in told
         assert "Traceback" not in told
