@@ -199,11 +199,10 @@ def _of_onnx(path: str) -> Checkpoint:
         own = _of_tensors(tensors, Hints(names, bits, columns))
         modules |= own.modules
         refused |= own.refused
-        kept |= own.kept
-        if not own.modules and not own.refused:
-            refused[name] = "storage: its tensors have other dtypes or shapes"
         if not own.modules:
             kept |= tensors
+        if not own.modules and not own.refused:
+            refused[name] = "storage: its tensors have other dtypes or shapes"
     return Checkpoint(modules, others, refused, kept)
 
 

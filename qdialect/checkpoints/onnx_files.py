@@ -50,47 +50,51 @@ def read_onnx(path: str) -> OnnxFile:
     Raises OSError, MissingLibraryError, and WeightsError for a file that is not as the format says.
     """
     onnx: Any = library("onnx", "onnx")
-    with open(path, "rb"):
-        # The library has other errors for a file that cannot be read.
-        pass
-    try:
-        graph = onnx.load(path, load_external_data=False).graph
-    except Exception as error:
-        raise WeightsError(f"{path}: it is no model of ONNX: {error}") from None
-    beside = dict[str, TensorInFile]()
-    for tensor in graph.initializer:
-        if tensor.external_data and tensor.data_type in _DTYPES:
-            beside[tensor.name] = _placed(path, tensor, onnx)
+    with open(path, "rb") as file:
+        try:
+            graph = onnx.load(file, load_external_data=False).graph
+        except Exception as error:
+            raise WeightsError(f"{path}: it is no model of ONNX: {error}") from None
+    others = {
+        tensor.name: _placed(path, tensor, onnx)
+        for tensor in graph.initializer
+        if tensor.external_data and tensor.data_type in _DTYPES
+    }
     matrices, refused, taken = dict[str, OnnxMatrix](), dict[str, str](), set[str]()
     for node in graph.node:
         parts = {end: name for end, name in zip(_PARTS, node.input[1:], strict=False) if name}
         is_product = (node.domain, node.op_type) == ("com.microsoft", "MatMulNBits")
         if not is_product or not {*_PARTS[:2]} <= parts.keys():
             continue
-        first, numbers = parts[".B"], {attribute.name: attribute.i for attribute in node.attribute}
-        if inlined := [name for name in parts.values() if name not in beside]:
-            refused[first] = f"missing: '{inlined[0]}' has no elements in a file beside the model"
-            continue
-        if ".g_idx" in parts:
-            refused[first] = "act-order: columns are in the order of 'g_idx'"
-            continue
-        columns, block = (numbers.get(key, 0) for key in ("K", "block_size"))
-        bits = numbers.get("bits", 4)
-        if bits not in range(2, 9):
-            refused[first] = f"storage: codes have {bits} bits"
-            continue
-        if block < 1 or columns % block:
-            refused[first] = f"tail: {columns} columns are no whole blocks of {block}"
+        numbers = {"bits": 4, **{attribute.name: attribute.i for attribute in node.attribute}}
+        first = parts[".B"]
+        if (reason := _reason_against(parts, numbers, others)) is not None:
+            refused[first] = reason
             continue
         tensors = dict[str, TensorInFile]()
         for end, name in parts.items():
-            tensor = beside[name]
-            entry = tensor.entry._replace(name=first + end)
-            tensors[first + end] = TensorInFile(tensor.path, entry)
-        matrices[first] = OnnxMatrix(tensors, bits, block)
+            entry = others[name].entry._replace(name=first + end)
+            tensors[first + end] = TensorInFile(others[name].path, entry)
+        matrices[first] = OnnxMatrix(tensors, numbers["bits"], numbers["block_size"])
         taken.update(parts.values())
-    others = {name: tensor for name, tensor in beside.items() if name not in taken}
+    others = {name: tensor for name, tensor in others.items() if name not in taken}
     return OnnxFile(matrices, others, refused)
+
+
+def _reason_against(
+    parts: Mapping[str, str], numbers: Mapping[str, int], beside: Mapping[str, TensorInFile]
+) -> str | None:
+    """Why a node of these inputs and attributes is not read; None if it is."""
+    if inlined := [name for name in parts.values() if name not in beside]:
+        return f"missing: '{inlined[0]}' has no elements in a file beside the model"
+    if ".g_idx" in parts:
+        return "act-order: columns are in the order of 'g_idx'"
+    if numbers["bits"] not in range(2, 9):
+        return f"storage: codes have {numbers['bits']} bits"
+    columns, block = (numbers.get(key, 0) for key in ("K", "block_size"))
+    if block < 1 or columns % block:
+        return f"tail: {columns} columns are no whole blocks of {block}"
+    return None
 
 
 def _placed(path: str, tensor: Any, onnx: Any) -> TensorInFile:

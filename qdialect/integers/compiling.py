@@ -12,13 +12,13 @@ from xdsl.dialects.builtin import ModuleOp, UnregisteredOp
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Operation
-from xdsl.rewriter import InsertPoint, Rewriter
 
 from qdialect.check.compared_modules import RunFailure, Side
 from qdialect.check.iree_runs import IN_INTEGERS, compile_module, widen_storage
 from qdialect.dialects.quant.storage import StoredType
 from qdialect.integers.passes import LowerToIntegersPass
 from qdialect.ir.errors import OpErrors
+from qdialect.ir.rewriting import insert_after
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.fields import Contraction
 from qdialect.ops.interface import known_layer, models_of, windows_of
@@ -53,20 +53,20 @@ def compile_in_integers(side: Side, cpu: str) -> bytes:
     if cpu == "host" and has_vnni():
         # IREE 3.13 does not compile each module so.
         with suppress(RunFailure):
-            copy = _in_integers(Side(side.module.clone(), side.context), "u8")
-            _keep_sums_apart(copy)
-            flags = *FAST_MATRICES, "--iree-llvmcpu-enable-inner-tiled"
-            return compile_module(copy, cpu=cpu, lowering=IN_INTEGERS, flags=flags)[1]
-    flags = FAST_MATRICES
-    return compile_module(_in_integers(side, "i8"), cpu=cpu, lowering=IN_INTEGERS, flags=flags)[1]
+            return _compiled(Side(side.module.clone(), side.context), cpu, "u8")
+    return _compiled(side, cpu, "i8")
 
 
-def _in_integers(side: Side, activations: str) -> Side:
-    # IREE has no fast kernel for integers of 4 bits.
+def _compiled(side: Side, cpu: str, activations: str) -> bytes:
     store_bytes_as(activations, *side)
+    # IREE has no fast kernel for integers of 4 bits.
     widen_storage(*side)
     LowerToIntegersPass(activations=activations).apply(side.context, side.module)
-    return side
+    flags = FAST_MATRICES
+    if activations == "u8":
+        _keep_sums_apart(side)
+        flags = *FAST_MATRICES, "--iree-llvmcpu-enable-inner-tiled"
+    return compile_module(side, cpu=cpu, lowering=IN_INTEGERS, flags=flags)[1]
 
 
 def _keep_sums_apart(side: Side) -> None:
@@ -79,12 +79,11 @@ def _keep_sums_apart(side: Side) -> None:
         products = [op for op in side.module.walk() if _multiplies_matrices(op)]
     barrier = UnregisteredOp.with_name("util.optimization_barrier")
     for op in products:
-        Rewriter.insert_op(
-            apart := barrier.create(operands=op.results, result_types=op.result_types),
-            InsertPoint.after(op),
-        )
-        for before, after in zip(op.results, apart.results, strict=True):
-            before.replace_uses_with_if(after, lambda use: use.operation is not apart)
+        (sums,) = op.results
+        apart = barrier.create(operands=[sums], result_types=[sums.type])
+        insert_after(apart, sums)
+        sums.replace_all_uses_with(apart.results[0])
+        apart.operands = [sums]
 
 
 def _multiplies_matrices(op: Operation) -> bool:

@@ -88,10 +88,10 @@ class LowerToIntegersPass(ModulePass):
         from qdialect.integers.lowering import lower_to_integers
         from qdialect.integers.tosa_form import TosaForm
 
-        is_tosa = self.to == IntegerForm.TOSA
-        reads_unsigned = self.activations == Activations.U8
-        linalg = LinalgForm(Requantize(self.requantize), reads_unsigned=reads_unsigned)
-        form = TosaForm() if is_tosa else linalg
+        form = TosaForm()
+        if self.to == IntegerForm.LINALG:
+            reads_unsigned = self.activations == Activations.U8
+            form = LinalgForm(Requantize(self.requantize), reads_unsigned=reads_unsigned)
         report = lower_to_integers(op, ctx, form)
         if self.on_refusal == OnRefusal.ERROR:
             refused = [

@@ -260,14 +260,14 @@ def recorded_function(
         tuple(axis for _, axis in pairs),
         histograms,
         frozenset(required),
-        tuple(Padded(places[source], *new) for source, new in padded.values()),
+        tuple(Padded(places[source], number, count) for source, number, count in padded.values()),
     )
     return RecordedFunction(function, added, recorded, left_out)
 
 
-def _padded(values: Sequence[SSAValue]) -> dict[SSAValue, tuple[SSAValue, tuple[np.float32, int]]]:
+def _padded(values: Sequence[SSAValue]) -> dict[SSAValue, tuple[SSAValue, np.float32, int]]:
     """The values that are others with a border of one number: the other one, it, and its count."""
-    padded = dict[SSAValue, tuple[SSAValue, tuple[np.float32, int]]]()
+    padded = dict[SSAValue, tuple[SSAValue, np.float32, int]]()
     resources, others = ResourceBlobs(None), {*values}
     operands = ConstantOperands(Constants(resources))
     for value in values:
@@ -283,7 +283,7 @@ def _padded(values: Sequence[SSAValue]) -> dict[SSAValue, tuple[SSAValue, tuple[
                 continue
             if isinstance(maker, Operation) and (name := elements_attribute_of(maker)):
                 number, _, _ = whole_range(run_constant(maker, name, resources).numbers)
-                padded[value] = source, (number, added)
+                padded[value] = source, number, added
     return padded
 
 
