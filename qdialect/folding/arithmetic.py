@@ -221,6 +221,8 @@ class ArithmeticReader:
         with refusing:
             slots = self._slots_of(constant.step)
             for movement in movements:
+                # Of a malformed op, it may not fit.
+                movement.result_shape(slots.shape)
                 slots = movement(slots)
         parts = tuple(self._origin(source) for source in sources)
         origin = parts[0] if len(parts) == 1 else ScaleOrigin(parts=parts)

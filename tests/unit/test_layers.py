@@ -86,7 +86,7 @@ BUDGETS = {
     "ops": (3258, 4),
     "dialects": (16908, 10),
     "lowering": (2306, 4),
-    "folding": (6783, 5),
+    "folding": (6785, 5),
     "sinking": (1106, 3),
     "passes": (1499, 2),
     "opt": (3871, 6),

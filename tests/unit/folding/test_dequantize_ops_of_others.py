@@ -818,3 +818,22 @@ return %v10 : tensor<4xi8>
         or "it is malformed" in (record.reason or "")
         for record in report.records
     )
+
+
+def test_scales_that_do_not_fit_their_axis_are_left():
+    text = """func.func @f() -> tensor<2x1x1x2xf32> {
+%v0 = "onnx.Constant"() {value = dense<[[[89, 35]]]> : tensor<1x1x2xi8>} : () -> tensor<1x1x2xi8>
+%v1 = "onnx.Constant"() {value = dense<[1.5, 2.0]> : tensor<2xf32>} : () -> tensor<2xf32>
+%v2 = "onnx.NoValue"() {value} : () -> none
+%v3 = "onnx.DequantizeLinear"(%v0, %v1, %v2) {axis = 0 : si64}
+  : (tensor<1x1x2xi8>, tensor<2xf32>, none) -> tensor<1x1x2xf32>
+%v4 = "onnx.Constant"() {value = dense<[2, 1, 1, 2]> : tensor<4xi64>} : () -> tensor<4xi64>
+%v5 = "onnx.Expand"(%v3, %v4) : (tensor<1x1x2xf32>, tensor<4xi64>) -> tensor<2x1x1x2xf32>
+return %v5 : tensor<2x1x1x2xf32>
+}"""
+    module = Module(text)
+    before = str(module.module)
+    report = module.run(FoldQuantShapesPass())
+    assert any("cannot be broadcast to 1" in (record.reason or "") for record in report.records)
+    module.run(RaiseDequantizationPass())
+    assert str(module.module) == before
