@@ -168,6 +168,7 @@ class OpenParser(Hooks, Parser):
         "parse_builtin_densearray_attr",
         "parse_complex_attrs",
         "parse_dense_literal_type",
+        "parse_dialect_resource_handle",
         "parse_extended_type_or_attribute",
         "parse_generic_operation",
         "parse_location",

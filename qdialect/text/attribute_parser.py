@@ -675,6 +675,17 @@ class AttributeParser(FastParser):
         return end >= 0 and _OF_FOREIGN.match(content, end) is not None
 
     @override
+    def parse_dialect_resource_handle(
+        self, dialect_name: str, interface: OpAsmDialectInterface
+    ) -> str:
+        # xDSL reads identifiers only.
+        key = self.parse_identifier_or_str_literal(" for resource handle")
+        if (dialect_name, key) not in self.dialect_resources:
+            key = interface.declare_resource(key)
+            self.dialect_resources.add((dialect_name, key))
+        return key
+
+    @override
     def parse_resource(self, dialect_name: str, interface: OpAsmDialectInterface) -> None:
         text, start = self.lexer.input, self.pos
         if isinstance(text, AbridgedInput) and isinstance(interface, BlobStorage):

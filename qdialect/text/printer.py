@@ -326,6 +326,12 @@ class MLIRPrinter(OpenPrinter):
         )
 
     @override
+    def print_resource_handle(self, dialect: str, handle: str) -> None:
+        """Print a key, in quotes if it is no identifier, as MLIR does."""
+        self.resource_keys.setdefault(dialect, set()).add(handle)
+        self.print_identifier_or_string_literal(handle)
+
+    @override
     def print_metadata(self, dialects: Iterable[Dialect]) -> None:
         """Print the blobs of the resources that printed attributes refer to, piece by piece."""
         storages = {
@@ -353,7 +359,9 @@ class MLIRPrinter(OpenPrinter):
         # Deferred, since few texts have resources.
         from qdialect.text.dense import print_hex
 
-        self.print_string(f'      {key}: "')
+        self.print_string(" " * 6)
+        self.print_identifier_or_string_literal(key)
+        self.print_string(': "')
         if isinstance(resource, str):
             self.print_string(resource)
         else:

@@ -25,6 +25,8 @@ from xdsl.ir import Attribute, BuiltinAttribute, ParametrizedAttribute, TypeAttr
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
+from xdsl.utils.lexer import Input
+from xdsl.utils.mlir_lexer import StringLiteral
 
 from qdialect.ir.xdsl_private import STRING_BODY, OpenPrinter
 
@@ -33,7 +35,7 @@ _NAME: Final = re.compile(
 )
 """A name that stands for something outside of the text, or a string, which has none in it."""
 
-_RESOURCE: Final = re.compile(r'dense_resource<\s*"?(.*?)"?\s*>', re.ASCII | re.DOTALL)
+_RESOURCE: Final = re.compile(r"dense_resource<\s*(.*?)\s*>", re.ASCII | re.DOTALL)
 
 
 def parts_of_text(text: str) -> list[str]:
@@ -43,7 +45,14 @@ def parts_of_text(text: str) -> list[str]:
 
 def resource_in(piece: str) -> str | None:
     """The key in `dense_resource<key>`; None if the piece of a text is none."""
-    return None if (match := _RESOURCE.fullmatch(piece)) is None else match[1]
+    if (match := _RESOURCE.fullmatch(piece)) is None:
+        return None
+    return string_in(match[1]) if match[1].startswith('"') else match[1]
+
+
+def string_in(literal: str) -> str:
+    """What a literal in quotes says, whose escapes are valid."""
+    return StringLiteral(0, len(literal), Input(literal, "")).string_contents
 
 
 def definitions_in(text: str, aliases: Mapping[str, Attribute]) -> DictionaryAttr:

@@ -7,8 +7,6 @@ https://iree.dev/guides/parameters/, https://mlir.llvm.org/docs/Dialects/MLProgr
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,13 +52,11 @@ from qdialect.ops.interface import (
 from qdialect.ops.reading import Constants
 from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.text.attribute_parser import AttributeParser
+from qdialect.text.text_attributes import parts_of_text, string_in
 from qdialect.weights.tensor_files import DTYPE_OF_TYPE, PACKED, alignment, writing
 
 NAMED: Final = ("flow.parameter.named", "stream.parameter.named")
 """The attributes that name a tensor of a scope, which the command line gives files for."""
-
-_IDENTIFIER: Final = re.compile(r"[A-Za-z_][\w$.]*")
-
 
 _DTYPES: Final[Mapping[str, str]] = {**DTYPE_OF_TYPE, "i4": PACKED}
 """For each element type, its dtype in a file."""
@@ -167,11 +163,10 @@ def _key_of(op: Operation) -> str | None:
         return None
     if value.attr_name.data == "ml_program.extern":
         return _symbol(op)
-    quoted = re.findall(r'"(?:[^"\\]|\\.)*"', value.value.data)
+    quoted = [piece for piece in parts_of_text(value.value.data) if piece.startswith('"')]
     if value.attr_name.data not in NAMED or not quoted:
         return None
-    key = json.loads(quoted[-1])
-    return key if _IDENTIFIER.fullmatch(key) else None
+    return string_in(quoted[-1])
 
 
 @dataclass(frozen=True)
@@ -279,7 +274,7 @@ class WeightsToParametersPass(ModulePass):
     def _global(self, symbol: str, key: str, type: Attribute) -> Operation:
         any_dialect = Context(allow_unregistered=True)
         any_dialect.load_dialect(Builtin)
-        names = f"{json.dumps(self.scope)}::{json.dumps(key)}"
+        names = f"{StringAttr(self.scope)}::{StringAttr(key)}"
         text = Input(f"#flow.parameter.named<{names}> : {type}", "<global>")
         return UnregisteredOp.with_name("util.global").create(
             properties={

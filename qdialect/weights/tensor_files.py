@@ -288,7 +288,7 @@ class FileFormat:
                 "shape": list(entry.shape),
                 "data_offsets": ends,
             }
-        text = json.dumps(members, separators=(",", ":")).encode()
+        text = json.dumps(members, ensure_ascii=False, separators=(",", ":")).encode()
         text += b" " * (-(8 + len(text)) % ALIGNMENT)
         return len(text).to_bytes(8, "little") + text
 

@@ -44,3 +44,29 @@
 // CHECK:      arith.constant dense_resource<weights> : tensor<3xi8>
 // CHECK-NOT:  dialect_resources
 %i = arith.constant dense_resource<weights> : tensor<3xi8>
+
+// -----
+
+// A key that is no identifier is a string.
+
+// CHECK:      // {{-+}}
+// CHECK:      %k = arith.constant dense_resource<"layer/0:k \\\22"> : tensor<1xi8>
+// CHECK-NEXT: arith.constant dense_resource<quoted> : tensor<1xi8>
+// CHECK-NEXT: {{.*}}#unknown.attribute<dense_resource<"in text\22"> : tensor<1xi8>>
+// CHECK:      builtin: {
+// CHECK-NEXT:   "in text\22": "0x0100000009",
+// CHECK-NEXT:   "layer/0:k \\\22": "0x0100000007",
+// CHECK-NEXT:   quoted: "0x0100000008"
+%k = arith.constant dense_resource<"layer/0:k \\\""> : tensor<1xi8>
+%l = arith.constant dense_resource<"quoted"> : tensor<1xi8>
+"test.op"() {a = #unknown.attribute<dense_resource<"in text\22"> : tensor<1xi8>>} : () -> ()
+
+{-#
+  dialect_resources: {
+    builtin: {
+      "in text\"": "0x0100000009",
+      "layer/0:k \5C\22": "0x0100000007",
+      "quoted": "0x0100000008"
+    }
+  }
+#-}

@@ -21,11 +21,15 @@ from qdialect.opt.opt import main as opt
 from qdialect.weights.tensor_files import FileWriter, writing
 from qdialect.weights.weights_tool import main as weights
 
+QUERY = "layer/0:q é"
+QUERY_IN_TEXT = f'"{QUERY}"'
+"""The name in MLIR: it is no identifier."""
+
 BLOCKS = "!quant.uniform<i8:f32:{0:16, 1:32}, {{0.5}, {0.25}, {2.0}}>"
 
 MODULE = f"""
 func.func @main(%x: tensor<1x32xf32>) -> (tensor<1x96xf32>, tensor<32x48xf32>) {{
-  %q = arith.constant dense_resource<q.weight> : tensor<64x32xf32>
+  %q = arith.constant dense_resource<{QUERY_IN_TEXT}> : tensor<64x32xf32>
   %k = arith.constant dense_resource<k.weight> : tensor<32x32xf32>
   %c = "quant.constant"() <{{value = dense_resource<codes> : tensor<48x32xi8>}}> : () -> tensor<48x32x{BLOCKS}>
   %0 = stablehlo.concatenate %q, %k, dim = 0 : (tensor<64x32xf32>, tensor<32x32xf32>) -> tensor<96x32xf32>
@@ -43,7 +47,7 @@ def folder(tmp_path: Path) -> Path:
     """The module, and its weights in a file."""
     rng = np.random.default_rng(0)
     arrays: dict[str, NDArray[Any]] = {
-        "q.weight": rng.normal(size=(64, 32)).astype(np.float32),
+        QUERY: rng.normal(size=(64, 32)).astype(np.float32),
         "k.weight": rng.normal(size=(32, 32)).astype(np.float32),
         "codes": rng.integers(-128, 128, (48, 32)).astype(np.int8),
     }
@@ -57,7 +61,7 @@ def folder(tmp_path: Path) -> Path:
     writer.finish()
     (tmp_path / "m.mlir").write_text(MODULE)
     blobs = [
-        f'{name}: "0x{array.itemsize:02X}000000{array.tobytes().hex().upper()}"'
+        f'{QUERY_IN_TEXT if name == QUERY else name}: "0x{array.itemsize:02X}000000{array.tobytes().hex().upper()}"'
         for name, array in arrays.items()
     ]
     whole = f"{MODULE}\n{{-#\ndialect_resources: {{ builtin: {{ {', '.join(blobs)} }} }}\n#-}}\n"
@@ -114,12 +118,12 @@ def test_iree_reads_folded_files(folder: Path):
 
 
 GENERIC = """
-"util.global"() <{sym_name = "w", sym_visibility = "private", type = tensor<64x32xf32>, initial_value = #flow.parameter.named<"model"::"q.weight"> : tensor<64x32xf32>}> : () -> ()
-"util.global"() <{sym_name = "v", sym_visibility = "private", type = tensor<64x32xf32>, is_mutable, initial_value = #flow.parameter.named<"model"::"q.weight"> : tensor<64x32xf32>}> : () -> ()
+"util.global"() <{sym_name = "w", sym_visibility = "private", type = tensor<64x32xf32>, initial_value = #flow.parameter.named<"model"::QUERY> : tensor<64x32xf32>}> : () -> ()
+"util.global"() <{sym_name = "v", sym_visibility = "private", type = tensor<64x32xf32>, is_mutable, initial_value = #flow.parameter.named<"model"::QUERY> : tensor<64x32xf32>}> : () -> ()
 """
 CUSTOM = """
-util.global private @w = #flow.parameter.named<"model"::"q.weight"> : tensor<64x32xf32>
-util.global private mutable @v = #flow.parameter.named<"model"::"q.weight"> : tensor<64x32xf32>
+util.global private @w = #flow.parameter.named<"model"::QUERY> : tensor<64x32xf32>
+util.global private mutable @v = #flow.parameter.named<"model"::QUERY> : tensor<64x32xf32>
 """
 FUNCTION = """
 ml_program.global private @k.weight(#ml_program.extern<tensor<32x32xf32>>) : tensor<32x32xf32>
@@ -136,7 +140,7 @@ func.func @main() -> (tensor<32x64xf32>, tensor<1024xf32>, tensor<64x32xf32>) {
 
 @pytest.mark.parametrize("is_custom", [False, True])
 def test_globals_become_constants_and_globals(folder: Path, is_custom: bool):
-    text = (CUSTOM if is_custom else GENERIC) + FUNCTION
+    text = (CUSTOM if is_custom else GENERIC).replace("QUERY", QUERY_IN_TEXT) + FUNCTION
     if is_custom:
         load = re.compile(r'"util.global.load"\(\) <{global = @(\w)}> : \(\) ->')
         text = load.sub(r"util.global.load @\1 :", text)
@@ -208,7 +212,7 @@ def test_arguments_of_jax_are_weights(folder: Path, capsys: pytest.CaptureFixtur
     parameters = {name: jax.ShapeDtypeStruct(shape, "float32") for name, shape in shapes.items()}
     lowered: Any = jax.jit(layer).lower(parameters, jax.ShapeDtypeStruct((1, 32), "float32"))
     (folder / "jax.mlir").write_text(lowered.as_text())
-    listed = {"@main/%arg0": "k.weight", "@main/%arg1": "q.weight"}
+    listed = {"@main/%arg0": "k.weight", "@main/%arg1": QUERY}
     values = {place: {"scope": "model", "key": key} for place, key in listed.items()}
     content = {
         "format": "qdialect-weights",
@@ -222,7 +226,9 @@ def test_arguments_of_jax_are_weights(folder: Path, capsys: pytest.CaptureFixtur
     folded = run_opt(folder, "jax.mlir", flags, "folded.mlir")
     assert "stablehlo.transpose" not in folded
     assert "@main(%arg2: tensor<1x32xf32>" in folded
-    assert folded.count("dense_resource<q.weight_") == folded.count("dense_resource<k.weight_") == 1
+    assert (
+        folded.count('dense_resource<"layer/0:q ') == folded.count("dense_resource<k.weight_") == 1
+    )
     content["values"] = {"@main/%arg9": values["@main/%arg0"]}
     manifest.write_text(json.dumps(content))
     assert opt([*flags, str(folder / "jax.mlir")]) == 1
