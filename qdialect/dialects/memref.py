@@ -86,6 +86,7 @@ SYNTAX = DialectSyntax(
         "atomic_yield": "$result attr-dict : type(result)",
         "cast memory_space_cast": "$source attr-dict : type(source) to type(dest)",
         "copy": "$source , $target attr-dict : type(source) to type(target)",
+        "dim": "attr-dict $source , $at=index : type(source) ->result=index",
         "distinct_objects": "$operands* attr-dict : type(operands) ->results*=operands",
         "dma_wait": "$tagMemRef [ $tagIndices*=index ] , $numElements=index attr-dict : "
         "type(tagMemRef)",
@@ -109,9 +110,10 @@ SYNTAX = DialectSyntax(
     },
     terminators="alloca_scope.return atomic_yield",
     read_in_part=(
-        "alloca_scope alloca_scope.return atomic_rmw cast memory_space_cast copy dma_wait "
+        "alloca_scope alloca_scope.return atomic_rmw cast memory_space_cast copy dim dma_wait "
         "extract_aligned_pointer_as_index"
     ),
+    without_attributes="dim",
     replaced=dict.fromkeys(("global", "rank", "reinterpret_cast")),
     verify=_verify,
 )

@@ -173,11 +173,14 @@ SYNTAX = DialectSyntax(
         "parallel": "arguments(variables,index) = ( $lowerBound*=index ) to ( $upperBound*=index ) "
         "step ( $step*=index ) <? init ( $initVals*=results ) ?> arrow(results) "
         "region(region,scf.reduce,variables) attr-dict",
+        "if": "$cond=i1 arrow(output) region(true_region,scf.yield) <? else "
+        "region(false_region,scf.yield) ?> attr-dict",
         "execute_region": "arrow(results) <? no_inline $no_inline:unit ?> region(region) attr-dict",
         "forall.in_parallel": "region(region,none) attr-dict",
     },
     terminators="forall.in_parallel",
-    read_in_part="execute_region parallel",
+    read_in_part="execute_region if parallel",
+    without_attributes="reduce",
     ops=(ForallOp,),
     readers=(ForSyntax, IndexSwitchSyntax),
 )

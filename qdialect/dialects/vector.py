@@ -10,7 +10,7 @@ SYNTAX = DialectSyntax(
         "compressstore": "$base [ $indices*=index ] , $mask , $valueToStore attr-dict(alignment) "
         ": type(base) , type(mask) , type(valueToStore)",
         "constant_mask": "$mask_dim_sizes:integers(i64) attr-dict : type(result)",
-        "contract": "attr-dict(indexing_maps,kind,iterator_types:keywords(vector.iterator_type)) "
+        "contract": "trait(indexing_maps,kind,iterator_types:keywords(vector.iterator_type)) "
         "$lhs , $rhs , $acc=result : type(lhs) , type(rhs) into type(result)",
         "deinterleave": "$source attr-dict : type(source) -> type(res1) ->res2=res1",
         "expandload": "$base [ $indices*=index ] , $mask , $pass_thru attr-dict(alignment) : "

@@ -170,6 +170,7 @@ class OpenParser(Hooks, Parser):
         "parse_dense_literal_type",
         "parse_dialect_resource_handle",
         "parse_extended_type_or_attribute",
+        "parse_external_resources",
         "parse_generic_operation",
         "parse_location",
         "parse_memref_attrs",
@@ -214,6 +215,7 @@ class OpenParser(Hooks, Parser):
     parse_dense_literal_type = Parser._parse_dense_literal_type
     parse_dialect_resource_handle = Parser._parse_dialect_resource_handle
     parse_extended_type_or_attribute = Parser._parse_extended_type_or_attribute
+    parse_external_resources = Parser._parse_external_resources
     parse_file_metadata_dictionary = Parser._parse_file_metadata_dictionary
     parse_generic_operation = Parser._parse_generic_operation
     parse_location = Parser._parse_location
@@ -406,6 +408,7 @@ PRIVATE_NAMES: Final[Sequence[PrivateName]] = tuple(
         (_CORE, "parser/core.py"): {
             "_parse_alias_def": (164, "`#a = ...`"),
             "_parse_block": (235, "a block with a label"),
+            "_parse_external_resources": (1100, "refuses what other tools wrote"),
             "_parse_file_metadata_dictionary": (1120, "`{-# ... #-}`"),
             "_parse_generic_operation": (944, "after the name in quotes"),
             "_parse_op_result_list": (878, "the results of an op, up to `=`"),

@@ -686,6 +686,16 @@ class AttributeParser(FastParser):
         return key
 
     @override
+    def parse_external_resources(self) -> None:
+        # What tools write for themselves, such as the pipeline of a reproducer, is skipped.
+        start = self.pos
+        self.parse_punctuation("{")
+        end = balanced_end(self.lexer.input.content, start)
+        if isinstance(end, TextError):
+            self.raise_error(*end)
+        self.resume_from(end)
+
+    @override
     def parse_resource(self, dialect_name: str, interface: OpAsmDialectInterface) -> None:
         text, start = self.lexer.input, self.pos
         if isinstance(text, AbridgedInput) and isinstance(interface, BlobStorage):

@@ -20,6 +20,7 @@ A format describes the text in words separated by blanks, and declares the parts
 - `indices(dynamic,static)`: `[%i, 2]`, operands and integers in one list; `indices(...,())` is the
   same in parentheses;
 - `attr-dict`: the attributes, and properties that are named nowhere else: `attr-dict(name:kind)`;
+- `trait(name:kind)`: the same, which must be there, and may be an alias;
 - `custom:Name(names)`: a part with a reader and a printer of its own, see `Directive`. A name is
   that of an operand, or of a property; `name*`, `->name` and `{name}` are operands, results, and a
   region;
@@ -49,6 +50,7 @@ from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     ArrayAttr,
     DenseArrayBase,
+    DictionaryAttr,
     FunctionType,
     StringAttr,
     UnregisteredOp,
@@ -530,12 +532,19 @@ def parse_assignment(parser: Parser) -> tuple[Parser.UnresolvedArgument, Unresol
 @dataclass
 class _Attributes(FormWord):
     with_keyword: bool
+    is_trait: bool
 
     @override
     def parse(self, parser: Parser, read: ReadParts) -> None:
-        if self.with_keyword:
+        attributes: Mapping[str, Attribute]
+        if self.is_trait:
+            start, dictionary = parser.pos, parser.parse_attribute()
+            if not isinstance(dictionary, DictionaryAttr):
+                parser.raise_error("expected a dictionary of attributes", start)
+            attributes = dictionary.data
+        elif self.with_keyword:
             dictionary = parser.parse_optional_attr_dict_with_keyword()
-            attributes = {} if dictionary is None else dict(dictionary.data)
+            attributes = {} if dictionary is None else dictionary.data
         else:
             attributes = parser.parse_optional_attr_dict()
         for name, attribute in attributes.items():
@@ -783,10 +792,10 @@ def _word(signature: _Signature, word: str) -> FormWord | None:
             for name in names or ("result",):
                 signature.add_result(name)
             return _FunctionalType() if kind == "functional-type" else _SameType()
-        case "attr-dict" | "attr-dict-with-keyword":
+        case "attr-dict" | "attr-dict-with-keyword" | "trait":
             for part in map(_Part.of, names):
                 signature.add_property(part, is_mentioned=False)
-            return _Attributes(with_keyword=kind != "attr-dict")
+            return _Attributes(kind == "attr-dict-with-keyword", kind == "trait")
         case "region":
             body = _Part(names[0], detail="".join(names[1:2]))
             signature.regions[body.name] = body

@@ -444,7 +444,7 @@ def _does_not_fit_custom_form(op: Operation) -> bool:
         return not op.has_custom_form
     syntax = syntax_of_op(op.name)
     if not syntax.has_function(op.name):
-        return not syntax.fits(op)
+        return not syntax.fits_form(op)
     is_declaration = not op.regions[0].blocks
     return is_declaration and bool(op.properties.keys() & set(_SIGNATURE_ATTRIBUTES))
 

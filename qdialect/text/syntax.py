@@ -44,6 +44,9 @@ class DialectSyntax:
     read_in_part: str = ""
     """The ops of `forms` that xDSL has, and whose custom form it reads only in part."""
 
+    without_attributes: str = ""
+    """The ops whose attributes are lost or misplaced in the custom form that xDSL prints."""
+
     ops: Sequence[type[Operation]] = ()
     """Classes of ops that xDSL lacks, or that replace xDSL's."""
 
@@ -85,7 +88,7 @@ class DialectSyntax:
     """Whether no tool registers the dialect: the ops of `forms` are read as unregistered ones."""
 
     fits: Callable[[Operation], bool] = lambda op: True
-    """Whether the custom form that xDSL prints holds all of an op."""
+    """Whether the custom form that xDSL prints holds all of an op but for its attributes."""
 
     verify: Callable[[Operation, Callable[[Operation], None]], None] = lambda op, verify: verify(op)
     """Verifies an op, given the verifier of its class. Raises VerifyException."""
@@ -132,6 +135,10 @@ class DialectSyntax:
     @staticmethod
     def _has(names: str, name: str) -> bool:
         return name.partition(".")[2] in names.split()
+
+    def fits_form(self, op: Operation) -> bool:
+        """Whether the custom form that xDSL prints holds all of an op."""
+        return self.fits(op) and not (op.attributes and self._has(self.without_attributes, op.name))
 
     def has_function(self, name: str) -> bool:
         """Whether the op of a full name is a function."""

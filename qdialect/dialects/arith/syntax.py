@@ -380,6 +380,11 @@ _ROUNDING: Final = (
 SYNTAX = DialectSyntax(
     dialect="arith",
     forms={
+        "cmpf": "$predicate:number_of(i64|false|oeq|ogt|oge|olt|ole|one|ord|ueq|ugt|uge|ult|ule|une"
+        "|uno|true) , $lhs , $rhs=lhs <? fastmath $fastmath:flags ?> attr-dict : type(lhs) "
+        "->result=booleans(lhs)",
+        "cmpi": "$predicate:number_of(i64|eq|ne|slt|sle|sgt|sge|ult|ule|ugt|uge) , $lhs , $rhs=lhs "
+        "attr-dict : type(lhs) ->result=booleans(lhs)",
         "divsi divui shrsi shrui": "$lhs=result , $rhs=result <? exact $isExact:unit ?> attr-dict "
         ": type(result)",
         "extf extui truncf trunci uitofp": "$in <? nneg $nonNeg:unit ?> <? overflow "
@@ -390,6 +395,6 @@ SYNTAX = DialectSyntax(
         "scaling_extf scaling_truncf": f"$in , $scale <? {_ROUNDING} ?> <? fastmath "
         "$fastmath:flags ?> attr-dict : type(operands) to type(out)",
     },
-    read_in_part="divsi divui shrsi shrui extf extui truncf trunci uitofp",
+    read_in_part="cmpf cmpi divsi divui shrsi shrui extf extui truncf trunci uitofp",
     ops=OPS,
 )

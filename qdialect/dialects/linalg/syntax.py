@@ -824,9 +824,7 @@ class Iterators(Directive):
 
 
 def _fits(op: Operation) -> bool:
-    """Whether the form that xDSL prints holds the attributes, and the indexing maps of the op."""
-    if isinstance(op, _MOVING):
-        return not op.attributes
+    """Whether the form that xDSL prints holds the indexing maps of the op."""
     if "indexing_maps" not in op.properties or not isinstance(op, IRDLOperation):
         return True
     maps = op.get_irdl_definition().properties["indexing_maps"].default_value
@@ -884,7 +882,7 @@ SYNTAX = DialectSyntax(
     dialect="linalg",
     forms={
         "broadcast": f"{_MOVED} dimensions = $dimensions:integers(i64) {_OMITTED}",
-        "generic": "attr-dict(indexing_maps,iterator_types,doc?,library_call?) "
+        "generic": "trait(indexing_maps,iterator_types,doc?,library_call?) "
         "custom:Iterators(iterator_types) <? ins ( $inputs* : type(inputs) ) ?> "
         "<? outs ( $outputs* : type(outputs) ) ?> <? attrs = attr-dict ?> region(body) arrow(res)",
         "transpose": f"{_MOVED} permutation = $permutation:integers(i64) {_OMITTED}",
@@ -901,6 +899,7 @@ SYNTAX = DialectSyntax(
     },
     ops=OPS,
     read_in_part="broadcast generic transpose",
+    without_attributes="broadcast transpose yield",
     opaque="binary_fn elementwise_kind ternary_fn type_fn unary_fn",
     fits=_fits,
     verify=_verify,

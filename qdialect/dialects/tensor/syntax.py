@@ -215,6 +215,7 @@ SYNTAX = DialectSyntax(
     verify=_verify,
     forms={
         "bitcast": "$source attr-dict : type(source) to type(dest)",
+        "empty": "( $dynamic_sizes*=index ) attr-dict : type(tensor)",
         "gather": "$source [ $indices ] gather_dims ( $gather_dims:integers(i64) ) <? unique "
         "$unique:unit ?> attr-dict : functional-type",
         "generate": "<? $dynamicExtents*=index ?> region(body) attr-dict : type(result)",
@@ -222,8 +223,11 @@ SYNTAX = DialectSyntax(
         "indices(sizes,static_sizes) indices(strides,static_strides) attr-dict : type(source) "
         "into type(dest)",
         "rank": "$tensor attr-dict : type(tensor) ->result=index",
+        "reshape": "$source ( $shape ) attr-dict : functional-type",
         "scatter": "$source into $dest [ $indices ] scatter_dims ( $scatter_dims:integers(i64) ) "
         "<? unique $unique:unit ?> attr-dict : functional-type",
     },
+    read_in_part="empty reshape",
+    without_attributes="reshape yield",
     ops=OPS,
 )

@@ -164,9 +164,12 @@ class TosaSyntax(KnowsItsForms, ReadsItsLine, IRDLOperation, ABC):
             printer.print_string(" ")
             printer.print_list(self.operands, printer.print_ssa_value)
         if both := sorted({**self.properties, **self.attributes}.items()):
+            # Where some are keywords, LLVM reads no attribute without a value.
+            names = self.get_irdl_definition().properties
+            unit = "" if _KEYWORDS.keys().isdisjoint(names) else " = unit"
             printer.print_string(" ")
             with printer.in_braces():
-                printer.print_list(both, lambda item: _print_attribute(printer, *item))
+                printer.print_list(both, lambda item: _print_attribute(printer, *item, unit))
         printer.print_string(" : ")
         printer.print_function_type(self.operand_types, self.result_types)
 
@@ -218,9 +221,10 @@ def _parse_entry(parser: Parser) -> tuple[str, Attribute]:
     return name, parser.parse_attribute()
 
 
-def _print_attribute(printer: Printer, name: str, attribute: Attribute) -> None:
+def _print_attribute(printer: Printer, name: str, attribute: Attribute, unit: str) -> None:
     printer.print_identifier_or_string_literal(name)
     if isinstance(attribute, UnitAttr):
+        printer.print_string(unit)
         return
     printer.print_string(" = ")
     if name in _KEYWORDS and isinstance(attribute, KeywordAttr):

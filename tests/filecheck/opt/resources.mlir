@@ -70,3 +70,24 @@
     }
   }
 #-}
+
+// -----
+
+// What other tools have written for themselves is skipped.
+
+// CHECK:      // {{-+}}
+// CHECK:      arith.constant dense_resource<weights> : tensor<1xi8>
+// CHECK-NEXT: }
+// CHECK-NOT:  reproducer
+// CHECK:      weights: "0x0100000007"
+%i = arith.constant dense_resource<weights> : tensor<1xi8>
+
+{-#
+  external_resources: {
+    mlir_reproducer: {
+      pipeline: "builtin.module(canonicalize{ max-iterations=10 })",
+      disable_threading: true
+    }
+  },
+  dialect_resources: { builtin: { weights: "0x0100000007" } }
+#-}
