@@ -39,6 +39,8 @@ class Layers:
     tensors: Tensors
     without_bias: dict[str, str] = field(default_factory=dict[str, str])
     """By the name of the result of a layer without a bias, the type of the node with one."""
+    means: dict[str, tuple[int, str]] = field(default_factory=dict[str, tuple[int, str]])
+    """By the name of a sum, how many elements it has, and the name of their mean."""
 
     def product(
         self,
@@ -336,8 +338,12 @@ class Layers:
         if is_whole:
             kind = "ReduceMean" if reduction.is_mean else kind
             drawn = self.tensors.drawn(self.tensors.number(tensor))
-            axes = self.tensors.graph.integers([drawn.order[axis] for axis in windows])
-            name = self.tensors.graph.node(kind, [drawn.name, axes], keepdims=1)
+            graph = self.tensors.graph
+            axes = graph.integers([drawn.order[axis] for axis in windows])
+            name = graph.node(kind, [drawn.name, axes], keepdims=1)
+            if kind == "ReduceSum":
+                count = math.prod(tensor.shape[axis] for axis in windows)
+                self.means[name] = count, graph.node("ReduceMean", [drawn.name, axes], keepdims=1)
             kept = tuple(1 if axis in windows else n for axis, n in enumerate(tensor.shape))
             drawn = Tensor(kept, drawn.type, name=name, order=drawn.order)
             return self._move(drawn, Reshape(shape))
@@ -384,7 +390,9 @@ class Layers:
                 if kind is None:
                     raise Refusal(RefusalCode.ILLEGAL_TYPE, f"it pools '{tensor.type}'")
                 dtype = np.float32 if kind == "FLOAT" else np.float64
+                mean = name
                 name = graph.node("Mul", [name, graph.constant(np.array(count, dtype), kind)])
+                self.means[name] = count, mean
             result = in_graph(name, pooled, tensor.type)
         else:
             raise Refusal(RefusalCode.UNKNOWN_OP, "ONNX has no such pool")

@@ -355,6 +355,8 @@ class _Writer:
         self, node: str, tensors: Sequence[Tensor], type: Attribute, **attributes: Any
     ) -> Tensor:
         """A node that broadcasts its inputs as numpy does."""
+        if node == "Div" and (mean := self._mean(*tensors)) is not None:
+            return mean
         unknown = [tensor for tensor in tensors if tensor.elements is None]
         if len(unknown) == 1 and (tensor := unknown[0]).base is not None:
             numbers = [other if other.elements is None else _as_scalar(other) for other in tensors]
@@ -365,11 +367,13 @@ class _Writer:
                 inner = self._elementwise(node, inputs, type, **attributes)
                 return Tensor(tensor.shape, type, base=inner)
         shape = np.broadcast_shapes(*(tensor.shape for tensor in tensors))
-        small = [_without_repeats(tensor) for tensor in tensors]
+        small = [self._tensors.without_repeats(tensor) for tensor in tensors]
         if np.broadcast_shapes(*(tensor.shape for tensor in small)) == shape:
             tensors = small
-        tensors = [self._tensors.number(tensor) for tensor in tensors]
         rank = len(shape)
+        if np.broadcast_shapes(*(t.shape for t in tensors if t.elements is None)) == shape:
+            tensors = [_as_scalar(tensor) or tensor for tensor in tensors]
+        tensors = [self._tensors.number(tensor) for tensor in tensors]
         orders = [t.order for t in tensors if t.elements is None and t.base is None]
         order = next((order for order in orders if len(order) == rank), tuple(range(rank)))
         back = inverse(order)
@@ -381,6 +385,19 @@ class _Writer:
             names.append(self._tensors.named(tensor, back if len(tensor.shape) == rank else None))
         name = self.graph.node(node, names, **attributes)
         return Tensor(shape, type, name=name, order=order)
+
+    def _mean(self, total: Tensor, divisor: Tensor) -> Tensor | None:
+        """The mean of what a sum is of, if it is divided by their number."""
+        inner = total.base or total
+        count, name = self._layers.means.get(inner.name, (0, ""))
+        if not count or not isinstance(total.type, AnyFloat):
+            return None
+        if self._number_in(divisor) != count:
+            return None
+        if np.broadcast_shapes(total.shape, divisor.shape) != total.shape:
+            return None
+        mean = replace(inner, name=name)
+        return mean if total.base is None else replace(total, base=mean)
 
     def _function(self, op: Operation, path: str, operands: Sequence[Tensor]) -> Tensor:
         run, type = op_model(op).run, element_type_or_self(op.results[0].type)
@@ -799,14 +816,6 @@ def _as_scalar(tensor: Tensor) -> Tensor | None:
     if (small != first).any():
         return None
     return known(first.reshape(()), tensor.type, tensor.codes and tensor.codes.spread(()))
-
-
-def _without_repeats(tensor: Tensor) -> Tensor:
-    """A known tensor with an element for all that are repeated along an axis."""
-    if tensor.elements is None or not (tensor.codes is None or tensor.codes.is_single()):
-        return tensor
-    elements = without_repeats(tensor.elements)
-    return known(elements, tensor.type, tensor.codes and tensor.codes.spread(elements.shape))
 
 
 def _line_of(place: Tensor, length: int) -> int | None:

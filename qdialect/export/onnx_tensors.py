@@ -164,6 +164,8 @@ class Tensors:
         default_factory=dict[str, tuple[str, NDArray[np.float32]]]
     )
     """By the name of a tensor, what it repeats the elements of, and how often along each axis."""
+    _spread: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
+    """By the name of a tensor, what it repeats along axes of length 1."""
     _moved: dict[tuple[str, Shape], str] = field(default_factory=dict[tuple[str, Shape], str])
     """The names of reshapes, by what is reshaped, and the shape."""
     _turned: dict[tuple[str, Order], str] = field(default_factory=dict[tuple[str, Order], str])
@@ -215,6 +217,17 @@ class Tensors:
         if tensor.elements is None and tensor.base is None:
             return tensor
         return in_graph(self.named(tensor), tensor.shape, tensor.type, tensor.codes)
+
+    def without_repeats(self, tensor: Tensor) -> Tensor:
+        """A tensor with an element for all that are repeated along an axis."""
+        if tensor.elements is None:
+            is_spread = tensor.base is None and tensor.codes is None
+            spread = self._spread.get(tensor.name) if is_spread else None
+            return tensor if spread is None else self.moved([spread], Transpose(tensor.order))
+        if tensor.codes is not None and not tensor.codes.is_single():
+            return tensor
+        elements = without_repeats(tensor.elements)
+        return known(elements, tensor.type, tensor.codes and tensor.codes.spread(elements.shape))
 
     # Casts
 
@@ -471,6 +484,7 @@ class Tensors:
         if spread.shape == shape:
             return spread
         name = self.graph.node("Expand", [self.named(spread), self.graph.integers(shape)])
+        self._spread[name] = spread
         return in_graph(name, shape, tensor.type)
 
     @_write.register

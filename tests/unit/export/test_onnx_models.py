@@ -244,6 +244,41 @@ func.func @main(%x: tensor<101xf32>) -> tensor<101xf32> {{
     assert written_in(model) == {name.split(",")[0]: 1, "Identity": 1}
 
 
+@pytest.mark.parametrize("divisor", [3.0, 4.0])
+def test_what_is_repeated_for_a_function_is_not_in_the_graph(
+    divisor: float, tmp_path: Path
+) -> None:
+    """Nor is a sum whose mean is computed; one that is divided by another number is."""
+    text = f"""
+func.func @main(%x: tensor<4x3xf32>) -> (tensor<4x3xf32>, tensor<3x4xf32>) {{
+  %zeros = arith.constant dense<0.0> : tensor<4xf32>
+  %count = arith.constant dense<{divisor}> : tensor<4xf32>
+  %e = tensor.empty() : tensor<4x3xf32>
+  %t = tensor.empty() : tensor<3x4xf32>
+  %s = linalg.reduce {{ arith.addf }} ins(%x : tensor<4x3xf32>) outs(%zeros : tensor<4xf32>)
+    dimensions = [1]
+  %m = arith.divf %s, %count : tensor<4xf32>
+  %b = linalg.broadcast ins(%m : tensor<4xf32>) outs(%e : tensor<4x3xf32>) dimensions = [1]
+  %y = arith.subf %x, %b : tensor<4x3xf32>
+  %c = linalg.transpose ins(%b : tensor<4x3xf32>) outs(%t : tensor<3x4xf32>) permutation = [1, 0]
+  %d = linalg.transpose ins(%x : tensor<4x3xf32>) outs(%t : tensor<3x4xf32>) permutation = [1, 0]
+  %z = arith.mulf %c, %d : tensor<3x4xf32>
+  return %y, %z : tensor<4x3xf32>, tensor<3x4xf32>
+}}
+"""
+    x = np.random.default_rng(0).normal(size=(4, 3)).astype("f4")
+    model = exported(text, tmp_path)
+    one, other = results_of(model, x)
+    mean = x.astype("f8").sum(1, keepdims=True) / divisor
+    np.testing.assert_allclose(one, x - mean, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(other, (x * mean).T, rtol=0, atol=1e-6)
+    nodes = written_in(model)
+    kinds = {kind: nodes[kind] for kind in ("Expand", "ReduceSum", "ReduceMean", "Div")}
+    is_mean = divisor == 3
+    whole = {"Expand": 0, "ReduceSum": 1 - is_mean, "ReduceMean": is_mean, "Div": 1 - is_mean}
+    assert kinds == whole
+
+
 POSITIONS = {
     "each row twice": ("divui %j, %two", "addi %k, %zero", (2, 6, 4), "Resize"),
     "each element four times": ("divui %j, %two", "divui %k, %two", (2, 6, 8), "Resize"),
