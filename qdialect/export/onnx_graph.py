@@ -143,7 +143,34 @@ class Graph:
         constant = self._constants.get(name)
         if constant is None or constant.dims or constant.data_type != self.number_of("FLOAT"):
             return None
-        return float(self._onnx.numpy_helper.to_array(constant))
+        return float(self.array(name))
+
+    def array(self, name: str) -> NDArray[Any]:
+        """The elements of a constant."""
+        return self._onnx.numpy_helper.to_array(self._constants[name])
+
+    def dims(self, name: str) -> Shape | None:
+        """The shape of a constant; None for another value."""
+        constant = self._constants.get(name)
+        return None if constant is None else tuple(constant.dims)
+
+    def like(self, name: str, numbers: Any) -> str:
+        """A constant of numbers, of the type of another one; returns its name."""
+        type = self._onnx.TensorProto.DataType.Name(self._constants[name].data_type)
+        return self.constant(np.asarray(numbers, self.array(name).dtype), type)
+
+    def maker(self, name: str) -> Any:
+        """The node that computes a value; None for an input, and for a constant."""
+        return self._nodes.get(name)
+
+    def numbers(self, slot: Sequence[str]) -> NDArray[np.floating] | None:
+        """What all codes of `u8` stand for; None if there are several scales, or other codes."""
+        if len(slot) != 2 or any(self.dims(name) != () for name in slot):
+            return None
+        scale, zero_point = map(self.array, slot)
+        if zero_point.dtype != np.uint8 or scale.dtype != np.float32:
+            return None
+        return (np.arange(256) - float(zero_point)) * float(scale)
 
     def _is_same(self, name: str, other: str) -> bool:
         """Whether two values are equal: each reader of codes has a cast of its own."""
@@ -223,16 +250,16 @@ class Graph:
 
 
 _CLAMP: Final = ("Clip", ("Add", None, 3.0), 0.0, 6.0)
-_SIXTH: Final = MappingProxyType({"alpha": 1 / 6, "beta": 0.5})
+SIXTH: Final = MappingProxyType({"alpha": 1 / 6, "beta": 0.5})
 
 _IDIOMS: Final[Sequence[tuple[str, Mapping[str, float], Sequence[Any]]]] = (
     ("Sigmoid", {}, ("Div", 1.0, ("Add", ("Exp", ("Neg", None)), 1.0))),
-    ("HardSigmoid", _SIXTH, ("Div", _CLAMP, 6.0)),
-    ("HardSigmoid", _SIXTH, ("Mul", _CLAMP, 1 / 6)),
+    ("HardSigmoid", SIXTH, ("Div", _CLAMP, 6.0)),
+    ("HardSigmoid", SIXTH, ("Mul", _CLAMP, 1 / 6)),
     ("HardSigmoid", {}, ("Clip", ("Add", ("Mul", None, "alpha"), "beta"), 0.0, 1.0)),
     ("HardSwish", {}, ("Div", ("Mul", None, _CLAMP), 6.0)),
     ("HardSwish", {}, ("Mul", ("Mul", None, _CLAMP), 1 / 6)),
-    ("HardSwish", {}, ("Mul", None, ("HardSigmoid", None, _SIXTH))),
+    ("HardSwish", {}, ("Mul", None, ("HardSigmoid", None, SIXTH))),
 )
 """
 Nodes that compute the same in one pass, their attributes, and nodes with inputs and attributes.

@@ -864,6 +864,85 @@ def test_networks_of_torch(name: str, form: Any, tmp_path: Path) -> None:
     np.testing.assert_allclose(result, network(x).detach().numpy(), 1e-4, 1e-5)
 
 
+# Kernels of integers
+
+
+FACTORS = {
+    "x * sigmoid(x)": ("%x", "%s", {"QLinearMul": 1, "QLinearSigmoid": 1}),
+    "x * hardsigmoid(x)": ("%x", "%h", {"QLinearMul": 1, "QLinearAdd": 1}),
+    "hardsigmoid(x) * y": ("%h", "%z", {"QLinearMul": 1, "QLinearAdd": 1}),
+    "sigmoid(y) * hardsigmoid(x)": (
+        "%t",
+        "%h",
+        {"QLinearMul": 1, "QLinearAdd": 1, "QLinearSigmoid": 1},
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("storage", "scale"), [("u8", 0.03), ("u8", 0.0003), ("i8", 0.03), ("u8<0:254>", 0.03)]
+)
+@pytest.mark.parametrize("name", FACTORS)
+def test_factors_are_quantized_if_products_stay_within_one_code(
+    name: str, scale: float, storage: str, tmp_path: Path
+) -> None:
+    """All codes, and all pairs of them. Of `i8`, kernels are not used on all CPUs."""
+    one, other, kernels = FACTORS[name]
+    zero = -128 if storage == "i8" else 0
+    text = f"""
+!x = !quant.uniform<{storage}:f32, 0.05:{zero + 117}>
+!y = !quant.uniform<{storage}:f32, {scale}:{zero + 11}>
+#all = affine_map<(i, j) -> (i, j)>
+!floats = tensor<256x256xf32>
+!codes = tensor<256x256x!x>
+!results = tensor<256x256x!y>
+func.func @main(%a: !floats, %b: !floats) -> !floats {{
+  %p = quant.qcast %a : !floats to !codes
+  %q = quant.qcast %b : !floats to !codes
+  %c = quant.dcast %p : !codes to !floats
+  %d = quant.dcast %q : !codes to !floats
+  %zero = arith.constant 0.0 : f32
+  %one = arith.constant 1.0 : f32
+  %half = arith.constant 0.5 : f32
+  %fifth = arith.constant 0.2 : f32
+  %e = tensor.empty() : !floats
+  %r = linalg.generic {{indexing_maps = [#all, #all, #all],
+      iterator_types = ["parallel", "parallel"]}}
+      ins(%c, %d : !floats, !floats) outs(%e : !floats) {{
+  ^bb0(%x: f32, %z: f32, %o: f32):
+    {"".join(sigmoid(result, source) for result, source in (("%s", "%x"), ("%t", "%z")))}
+    %m = arith.mulf %x, %fifth : f32
+    %n = arith.addf %m, %half : f32
+    %k = arith.maximumf %n, %zero : f32
+    %h = arith.minimumf %k, %one : f32
+    %v = arith.mulf {one}, {other} : f32
+    linalg.yield %v : f32
+  }} -> !floats
+  %u = quant.qcast %r : !floats to !results
+  %w = quant.dcast %u : !results to !floats
+  return %w : !floats
+}}
+"""
+    x = np.broadcast_to((np.arange(256) - 117) * 0.05, (256, 256)).astype("f4")
+    model = exported(text, tmp_path, "--activations=keep")
+    arguments = x, x.T.copy()
+    (result,), (expected,) = results_of(model, *arguments), run_here(text, *arguments)
+    assert np.abs(result - expected).max() < 1.5 * scale
+    kinds = ("QLinearMul", "QLinearAdd", "QLinearSigmoid", "Mul", "Sigmoid", "HardSigmoid")
+    nodes = {kind: nodes_of(model)[kind] for kind in kinds if nodes_of(model)[kind]}
+    # Near zero, a product of x and of a function of x is exact.
+    is_near = storage != "i8" and (scale == 0.03 or "y" not in name)
+    assert is_near == (nodes == kernels), nodes
+
+
+def sigmoid(result: str, source: str) -> str:
+    return f"""
+    {result}_n = arith.negf {source} : f32
+    {result}_e = math.exp {result}_n : f32
+    {result}_d = arith.addf %one, {result}_e : f32
+    {result} = arith.divf %one, {result}_d : f32"""
+
+
 # Files and errors
 
 
