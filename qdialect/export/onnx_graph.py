@@ -172,6 +172,16 @@ class Graph:
             return None
         return (np.arange(256) - float(zero_point)) * float(scale)
 
+    def needed(self) -> Sequence[Any]:
+        """The nodes that outputs need, in order."""
+        needed = {value.name for value in self._outputs}
+        nodes: list[Any] = []
+        for node in reversed(self._nodes.values()):
+            if needed.intersection(node.output):
+                needed.update(node.input)
+                nodes.append(node)
+        return nodes[::-1]
+
     def _is_same(self, name: str, other: str) -> bool:
         """Whether two values are equal: each reader of codes has a cast of its own."""
         if name == other:
@@ -190,6 +200,14 @@ class Graph:
         node.input.append(added)
         # Nodes come after those that they read.
         self._nodes[name] = node
+
+    def before(self, reader: Any, type: str, inputs: Sequence[str], **attributes: Any) -> str:
+        """A new node that comes before another; returns its name."""
+        names = [*self._nodes]
+        name = self.node(type, inputs, **attributes)
+        for later in names[names.index(reader.output[0]) :]:
+            self._nodes[later] = self._nodes.pop(later)
+        return name
 
     def constant(self, elements: NDArray[Any], type: str) -> str:
         """A constant of a type, whose elements have the bits of those given; returns its name."""
@@ -221,14 +239,10 @@ class Graph:
         Raises the errors of `onnx.checker`.
         """
         onnx = self._onnx
-        needed = {value.name for value in self._outputs}
-        nodes: list[Any] = []
-        for node in reversed(self._nodes.values()):
-            if needed.intersection(node.output):
-                needed.update(node.input)
-                nodes.append(node)
-        constants = [tensor for key, tensor in self._constants.items() if key in needed]
-        graph = onnx.helper.make_graph(nodes[::-1], name, self._inputs, self._outputs, constants)
+        nodes = self.needed()
+        read = {name for node in nodes for name in node.input}
+        constants = [tensor for key, tensor in self._constants.items() if key in read]
+        graph = onnx.helper.make_graph(nodes, name, self._inputs, self._outputs, constants)
         opset = onnx.helper.make_opsetid("", OPSET)
         model = onnx.helper.make_model(
             graph, opset_imports=[opset], ir_version=IR_VERSION, producer_name="qdialect"

@@ -35,6 +35,7 @@ from qdialect.dialects.arrays.elements import range_of
 from qdialect.dialects.arrays.values import at_all_positions, without_repeats
 from qdialect.dialects.quant.storage import StoredType, element_type_of
 from qdialect.dialects.quant.types import UniformQuantizedType
+from qdialect.export.onnx_channels import fit_channels
 from qdialect.export.onnx_functions import (
     BY_RULE,
     CLAMPED,
@@ -106,6 +107,7 @@ def write_onnx(module: ModuleOp, function: FuncOp, context: Context) -> Graph:
     writer = _Writer(module, context)
     with models_of(context):
         writer.write_function(function)
+    fit_channels(writer.graph)
     return writer.graph
 
 

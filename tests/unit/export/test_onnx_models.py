@@ -867,6 +867,85 @@ def test_networks_of_torch(name: str, form: Any, tmp_path: Path) -> None:
 # Kernels of integers
 
 
+def quantized(network: Any, x: Any, folder: Path) -> tuple[str, Path]:
+    """A network of torch that is quantized as for ONNX Runtime: its text, and its model."""
+    torch: Any = pytest.importorskip("torch")
+    from qdialect import Quantized
+    from qdialect.frontends import from_torch
+
+    context = ToolContext(allow_unregistered=True)
+    module = from_torch(torch.export.export(network, (x,)), "stablehlo", context=context)
+    steps = Quantized(module, iter([x.numpy()]), context=context, folder=folder / "steps")
+    steps.import_model().put_in_order().calibrate()
+    steps.quantize(
+        scheme="one-u8",
+        granularity="channel",
+        weight_scheme="onnxruntime-symmetric",
+        weight_storage="i7",
+        ops="sums-of-products",
+    )
+    text = (folder / "steps" / "quantized.mlir").read_text()
+    return re.sub(r"func.func @\w+", "func.func @main", text), Path(steps.export("onnx"))
+
+
+def with_gates(wide: int, is_open: bool) -> tuple[Any, Any]:
+    """A network whose layers have so many channels, of which one value may be a result."""
+    torch: Any = pytest.importorskip("torch")
+    from torch import nn
+    from torch.nn import functional as F
+
+    class Gated(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = nn.Conv2d(3, wide, 3, padding=1)
+            self.depth = nn.Conv2d(wide, wide, 3, padding=1, groups=wide)
+            self.narrow, self.gate = nn.Conv2d(wide, 4, 1), nn.Conv2d(4, wide, 1)
+            self.last, self.end = nn.Conv2d(wide, wide, 1), nn.Conv2d(wide, 5, 3)
+
+        def forward(self, x: Any) -> Any:
+            x = F.relu(self.first(x))
+            y = F.hardswish(self.depth(x))
+            mean = y.mean((2, 3), keepdim=True)
+            y = y * torch.sigmoid(self.gate(F.relu(self.narrow(mean))))
+            y = F.silu(self.last(y) + x)
+            return (self.end(y), mean) if is_open else self.end(y)
+
+    torch.manual_seed(0)
+    return Gated().eval(), torch.randn(2, 3, 9, 10)
+
+
+@pytest.mark.parametrize(
+    ("wide", "is_open", "channels"),
+    [
+        (10, False, [(16, 4), (16, 1), (16, 16), (16, 16), (16, 16), (5, 16)]),
+        (17, False, [(32, 4), (32, 1), (16, 32), (32, 16), (32, 32), (5, 32)]),
+        (16, False, [(16, 4), (16, 1), (16, 16), (16, 16), (16, 16), (5, 16)]),
+        (10, True, [(10, 4), (10, 1), (16, 10), (10, 16), (10, 10), (5, 12)]),
+    ],
+)
+def test_layers_have_as_many_channels_as_kernels_take(
+    wide: int, is_open: bool, channels: list[tuple[int, int]], tmp_path: Path
+) -> None:
+    """What another node than a layer needs keeps its channels."""
+    onnx: Any = pytest.importorskip("onnx")
+    network, x = with_gates(wide, is_open)
+    text, model = quantized(network, x, tmp_path)
+    scale = float(re.findall(r"uniform<u8:f32, ([\d.E-]+)", text)[-1])
+    for result, expected in zip(
+        results_of(model, x.numpy()), run_here(text, x.numpy()), strict=True
+    ):
+        assert np.abs(result - expected).max() < 1.5 * scale
+    assert (nodes_of(model)["QLinearConv"], nodes_of(model)["Conv"]) == (6, 0)
+    graph = onnx.load(str(model)).graph
+    lengths = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
+    stored = {node.output[0]: lengths.get(node.input[0], ()) for node in graph.node}
+    layers = [node for node in graph.node if node.op_type == "Conv"]
+    assert [stored[node.input[1]][:2] for node in layers] == channels
+    # With channels last, both axes at once take longer than one after the other.
+    means = [node.input[1] for node in graph.node if node.op_type == "ReduceMean"]
+    assert [lengths[axes] for axes in means] == [(1,), (1,)]
+
+
 FACTORS = {
     "x * sigmoid(x)": ("%x", "%s", {"QLinearMul": 1, "QLinearSigmoid": 1}),
     "x * hardsigmoid(x)": ("%x", "%h", {"QLinearMul": 1, "QLinearAdd": 1}),

@@ -1,0 +1,170 @@
+"""
+Channels as ONNX Runtime has fast convolutions of integers for.
+
+These take channels by eights, and by sixteens if each has weights of its own; for others, it takes
+up to three times as long. Where only layers write and read channels, there are more of them: copies
+of the last one, with weights of zero where they are read. It computes with channels last: there,
+reductions are faster axis by axis.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from qdialect.export.onnx_functions import NODES
+from qdialect.export.onnx_graph import Graph
+
+_REDUCTIONS: Final = frozenset({"ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum"})
+
+_BY_CHANNEL: Final = {
+    *NODES.values(),
+    *("AveragePool", "Clip", "DequantizeLinear", "HardSigmoid", "HardSwish", "MaxPool"),
+    *("QuantizeLinear", "Relu"),
+}
+"""Nodes that compute each channel of their result from that of their inputs, and single numbers."""
+
+
+class _Layer(NamedTuple):
+    """A convolution of codes."""
+
+    node: Any
+    image: Any
+    weights: Any
+    """The casts that it reads."""
+    shape: Sequence[int]
+    """Of the weights."""
+    lines: Sequence[tuple[Any, int]]
+    """The inputs of nodes that have elements for each channel of the result."""
+    is_apart: bool
+    """Whether each channel has weights of its own."""
+
+
+class _Group(NamedTuple):
+    """The names of values that have the same channels, and the nodes that write and read them."""
+
+    names: list[Any]
+    writers: list[Any]
+    readers: list[Any]
+    reductions: list[Any]
+    others: list[Any]
+    """Nodes that need as many channels as there are."""
+
+    def lacking(self) -> int:
+        """How many channels there are too few for kernels; 0 if the number cannot change."""
+        counts = {layer.shape[0] for layer in self.writers}
+        counts |= {layer.shape[1] for layer in self.readers}
+        ranks = {len(layer.shape) for layer in (*self.writers, *self.readers)}
+        if self.others or len(counts) != 1 or len(ranks) != 1:
+            return 0
+        (count,) = counts
+        is_apart = any(layer.is_apart for layer in self.writers)
+        return -count % (16 if is_apart or count < 16 else 8)
+
+
+def fit_channels(graph: Graph) -> None:
+    """Have a graph compute channels that fast kernels take, in an order that is fast for them."""
+    for group in _groups(graph):
+        count = group.lacking()
+        for layer in group.writers if count else ():
+            for node, at in layer.lines:
+                line = graph.array(node.input[at])
+                widths = [(0, count), *[(0, 0)] * (line.ndim - 1)]
+                node.input[at] = graph.like(node.input[at], np.pad(line, widths, "edge"))
+            for attribute in layer.node.attribute:
+                if layer.is_apart and attribute.name == "group":
+                    attribute.i += count
+        for layer in group.readers:
+            if not (added := count or _padded(graph, layer)):
+                continue
+            weights, zeros = (graph.array(layer.weights.input[at]) for at in (0, 2))
+            shape = (len(weights), added, *weights.shape[2:])
+            fill = np.broadcast_to(zeros.reshape(-1, *[1] * (weights.ndim - 1)), shape)
+            whole = np.concatenate([weights, fill], 1)
+            layer.weights.input[0] = graph.like(layer.weights.input[0], whole)
+        for node in group.reductions if group.writers else ():
+            *others, last = graph.array(node.input[1])
+            while others:
+                inputs = [node.input[0], graph.integers([last])]
+                node.input[0] = graph.before(node, node.op_type, inputs, keepdims=1)
+                node.input[1] = graph.integers(others)
+                *others, last = others
+
+
+def _padded(graph: Graph, layer: _Layer) -> int:
+    """How many channels an image gets that has none to spare, if they are worth a node."""
+    count, image = layer.shape[1], layer.image
+    added = -count % 4
+    if not 0 < added < count or math.prod(layer.shape[2:]) == 1:
+        return 0
+    widths = np.zeros((2, len(layer.shape)), int)
+    widths[1, 1] = added
+    inputs = [image.input[0], graph.integers([*widths.reshape(-1)]), image.input[2]]
+    image.input[0] = graph.before(image, "Pad", inputs)
+    return added
+
+
+def _groups(graph: Graph) -> Sequence[_Group]:
+    """The values of a graph that are not constant, by their channels."""
+    groups, known, single = dict[str, _Group](), set[str](), {""}
+    for node in graph.needed():
+        (result,) = node.output
+        lists = [name for name in node.input if name not in single and graph.dims(name) != ()]
+        values = [name for name in lists if name not in known and graph.dims(name) is None]
+        if not values:
+            (known if lists else single).add(result)
+            continue
+        for name in (*values, result):
+            others = [] if name == result or name in groups else [node]
+            groups.setdefault(name, _Group([name], [], [], [], others))
+        layer, kind = _layer(graph, node), node.op_type
+        if layer is not None:
+            groups[result].writers.append(layer)
+            if not layer.is_apart:
+                groups[values[0]].readers.append(layer)
+                continue
+        elif kind in _REDUCTIONS and 1 not in graph.array(node.input[1]):
+            groups[result].reductions.append(node)
+        elif kind not in _BY_CHANNEL or lists != values:
+            for name in (*values, result):
+                groups[name].others.append(node)
+            continue
+        first = groups[result]
+        for other in {id(groups[name]): groups[name] for name in values}.values():
+            if other is not first:
+                for mine, added in zip(first, other, strict=True):
+                    mine += added
+                groups.update(dict.fromkeys(other.names, first))
+    return [*{id(group): group for group in groups.values()}.values()]
+
+
+def _layer(graph: Graph, node: Any) -> _Layer | None:
+    """A node as a convolution of codes with known parameters; None for another one."""
+    casts = [graph.maker(name) for name in node.input]
+    if node.op_type != "Conv" or any(
+        cast is None or cast.op_type != "DequantizeLinear" or len(cast.input) != 3
+        for cast in casts[:2]
+    ):
+        return None
+    image, weights = casts[:2]
+    shape = graph.dims(weights.input[0])
+    if shape is None or graph.numbers(image.input[1:]) is None:
+        return None
+    lines: list[tuple[Any, int]] = []
+    for at, cast in enumerate(casts[1:], 1):
+        owner, slots = (node, [at]) if cast is None else (cast, range(len(cast.input)))
+        lines += [(owner, slot) for slot in slots if graph.dims(owner.input[slot]) != ()]
+    counts = {(graph.dims(owner.input[slot]) or (None,))[0] for owner, slot in lines}
+    axes = {known.i for owner, _ in lines for known in owner.attribute if known.name in _PLACES}
+    (groups,) = (known.i for known in node.attribute if known.name == "group")
+    is_apart = 1 < groups == shape[0]
+    if counts != {shape[0]} or axes - {0} or not (is_apart or groups == 1):
+        return None
+    return _Layer(node, image, weights, shape, lines, is_apart)
+
+
+_PLACES: Final = ("axis", "block_size")
+"""The attributes of casts with several scales."""
