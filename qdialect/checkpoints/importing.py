@@ -77,9 +77,8 @@ class Imported:
 
     @property
     def has_zero_points(self) -> bool:
-        """Whether zero points are written: those of tables are 0, and those of others may be."""
-        layout = self.parts[0].module.layout
-        return self.storage.codebook is None and (layout.zero is not None or bool(layout.record))
+        """Whether zero points are written: of integers, also where a complement has made them."""
+        return self.storage.codebook is None
 
     @property
     def carried(self) -> Mapping[str, str]:

@@ -40,6 +40,8 @@ def imported(checkpoint: Path, output: Path, *flags: str) -> dict[str, Array]:
         scales = scales.reshape(scale_entry.shape)
         if entry.dtype == "F4" or ("4:" in weight["type"] and entry.dtype == "U8"):
             codes = np.stack([codes & 15, codes >> 4], axis=1).reshape(-1)
+        if "<i4:" in weight["type"]:
+            codes = (codes ^ 8).astype(np.int8) - 8
         numbers = codes.astype(np.float32)
         if entry.dtype == "F4":
             numbers = E2M1[codes]

@@ -349,6 +349,23 @@ def test_torchao(form: str, tmp_path: Path):
 
 
 @needs("torch", "safetensors")
+@pytest.mark.parametrize("bits", [8])
+def test_negative_scales_of_codes_with_a_sign(bits: int, tmp_path: Path):
+    """The complement of a code has the zero point -1, although the layout has none."""
+    torch: Any = import_module("torch")
+    rng = np.random.default_rng(bits)
+    half = 1 << (bits - 1)
+    codes = rng.integers(-half, half, (48, 64)).astype(np.int8)
+    scales = rng.normal(size=(48, 2)).astype(np.float32)
+    stored = codes if bits == 8 else codes[:, ::2] & 15 | codes[:, 1::2] << 4
+    names = {4: ("weight", "weight/scale"), 8: ("weight", "weight_scale")}[bits]
+    arrays = zip(names, (stored.view(np.uint8) if bits == 4 else stored, scales), strict=True)
+    named = {f"l.{name}": torch.from_numpy(array) for name, array in arrays}
+    values = imported(save(tmp_path / "c", named), tmp_path / "o")["l.weight"]
+    assert np.array_equal(values, codes * scales.repeat(32, 1))
+
+
+@needs("torch", "safetensors")
 def test_quark(tmp_path: Path):
     """Its words are those of AutoAWQ, under other names."""
     torch: Any = import_module("torch")
