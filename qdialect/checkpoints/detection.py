@@ -8,7 +8,7 @@ fit are an error.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from itertools import product
@@ -26,7 +26,7 @@ from qdialect.checkpoints.layouts import (
     layouts,
 )
 from qdialect.checkpoints.matrices import RefusedError
-from qdialect.checkpoints.onnx_files import read_onnx
+from qdialect.checkpoints.model_files import read_onnx, read_openvino
 from qdialect.checkpoints.stored import QuantizedModule, state_of
 from qdialect.dialects.quant import UniformQuantizedType
 from qdialect.support.files import FileError, JsonError, JsonValue, read_text
@@ -99,16 +99,16 @@ def read_checkpoint(path: str, layout: str | None = None) -> Checkpoint:
     The matrices of a folder with safetensors and perhaps `config.json`, or of a file.
 
     `layout` overrides what the configuration says. Raises OSError, FileError and WeightsError for
-    files that are not as their formats say, and ValueError for an unknown layout.
+    files that are not as their formats say, and ValueError for an unknown layout, or one of a file
+    that says it itself.
     """
     if layout is not None and layout not in layouts():
         raise ValueError(f"there is no layout '{layout}'; the layouts are {', '.join(layouts())}")
-    if path.endswith(".gguf"):
-        return _of_gguf(path)
-    if path.endswith(".onnx"):
-        return _of_onnx(path)
-    if path.endswith(".json"):
-        return _of_manifest(path)
+    if (reader := _READERS.get(Path(path).suffix)) is not None:
+        if layout is not None:
+            reason = "it says itself which layouts its weights have: --layout is for folders"
+            raise ValueError(f"{path}: {reason}")
+        return reader(path)
     folder, hints = Path(path), Hints()
     if folder.is_dir():
         files = sorted(folder.glob("*.safetensors"))
@@ -191,19 +191,22 @@ def _of_gguf(path: str) -> Checkpoint:
     return Checkpoint(modules, others, file.refused)
 
 
-def _of_onnx(path: str) -> Checkpoint:
-    file, names = read_onnx(path), ("matmulnbits", "matmulnbits-symmetric")
+def _of_model(path: str) -> Checkpoint:
+    """The weights of a model of ONNX or OpenVINO."""
+    file = (read_onnx if path.endswith(".onnx") else read_openvino)(path)
     modules, refused = dict[str, QuantizedModule](), dict(file.refused)
-    others, kept = dict(file.others), dict[str, TensorInFile]()
-    for name, (tensors, bits, columns) in file.matrices.items():
-        own = _of_tensors(tensors, Hints(names, bits, columns))
-        modules |= own.modules
-        refused |= own.refused
-        if not own.modules:
-            kept |= tensors
-        if not own.modules and not own.refused:
-            refused[name] = "storage: its tensors have other dtypes or shapes"
-    return Checkpoint(modules, others, refused, kept)
+    kept = dict[str, TensorInFile]()
+    with closing(Descriptors()) as files:
+        for name, (tensors, names, bits, columns) in file.matrices.items():
+            hints = Hints(names, bits, columns)
+            rows = [row for row in layouts(bits).values() if not row.record]
+            try:
+                fitting = list(_fitting("", rows, tensors, hints))
+                modules[name] = _module(name, "", fitting, tensors, None, hints, files)
+            except RefusedError as error:
+                refused[name] = str(error)
+                kept |= {tensor.entry.name: tensor for tensor in tensors.values()}
+    return Checkpoint(modules, file.others, refused, kept)
 
 
 def hints_of(path: Path) -> Hints:
@@ -347,6 +350,8 @@ def _module(
     files: Descriptors,
 ) -> QuantizedModule:
     """The matrix of some tensors, with a state at `place`. Raises RefusedError."""
+    if not fitting:
+        raise RefusedError("storage", "its tensors have other dtypes or shapes")
     if len(fitting) > 1:
         names = " or ".join(row.name for row in fitting)
         raise RefusedError("ambiguous", f"it is {names}: choose one with --layout")
@@ -386,6 +391,8 @@ def _module(
         module = replace(module, block=_block(module, hints), is_symmetric=hints.is_symmetric)
     words = {row.scale[0].name: "block", **{part.name: "offset" for part in row.offset}}
     for part, needed in module.stored(dtype):
+        if part.dtype == PACKED:
+            own[part.name] = own[part.name].packed(needed) or own[part.name]
         shape = own[part.name].entry.shape
         are_axes = len(shape) == len(needed) == 2
         if math.prod(shape) != math.prod(needed) or (are_axes and shape != needed):
@@ -448,3 +455,12 @@ def _block(module: QuantizedModule, hints: Hints) -> tuple[int, int]:
             raise RefusedError("block", "scales are padded, and no configuration has 'group_size'")
         wide = columns if asked < 0 or groups == 1 else asked or columns // groups
     return max(1, high), max(1, wide)
+
+
+_READERS: Final[Mapping[str, Callable[[str], Checkpoint]]] = {
+    ".gguf": _of_gguf,
+    ".json": _of_manifest,
+    ".onnx": _of_model,
+    ".xml": _of_model,
+}
+"""By the ends of the names of files that say which layouts their weights have."""

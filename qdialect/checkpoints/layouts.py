@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from qdialect.checkpoints.bit_fields import Order
 from qdialect.support.memory import registered_cache
-from qdialect.weights.tensor_files import DTYPES
+from qdialect.weights.tensor_files import DTYPES, PACKED
 
 
 class Plane(NamedTuple):
@@ -48,7 +48,7 @@ class Plane(NamedTuple):
     @property
     def word(self) -> int:
         """The bits of a word."""
-        return DTYPES[self.dtype].bits
+        return 8 * DTYPES[self.dtype].itemsize
 
     @property
     def is_stream(self) -> bool:
@@ -107,7 +107,7 @@ class Numbers(NamedTuple):
     def planes_of(self, dtype: str) -> tuple[Plane, ...]:
         """The planes, where elements have a dtype."""
         return self.planes or (
-            Plane(self.name, DTYPES[dtype].bits, dtype, is_turned=self.is_turned),
+            Plane(self.name, 8 * DTYPES[dtype].itemsize, dtype, is_turned=self.is_turned),
         )
 
 
@@ -164,7 +164,13 @@ class Layout:
                 own |= {plane.name: (plane.dtype,) for plane in part.planes}
                 own |= {part.name: part.dtypes, part.table: ("F32",)}
         own |= dict.fromkeys(tables, ("F32",))
-        return {name: dtypes for name, dtypes in own.items() if name}
+        # Files have two codes of 4 bits in a byte.
+        bytes = {PACKED: "U8"}
+        return {
+            name: tuple(bytes.get(dtype, dtype) for dtype in dtypes)
+            for name, dtypes in own.items()
+            if name
+        }
 
     @property
     def outer(self) -> tuple[str, ...]:
@@ -297,6 +303,8 @@ def layouts(bits: int = 4) -> Mapping[str, Layout]:
         Plane("hi", 2, "U8", Order((4, 4), (1, 0)), _SIXTEEN, 4),
     )
     fours = Plane("lo", 4, place=_EIGHTH), Plane("hi", 2, place=_EIGHTH, shift=4)
+    openvino = Layout("openvino", bits, (Plane(".weight", bits),), (Numbers(".weight/scale"),),
+                      Numbers(".weight/zero_point", (PACKED if bits == 4 else "U8",)))
     k_record = "d 2 dmin 2 s0 4 s4 4 s8 4 qs 128"
     rows = [
         replace(gptq, name="gptq", zero=gptq_zeros._replace(bias=1)),
@@ -346,6 +354,8 @@ def layouts(bits: int = 4) -> Mapping[str, Layout]:
         *_with_symmetric(Layout(
             "matmulnbits", bits, (Plane(".B", bits, has_blocks=True),), (Numbers(".scales"),),
             _bits((Plane(".zero_points", bits),)))),
+        openvino,
+        replace(openvino, name="openvino-symmetric", zero=None, is_signed=True),
         _ggml("q4_0", 4, 8, "d 2 qs 16", halves),
         _ggml("q4_1", 4, 0, "d 2 m 2 qs 16", halves, offset=minimum),
         _ggml("q5_0", 5, 16, "d 2 qh 4 qs 16", *fives),

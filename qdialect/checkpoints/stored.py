@@ -279,7 +279,9 @@ class MatrixReader:
                 return format.encode(rounded).astype(f"u{size}")
             with np.errstate(over="ignore"):
                 return numbers.astype(format.dtype).view(f"u{size}")
-        top = 8 * size if dtype else max(plane.shift + plane.bits for plane in part.planes)
+        top = (
+            DTYPES[dtype].bits if dtype else max(plane.shift + plane.bits for plane in part.planes)
+        )
         low = -(1 << (top - 1)) if dtype[:1] == "I" else 0
         stored = np.rint(numbers - part.bias).clip(low, low + (1 << top) - 1)
         return stored.astype(np.int16).astype(f"u{size}")
@@ -390,7 +392,7 @@ class MatrixWriter(MatrixReader):
         stored, most = np.full_like(zeros, least), least
         if isinstance(zero, Numbers):
             dtype = self._dtype_of(zero)
-            least = -(1 << (layout.bits - 1)) if dtype else zero.bias
+            least = -(1 << (layout.bits - 1)) if dtype[:1] == "I" else zero.bias
             most = least + (1 << layout.bits) - 1
             bits = self._encoded(zero, zeros, dtype)
             stored = self._decoded(zero, bits, dtype)

@@ -115,6 +115,15 @@ class TensorEntry(NamedTuple):
         """The bytes of all elements in the file."""
         return DTYPES[self.dtype].nbytes(self.shape)
 
+    @property
+    def stored(self) -> TensorEntry:
+        """The same as the header of a file has it, where two codes of 4 bits are a byte."""
+        if self.dtype != PACKED:
+            return self
+        is_halved = self.shape and not self.shape[-1] % 2
+        shape = (*self.shape[:-1], self.shape[-1] // 2) if is_halved else (self.nbytes,)
+        return self._replace(dtype="U8", shape=shape)
+
 
 class NewTensor(NamedTuple):
     """A tensor that is to be written."""
@@ -313,17 +322,12 @@ class FileWriter:
         """`tensors` are as `NewTensor`, in the order of their elements."""
         self.path = path
         self._part = part_of(path)
-        end = 0
-        entries, self._dtypes = list[TensorEntry](), dict[str, str]()
+        entries, end = list[TensorEntry](), 0
         for name, dtype, shape in tensors:
             start = -(-end // format.alignment) * format.alignment
-            end = start + DTYPES[dtype].nbytes(shape)
-            self._dtypes[name] = dtype
-            if dtype == PACKED:
-                is_halved = shape and not shape[-1] % 2
-                dtype, shape = "U8", (*shape[:-1], shape[-1] // 2) if is_halved else (end - start,)
             entries.append(TensorEntry(name, dtype, shape, start))
-        header = format.header(entries)
+            end = start + entries[-1].nbytes
+        header = format.header([entry.stored for entry in entries])
         origin, self.size = len(header), len(header) + end
         self._entries = {
             entry.name: entry._replace(start=origin + entry.start) for entry in entries
@@ -334,7 +338,7 @@ class FileWriter:
 
     def write(self, name: str, data: memoryview, first: int) -> None:
         """Write elements of a tensor, from the one with number `first`. Raises OSError."""
-        start, dtype = self._entries[name].start, self._dtypes[name]
+        _, dtype, _, start = self._entries[name]
         if DTYPES[dtype].bits >= 8:
             self._write_at(data, start + first * DTYPES[dtype].itemsize)
             return

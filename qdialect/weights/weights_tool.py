@@ -80,7 +80,7 @@ def _add_options(action: str, add: Callable[..., object]) -> None:
         text = "safetensors, a manifest, or a quantized checkpoint"
         add("files", nargs="+", metavar="FILE", help=text)
     if action in ("import", "convert"):
-        text = "a folder, or a file: GGUF, ONNX, or a manifest"
+        text = "a folder, or a file: GGUF, ONNX, OpenVINO, or a manifest"
         add("checkpoint", metavar="CHECKPOINT", help=text)
         words = ("fail", "keep")
         add("--refused", default="fail", choices=words, help="what does not fit (fail)")
@@ -266,7 +266,7 @@ def _verify(options: Namespace) -> bool:
 def _info(options: Namespace) -> bool:
     rows, tables = list[tuple[str, ...]](), list[Table]()
     for path in options.files:
-        if path.endswith((".gguf", ".onnx")) or options.layout or Path(path).is_dir():
+        if path.endswith((".gguf", ".onnx", ".xml")) or options.layout or Path(path).is_dir():
             tables.append(table_of(path, options.layout))
             continue
         is_json = Path(path).suffix == ".json"

@@ -137,6 +137,13 @@ def test_other_methods_and_configurations(tmp_path: Path, capsys: pytest.Capture
         assert reason in capsys.readouterr().err
     assert weights(["info", str(tmp_path / "nothing.gguf")]) == 1
     assert "nothing.gguf: No such file" in capsys.readouterr().err
+    for name in ("m.gguf", "m.json", "m.onnx", "m.xml"):
+        for action in (["info"], ["import", "-o", str(tmp_path / "o")]):
+            assert weights([*action, str(tmp_path / name), "--layout=gptq"]) == 1
+            message = (
+                f"{name}: it says itself which layouts its weights have: --layout is for folders"
+            )
+            assert message in capsys.readouterr().err
 
 
 @needs("bitsandbytes", "torch", "safetensors")

@@ -349,7 +349,7 @@ def test_torchao(form: str, tmp_path: Path):
 
 
 @needs("torch", "safetensors")
-@pytest.mark.parametrize("bits", [8])
+@pytest.mark.parametrize("bits", [4, 8])
 def test_negative_scales_of_codes_with_a_sign(bits: int, tmp_path: Path):
     """The complement of a code has the zero point -1, although the layout has none."""
     torch: Any = import_module("torch")
