@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from qdialect.checkpoints.detection import CONFIG, hints_of
+from qdialect.checkpoints.detection import CONFIG, VERSIONS, hints_of
 from qdialect.checkpoints.importing import OFFSET_REASON
 from qdialect.checkpoints.layouts import PLAIN, STATE, Layout, Numbers
 from qdialect.checkpoints.matrices import Matrix, RefusedError
@@ -242,6 +242,12 @@ def section_of(matrices: Sequence[Converted]) -> Mapping[str, object]:
         case "awq" | "awq_gemv" | "awq_gemv_fast" as form:
             version = form.removeprefix("awq_") if form != "awq" else "gemm"
             section = {"quant_method": "awq", "version": version, "zero_point": True, **number}
+        case form if form.startswith("quark"):
+            name = form.removesuffix("-symmetric")
+            dtype = next(word for word, version in VERSIONS.items() if version == name)
+            own = {"dtype": dtype, "group_size": min(columns), "symmetric": symmetric}
+            own |= {"qscheme": "per_group", "scale_format": "e8m0" if "mx" in form else None}
+            section = {"quant_method": "quark", "global_quant_config": {"weight": own}}
         case "gpt-oss":
             section = {"quant_method": "mxfp4"}
         case "fp8-blocks":

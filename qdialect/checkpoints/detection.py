@@ -56,18 +56,24 @@ _FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
     "compressed-tensors": ("-quantized",),
     "fp8": ("fp8-blocks", "float-quantized"),
     "mxfp4": ("gpt-oss",),
-    **{name: (name,) for name in ("gptq", "awq", "bitsandbytes", "hqq", "mlx", "torchao", "quark")},
+    "quark": ("quark", "float-quantized"),
+    **{name: (name,) for name in ("gptq", "awq", "bitsandbytes", "hqq", "mlx", "torchao")},
 }
 """By `quant_method`: what the names of the layouts have that it may mean."""
 
-_VERSIONS: Final[Mapping[str, str]] = {
+VERSIONS: Final[Mapping[str, str]] = {
     "gemm": "awq",
     "gemv": "awq_gemv",
     "gemv_fast": "awq_gemv_fast",
     "gptq": "gptq",
     "gptq_v2": "gptq_v2",
+    "uint4": "quark",
+    "int4": "quark-int4",
+    "fp4": "quark-mxfp4",
+    "fp6_e2m3": "quark-mxfp6-e2m3",
+    "fp6_e3m2": "quark-mxfp6-e3m2",
 }
-"""The words of `version` of AWQ, and of `checkpoint_format` of GPTQ."""
+"""The words of `version` of AWQ, of `checkpoint_format` of GPTQ, and of `dtype` of Quark."""
 
 
 class Checkpoint(NamedTuple):
@@ -201,7 +207,7 @@ def _of_model(path: str) -> Checkpoint:
             hints = Hints(names, bits, columns)
             rows = [row for row in layouts(bits).values() if not row.record]
             try:
-                fitting = list(_fitting("", rows, tensors, hints))
+                fitting = _fitting("", rows, tensors, hints)
                 modules[name] = _module(name, "", fitting, tensors, None, hints, files)
             except RefusedError as error:
                 refused[name] = str(error)
@@ -229,16 +235,24 @@ def hints_of(path: Path) -> Hints:
 
 def _of_section(section: JsonValue, allowed: tuple[str, ...] | None) -> Hints:
     members = dict(section.members())
-    for word in ("version", "checkpoint_format"):
+    groups = dict[str, JsonValue]()
+    for word in ("config_groups", "layer_quant_config", "layer_type_quant_config"):
+        own = members.get(word)
+        groups |= own.members() if own is not None and isinstance(own.value, dict) else {}
+    if (own := members.get("global_quant_config")) is not None and isinstance(own.value, dict):
+        groups["global_quant_config"] = own
+    # Several say nothing of a matrix.
+    for word in ("weights", "weight") if len(groups) == 1 else ():
+        (group,) = groups.values()
+        own = group.members().get(word)
+        members |= own.members() if own is not None and isinstance(own.value, dict) else {}
+    for word in ("version", "checkpoint_format", "dtype"):
         value: Any = members[word].value if word in members else None
-        version = _VERSIONS.get(value.lower()) if isinstance(value, str) else None
+        version = VERSIONS.get(value.lower()) if isinstance(value, str) else None
         if version is not None and (allowed is None or version in allowed):
-            allowed = (version,)
-    groups = members.get("config_groups")
-    if groups is not None and len(groups.members()) == 1:
-        (group,) = groups.members().values()
-        weights = group.members().get("weights")
-        members |= {} if weights is None else weights.members()
+            others = {*VERSIONS.values()} - {version}
+            names = layouts() if allowed is None else allowed
+            allowed = tuple(name for name in names if name.removesuffix("-symmetric") not in others)
 
     def number(*names: str) -> int | None:
         values: list[Any] = [members[name].value for name in names if name in members]
@@ -262,7 +276,7 @@ def _of_tensors(tensors: Mapping[str, TensorInFile], hints: Hints) -> Checkpoint
         for whole, end in product(tensors, ends):
             if whole.endswith(end):
                 prefix = whole.removesuffix(end)
-                fitting = list(_fitting(prefix, rows, tensors, hints))
+                fitting = _fitting(prefix, rows, tensors, hints)
                 if not fitting:
                     continue
                 weight = prefix if end.startswith("_") else f"{prefix}.weight"
@@ -290,7 +304,7 @@ def _all_names(row: Layout) -> Iterable[str]:
 
 def _fitting(
     prefix: str, rows: Sequence[Layout], tensors: Mapping[str, TensorInFile], hints: Hints
-) -> Iterable[Layout]:
+) -> Sequence[Layout]:
     """The layouts whose tensors are there, with their dtypes and shapes, and no more of them."""
     entries = {
         name: tensors[prefix + name].entry
@@ -306,11 +320,21 @@ def _fitting(
         and dtypes.keys() >= row.dtypes.keys()
         and dtypes[row.codes[0].name] == row.codes[0].dtype
     ]
-    for row in there:
-        have_dtypes = all(dtypes[name] in allowed for name, allowed in row.dtypes.items())
-        has_fewer = any(row.dtypes.keys() < other.dtypes.keys() for other in there)
-        if have_dtypes and not has_fewer and _has_rows(row, entries):
-            yield row
+    fitting = [
+        row
+        for row in there
+        if all(dtypes[name] in allowed for name, allowed in row.dtypes.items())
+        and not any(row.dtypes.keys() < other.dtypes.keys() for other in there)
+        and _has_rows(row, entries)
+    ]
+    return [row for row in fitting if _has_columns(row, entries)] or fitting
+
+
+def _has_columns(row: Layout, entries: Mapping[str, TensorEntry]) -> bool:
+    """Whether codes and scales have the same blocks, if a layout says how many columns one has."""
+    stored, scales = (entries[name].shape for name in (row.codes[0].name, row.scale[0].name))
+    wide = row.block[1]
+    return not wide or _sizes(row.codes[0], stored)[1] == math.prod(scales[-1:]) * wide
 
 
 def _has_rows(row: Layout, entries: Mapping[str, TensorEntry]) -> bool:

@@ -44,6 +44,8 @@ class Plane(NamedTuple):
     """Whether the words of each block are an axis."""
     fan: int = 1
     """The rows whose fields are in one row of the tensor."""
+    flip: int = 0
+    """The bits of fields along rows that numbers have the complements of."""
 
     @property
     def word(self) -> int:
@@ -303,6 +305,14 @@ def layouts(bits: int = 4) -> Mapping[str, Layout]:
         Plane("hi", 2, "U8", Order((4, 4), (1, 0)), _SIXTEEN, 4),
     )
     fours = Plane("lo", 4, place=_EIGHTH), Plane("hi", 2, place=_EIGHTH, shift=4)
+    tiles = Layout("torchao-tiles", 4, (Plane("._weight_qdata", 4, "I32"),),
+                   (Numbers("._weight_scale_and_zero"),),
+                   refused=("storage", "codes are in the order of a kernel of another device"))
+    quark_zeros = _down(".weight_zero_point", bits, _EIGHT)
+    quark = Layout("quark", bits, (_down(".weight", bits, _EIGHT),),
+                   (Numbers(".weight_scale", is_turned=True),), _bits((quark_zeros,)))
+    mxfp6 = Layout("quark-mxfp6-e2m3", 6, (Plane(".weight", 6),), (_powers(".weight_scale"),),
+                   storage="f6E2M3FN", block=(1, 32))
     openvino = Layout("openvino", bits, (Plane(".weight", bits),), (Numbers(".weight/scale"),),
                       Numbers(".weight/zero_point", (PACKED if bits == 4 else "U8",)))
     k_record = "d 2 dmin 2 s0 4 s4 4 s8 4 qs 128"
@@ -345,10 +355,19 @@ def layouts(bits: int = 4) -> Mapping[str, Layout]:
             "torchao", 8, (Plane("._weight_qdata", 8, "I8"),), (Numbers("._weight_scale"),),
             Numbers("._weight_zero_point", ("I8",)), is_signed=True)),
         _f8("torchao-float", Numbers("._weight_scale"), "._weight_qdata"),
-        *_with_symmetric(Layout(
-            "quark", bits, (_down(".weight", bits, _EIGHT),),
-            (Numbers(".weight_scale", is_turned=True),),
-            _bits((_down(".weight_zero_point", bits, _EIGHT),)))),
+        Layout("torchao-int4", 4, (Plane("._weight_qdata", 4, "I8"),),
+               (Numbers("._weight_scale", is_turned=True),), is_signed=True,
+               offset=(Numbers("._weight_zero_point", is_turned=True),)),
+        replace(tiles, name="torchao-int32", scale=(Numbers("._weight_scale", is_turned=True),),
+                zero=Numbers("._weight_zero_point", ("I8", "F16", "BF16"), is_turned=True)),
+        tiles,
+        *_with_symmetric(quark),
+        # Codes without a sign are 8 higher: they have the complement of the bit of the sign.
+        replace(quark, name="quark-int4", codes=(quark.codes[0]._replace(flip=8),),
+                zero=_bits((quark_zeros._replace(flip=8),))),
+        _f4("quark-mxfp4", ".weight", _powers(".weight_scale")),
+        mxfp6,
+        replace(mxfp6, name="quark-mxfp6-e3m2", storage="f6E3M2FN"),
         Layout("mlx", bits, (Plane(".weight", bits, "U32"),), (Numbers(".scales"),), 0,
                offset=(Numbers(".biases"),)),
         *_with_symmetric(Layout(

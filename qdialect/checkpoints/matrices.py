@@ -13,6 +13,7 @@ from typing import Any
 
 from qdialect.algebra.parameters import StorageFormat
 from qdialect.support.lazy_numpy import NDArray, np
+from qdialect.weights.tensor_files import DTYPES, PACKED
 
 
 class RefusedError(ValueError):
@@ -58,7 +59,8 @@ class Matrix:
         own = self._complemented(turned)
         if not none.any():
             return own
-        codes = np.where(own.spread(none), own.spread(own.zeros).astype(np.uint8), own.codes)
+        zeros = (own.zeros & own._bits).astype(np.uint8)
+        codes = np.where(own.spread(none), own.spread(zeros), own.codes)
         return replace(own, codes=codes, scales=np.where(none, np.float32(1), own.scales))
 
     def with_zero(self, zero: int) -> Matrix:
@@ -72,11 +74,17 @@ class Matrix:
         """The sum of an integer and its complement."""
         return np.int16(-1 if self.storage.signed else (1 << self.storage.width) - 1)
 
+    @property
+    def _bits(self) -> np.int16:
+        """The bits that codes have: those with a sign fill a byte, unless two are in one."""
+        fills_byte = self.storage.signed and self.storage.width != DTYPES[PACKED].bits
+        return np.int16(255 if fills_byte else (1 << self.storage.width) - 1)
+
     def _complemented(self, blocks: NDArray[np.bool_]) -> Matrix:
         """The same values with complements in some blocks, whose scales get the other sign."""
         if not blocks.any():
             return self
-        codes = np.where(self.spread(blocks), self._top.astype(np.uint8) - self.codes, self.codes)
+        codes = np.where(self.spread(blocks), self.codes ^ self._bits.astype(np.uint8), self.codes)
         zeros = np.where(blocks, self._top - self.zeros, self.zeros).astype(np.int16)
         scales = np.where(blocks, -self.scales, self.scales)
         return replace(self, codes=codes, scales=scales, zeros=zeros)
@@ -84,7 +92,7 @@ class Matrix:
     @property
     def are_zero(self) -> NDArray[np.bool_]:
         """The blocks all of whose codes are the zero point."""
-        are = self.codes == self.spread(self.zeros).astype(np.uint8)
+        are = self.codes == self.spread(self.zeros) & self._bits
         for axis, size in enumerate(self.block):
             are = np.logical_and.reduceat(are, range(0, are.shape[axis], size), axis=axis)
         return are

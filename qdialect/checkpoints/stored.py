@@ -210,7 +210,8 @@ class MatrixReader:
             else:
                 words = self._records(rows)[plane.name]
             if plane.is_along_rows:
-                return unpacked_down(words, plane.bits, plane.order)[: -(-len(rows) // high)]
+                fields = unpacked_down(words, plane.bits, plane.order)[: -(-len(rows) // high)]
+                return fields ^ np.uint8(plane.flip) if plane.flip else fields
             stream = unpacked(words, plane.bits)
             if plane.order is not None:
                 ordered = plane.order.view(whole(stream, plane.order.period))
@@ -482,7 +483,7 @@ class MatrixWriter(MatrixReader):
             return
         size, fields = plane.word // 8, numbers
         if plane.is_along_rows:
-            words = packed_down(numbers, plane.bits, size, order)
+            words = packed_down(numbers ^ np.uint8(plane.flip), plane.bits, size, order)
             self._put_words(plane, words, rows, high)
             return
         if plane.has_blocks:

@@ -45,8 +45,10 @@ def imported(checkpoint: Path, output: Path, *flags: str) -> dict[str, Array]:
         numbers = codes.astype(np.float32)
         if entry.dtype == "F4":
             numbers = E2M1[codes]
-        elif entry.dtype.startswith("F8"):
-            numbers = codes.view(import_module("ml_dtypes").float8_e4m3fn).astype(np.float32)
+        elif entry.dtype.startswith("F8") or "<f6E" in weight["type"]:
+            name = weight["type"].partition("<f")[2].partition(":")[0].lower()
+            floats = getattr(import_module("ml_dtypes"), f"float{name[0]}_{name[1:]}")
+            numbers = codes.view(floats).astype(np.float32)
         elif "quantile" in weight["type"]:
             table = weight["type"].partition("{")[2].partition("}")[0]
             numbers = np.array([float(text) for text in table.split(",")], np.float32)[codes]

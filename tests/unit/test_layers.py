@@ -92,7 +92,7 @@ BUDGETS = {
     "opt": (3871, 6),
     "check": (7407, 7),
     "weights": (2948, 7),
-    "checkpoints": (2951, 6),
+    "checkpoints": (3009, 6),
     "ptq": (21145, 8),
     "integers": (2614, 5),
     "frontends": (1004, 4),

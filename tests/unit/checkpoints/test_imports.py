@@ -11,7 +11,7 @@ import pytest
 from gguf_checkpoints import TYPES, gguf_file, random_records
 from installed import needs
 from numpy.typing import NDArray
-from quantized_checkpoints import E2M1, imported, save, stream
+from quantized_checkpoints import E2M1, imported, save, stored_bytes, stream
 
 from qdialect.check.interpreters import run_function
 from qdialect.opt.opt import main as opt
@@ -365,20 +365,134 @@ def test_negative_scales_of_codes_with_a_sign(bits: int, tmp_path: Path):
     assert np.array_equal(values, codes * scales.repeat(32, 1))
 
 
+@needs("torchao", "torch", "safetensors")
+def test_torchao_in_four_bits(tmp_path: Path):
+    """Codes have a sign, the low one is first, and zero points are floats that are added."""
+    torch: Any = import_module("torch")
+    api: Any = import_module("torchao.quantization")
+    files: Any = import_module("torchao.prototype.safetensors.safetensors_support")
+    rng = np.random.default_rng(14)
+    codes = rng.integers(-8, 8, (48, 64)).astype(np.int8)
+    scales, zeros = (rng.normal(size=(2, 48)).astype(np.float16) for _ in range(2))
+    packed = torch.from_numpy(codes[:, ::2] & 15 | codes[:, 1::2] << 4)
+    blocks = [torch.from_numpy(array) for array in (scales, zeros)]
+    own = api.Int4Tensor(packed, *blocks, [1, 32], torch.Size((48, 64)))
+    tensors, _ = files.flatten_tensor_state_dict({"l.weight": own})
+    folder = save(tmp_path / "c", tensors, {"quant_method": "torchao"})
+    products = (codes * scales.T.repeat(32, 1).astype(np.float32)).astype(np.float16)
+    wanted = products + zeros.T.repeat(32, 1)
+    assert np.array_equal(
+        imported(folder, tmp_path / "o", "--offsets=constants")["l.weight"], wanted
+    )
+    imported(folder, tmp_path / "p", "--offsets=constants", "--max-memory=1")
+    manifest, back = str(tmp_path / "p" / "weights.json"), str(tmp_path / "q")
+    # Scales that are negative have complements of codes, for which the layout has no zero point.
+    assert weights(["convert", manifest, "--to=torchao-int4", "-o", back]) == 0
+    assert stored_bytes(tmp_path / "q") == stored_bytes(folder)
+
+
+@needs("torchao", "torch", "safetensors")
+def test_torchao_in_the_order_of_other_devices(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    torch: Any = import_module("torch")
+    api: Any = import_module("torchao.quantization")
+    files: Any = import_module("torchao.prototype.safetensors.safetensors_support")
+    shape = [1, 32], torch.Size((64, 128))
+    words, floats = torch.zeros((64, 16), dtype=torch.int32), torch.ones((4, 64)).bfloat16()
+    pairs = torch.ones((4, 64, 2)).bfloat16()
+    plain, tiles = api.Int4PlainInt32Tensor, api.Int4TilePackedTo4dTensor
+    for name, own in (
+        ("torchao-int32", plain(words, floats, torch.zeros((4, 64), dtype=torch.int8), *shape)),
+        ("torchao-int32", plain(words, floats, floats.clone(), *shape)),
+        ("torchao-tiles", tiles(words.reshape(8, 1, 32, 4), pairs, *shape)),
+    ):
+        tensors, _ = files.flatten_tensor_state_dict({"l.weight": own})
+        folder = save(tmp_path / "c", tensors, {"quant_method": "torchao"})
+        for layout in ([], [f"--layout={name}"]):
+            assert weights(["import", str(folder), "-o", str(tmp_path / "o"), *layout]) == 1
+            message = "l.weight: storage: codes are in the order of a kernel of another device"
+            assert message in capsys.readouterr().err
+
+
 @needs("torch", "safetensors")
-def test_quark(tmp_path: Path):
-    """Its words are those of AutoAWQ, under other names."""
+@pytest.mark.parametrize("dtype", ["uint4", "int4"])
+def test_quark(dtype: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """Its words are those of AutoAWQ, under other names; only the configuration tells a sign."""
     torch: Any = import_module("torch")
     rng = np.random.default_rng(9)
-    codes, zeros = rng.integers(0, 16, (64, 160)), rng.integers(0, 16, (2, 160))
+    low = -8 if dtype == "int4" else 0
+    codes, zeros = rng.integers(low, low + 16, (64, 160)), rng.integers(low, low + 16, (2, 160))
     scales = rng.uniform(0.01, 1, (2, 160)).astype(np.float32)
 
     def packed(array: Array) -> Array:
-        eights = array.reshape(len(array), -1, 8)[:, :, [0, 2, 4, 6, 1, 3, 5, 7]]
+        eights = (array & 15).reshape(len(array), -1, 8)[:, :, [0, 2, 4, 6, 1, 3, 5, 7]]
         return np.stack([stream(row, 4) for row in eights.reshape(len(array), -1)])
 
     arrays = {"weight": packed(codes), "weight_zero_point": packed(zeros), "weight_scale": scales}
     named = {f"l.{name}": torch.from_numpy(array.copy()) for name, array in arrays.items()}
-    folder = save(tmp_path / "c", named, {"quant_method": "quark", "bits": 4})
-    wanted = (codes - zeros.repeat(32, 0)).astype(np.float32) * scales.repeat(32, 0)
-    assert np.array_equal(imported(folder, tmp_path / "o")["l.weight"], wanted.T)
+    own = {"weight": {"dtype": dtype, "group_size": 32, "symmetric": False}, "bias": None}
+    config = {"quant_method": "quark", "global_quant_config": own}
+    folder = save(tmp_path / "c", named, config)
+    wanted = ((codes - zeros.repeat(32, 0)).astype(np.float32) * scales.repeat(32, 0)).T
+    assert np.array_equal(imported(folder, tmp_path / "o")["l.weight"], wanted)
+    name = {"uint4": "quark", "int4": "quark-int4"}[dtype]
+    # By way of another layout to the same bytes, and a configuration that tells it again.
+    for source, to in (("c", "gptq_v2"), ("gptq_v2", name)):
+        flags = [f"--to={to}", "-o", str(tmp_path / to), f"--config={folder / 'config.json'}"]
+        assert weights(["convert", str(tmp_path / source), *flags]) == 0
+    assert stored_bytes(tmp_path / name) == stored_bytes(folder)
+    assert np.array_equal(imported(tmp_path / name, tmp_path / "p")["l.weight"], wanted)
+    # Other layers may have another dtype.
+    config["layer_quant_config"] = {"*k_proj": own}
+    folder = save(tmp_path / "c", named, config)
+    refused = ["import", str(folder), "-o", str(tmp_path / "q")]
+    assert weights(refused) == 1
+    assert "ambiguous: it is quark or quark-int4: choose one with --layout" in (
+        capsys.readouterr().err
+    )
+    assert weights([*refused, f"--layout={name}"]) == 0
+
+
+@needs("torch", "safetensors", "ml_dtypes")
+@pytest.mark.parametrize("dtype", ["fp4", "fp6_e2m3", "fp6_e3m2"])
+def test_quark_in_mx(dtype: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """Codes follow each other from the lowest bit up; a scale is an exponent."""
+    torch: Any = import_module("torch")
+    floats: Any = import_module("ml_dtypes")
+    bits, type = int(dtype[2]), {"fp4": "float4_e2m1fn"}.get(dtype, f"float{dtype[2:]}fn")
+    rng = np.random.default_rng(bits)
+    codes = rng.integers(0, 1 << bits, (48, 64)).astype(np.uint8)
+    exponents = rng.integers(100, 140, (48, 2)).astype(np.uint8)
+    words = np.stack([stream(row, bits) for row in codes]).view(np.uint8)
+    arrays = {"weight": words, "weight_scale": exponents}
+    named = {f"l.{name}": torch.from_numpy(array.copy()) for name, array in arrays.items()}
+    own = {"weight": {"dtype": dtype, "group_size": 32, "symmetric": None}}
+    config = {"quant_method": "quark", "global_quant_config": own}
+    folder = save(tmp_path / "c", named, config)
+    powers = np.ldexp(np.float32(1), exponents.astype(np.int32) - 127)
+    wanted = codes.view(getattr(floats, type)).astype(np.float32) * powers.repeat(32, 1)
+    assert np.array_equal(imported(folder, tmp_path / "o", "--max-memory=1")["l.weight"], wanted)
+    name = {"fp4": "quark-mxfp4"}.get(dtype, f"quark-mx{dtype.replace('_', '-')}")
+    manifest = str(tmp_path / "o" / "weights.json")
+    flags = ["-o", str(tmp_path / "p"), f"--config={folder / 'config.json'}"]
+    assert weights(["convert", manifest, f"--to={name}", *flags]) == 0
+    assert stored_bytes(tmp_path / "p") == stored_bytes(folder)
+    # Without a configuration, the blocks tell how many bits a code has, but not which ones.
+    folder = save(tmp_path / "d", named)
+    assert weights(["info", str(folder)]) == 0
+    known = name if bits == 4 else "it is quark-mxfp6-e2m3 or quark-mxfp6-e3m2: choose one"
+    assert known in capsys.readouterr().out
+
+
+@needs("torch", "safetensors")
+def test_floats_of_quark(tmp_path: Path):
+    """One scale, which is a scalar, or one of a row."""
+    torch: Any = import_module("torch")
+    numbers = torch.randn(48, 64).to(torch.float8_e4m3fn)
+    for number, scale in enumerate((torch.tensor(0.3), torch.rand(48) + 0.1)):
+        named = {"l.weight": numbers, "l.weight_scale": scale.bfloat16()}
+        own = {"weight": {"dtype": "fp8_e4m3", "symmetric": True}}
+        config = {"quant_method": "quark", "global_quant_config": own}
+        folder = save(tmp_path / f"c{number}", named, config)
+        values = imported(folder, tmp_path / f"o{number}")["l.weight"]
+        wanted = numbers.float() * scale.bfloat16().float().reshape(-1, 1)
+        assert np.array_equal(values, wanted.numpy())

@@ -112,12 +112,15 @@ def test_values_are_those_of_the_engine(form: str, tmp_path: Path) -> None:
 
 
 @needs("openvino")
-@pytest.mark.parametrize("form", ["u4 in blocks", "i8 of rows", "u4 in an odd number of blocks"])
+@pytest.mark.parametrize(
+    "form", ["u4 in blocks", "i8 of rows", "u4 in an odd number of blocks", "i4 in blocks"]
+)
 def test_another_layout_has_the_same_codes(form: str, tmp_path: Path) -> None:
     """Written as OpenVINO has them again, they are the bytes of the model."""
     model(tmp_path / "m.xml", **FORMS[form])
-    names = {"i": ("int-quantized-symmetric", "openvino-symmetric")}
-    to, back = names.get(form[0], ("matmulnbits", "openvino"))
+    names = {"i4": "pack-quantized-symmetric", "i8": "int-quantized-symmetric"}
+    to = names.get(form[:2], "matmulnbits")
+    back = "openvino-symmetric" if form[0] == "i" else "openvino"
     flags = [f"--to={to}", "-o", str(tmp_path / "o"), "--max-memory=1"]
     assert weights(["convert", str(tmp_path / "m.xml"), *flags]) == 0
     flags = [f"--to={back}", "-o", str(tmp_path / "again"), f"--layout={to}", "--max-memory=1"]
@@ -131,6 +134,12 @@ def test_another_layout_has_the_same_codes(form: str, tmp_path: Path) -> None:
             assert places is not None
             start, size = map(int, places.groups())
             assert own == data[start : start + size]
+    # Also by way of plain rows, where scales are positive. Zero points do not tell a complement.
+    imported(tmp_path / "m.xml", tmp_path / "i")
+    manifest = str(tmp_path / "i" / "weights.json")
+    assert weights(["convert", manifest, f"--to={back}", "-o", str(tmp_path / "p")]) == 0
+    if back == "openvino-symmetric":
+        assert stored_bytes(tmp_path / "p") == stored_bytes(tmp_path / "again")
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
