@@ -20,6 +20,7 @@ from qdialect.checkpoints.gguf_files import read_gguf
 from qdialect.checkpoints.layouts import (
     PLAIN,
     STATE,
+    Hints,
     Layout,
     Numbers,
     Plane,
@@ -86,18 +87,6 @@ class Checkpoint(NamedTuple):
     """For a matrix that is not understood: the reason."""
     kept: Mapping[str, TensorInFile] = MappingProxyType({})
     """The tensors of matrices that are not understood."""
-
-
-class Hints(NamedTuple):
-    """What is known of layouts beside names and shapes."""
-
-    allowed: tuple[str, ...] | None = None
-    """The names of layouts; None for all."""
-    bits: int | None = None
-    columns: int | None = None
-    """The columns of a block; -1 for all."""
-    block: tuple[int, int] | None = None
-    is_symmetric: bool = False
 
 
 def read_checkpoint(path: str, layout: str | None = None) -> Checkpoint:
@@ -203,9 +192,8 @@ def _of_model(path: str) -> Checkpoint:
     modules, refused = dict[str, QuantizedModule](), dict(file.refused)
     kept = dict[str, TensorInFile]()
     with closing(Descriptors()) as files:
-        for name, (tensors, names, bits, columns) in file.matrices.items():
-            hints = Hints(names, bits, columns)
-            rows = [row for row in layouts(bits).values() if not row.record]
+        for name, (tensors, hints) in file.matrices.items():
+            rows = [row for row in layouts(hints.bits or 4).values() if not row.record]
             try:
                 fitting = _fitting("", rows, tensors, hints)
                 modules[name] = _module(name, "", fitting, tensors, None, hints, files)

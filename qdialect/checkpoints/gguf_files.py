@@ -112,10 +112,9 @@ class _Reader:
 
     def take(self, size: int) -> bytes:
         place = self.file.tell()
-        data = self.file.read(size) if size else b""
-        if data is None or len(data) != size:
-            raise WeightsError(f"{self.path}: it is cut off: {size} bytes are missing at {place}")
-        return data
+        self.advance(size)
+        self.file.seek(place)
+        return self.file.read(size) or b""
 
     def advance(self, size: int) -> None:
         """Skip bytes."""
@@ -195,12 +194,8 @@ def read_gguf(path: str) -> GgufFile:
         entry = TensorEntry(name, _DTYPES.get(kind, "U8"), shape, start + offset)
         if layout is not None:
             entry = entry._replace(shape=_bytes_of(path, name, shape, layout))
-        if entry.start + entry.nbytes > reader.size:
-            raise WeightsError(
-                f"{path}: it is cut off: tensor '{name}' ends at byte "
-                f"{entry.start + entry.nbytes}, the file at {reader.size}"
-            )
         read[name] = GgufTensor(TensorInFile(path, entry), shape, layout)
+        read[name].tensor.check_end(reader.size)
     return GgufFile(values, alignment, read, others)
 
 

@@ -167,12 +167,8 @@ class Layout:
                 own |= {part.name: part.dtypes, part.table: ("F32",)}
         own |= dict.fromkeys(tables, ("F32",))
         # Files have two codes of 4 bits in a byte.
-        bytes = {PACKED: "U8"}
-        return {
-            name: tuple(bytes.get(dtype, dtype) for dtype in dtypes)
-            for name, dtypes in own.items()
-            if name
-        }
+        own |= {name: ("U8",) for name, dtypes in own.items() if PACKED in dtypes}
+        return {name: dtypes for name, dtypes in own.items() if name}
 
     @property
     def outer(self) -> tuple[str, ...]:
@@ -183,6 +179,18 @@ class Layout:
         names += [part.name for part in later if part.meaning is not Meaning.SUMMAND]
         names.append(self.table if isinstance(self.table, str) else "")
         return tuple(filter(None, names))
+
+
+class Hints(NamedTuple):
+    """What is known of layouts beside names and shapes."""
+
+    allowed: tuple[str, ...] | None = None
+    """The names of layouts; None for all."""
+    bits: int | None = None
+    columns: int | None = None
+    """The columns of a block; -1 for all."""
+    block: tuple[int, int] | None = None
+    is_symmetric: bool = False
 
 
 _EIGHT = Order((2, 4), (1, 0))

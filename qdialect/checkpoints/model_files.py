@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
-from xml.etree.ElementTree import ParseError, XMLParser
+from typing import Any, Final, NamedTuple, TypeAlias
+from xml.etree.ElementTree import Element, ParseError, TreeBuilder, XMLParser, parse
 
+from qdialect.checkpoints.layouts import Hints
 from qdialect.checkpoints.matrices import RefusedError
 from qdialect.support.extras import library
 from qdialect.weights.places import inside
@@ -40,25 +42,46 @@ _SHORT: Final = re.compile(r"(nf|[uif])[1-8](e\d+m\d+)?")
 """The types of OpenVINO with at most eight bits."""
 
 
-class ModelMatrix(NamedTuple):
-    """A weight of a model."""
-
-    tensors: Mapping[str, TensorInFile]
-    """By what each is of the weight: the end of a name that its layout has."""
-    layouts: tuple[str, ...]
-    """Those that it may have."""
-    bits: int
-    columns: int | None = None
-    """Those of a block, if the model says it."""
+_Parts: TypeAlias = "Mapping[str, TensorInFile]"
+"""By what each is of a weight: the end of a name that its layout has."""
 
 
 class ModelFile(NamedTuple):
     """What a model has, by the names of constants: weights have those of their codes."""
 
-    matrices: Mapping[str, ModelMatrix]
+    matrices: Mapping[str, tuple[_Parts, Hints]]
     others: Mapping[str, TensorInFile]
     refused: Mapping[str, str]
     """For a matrix that is not understood: the reason."""
+
+
+class _Weight(NamedTuple):
+    name: str
+    parts: Mapping[str, str]
+    """The constants of a weight, by what they are of it."""
+    read: Callable[[_Parts], tuple[_Parts, Hints]]
+    """Raises RefusedError."""
+
+
+def _model_of(constants: Mapping[str, TensorInFile], weights: Iterable[_Weight]) -> ModelFile:
+    others = {tensor.entry.name: tensor for tensor in constants.values()}
+    matrices, refused = dict[str, tuple[_Parts, Hints]](), dict[str, str]()
+    for name, parts, read in weights:
+        own = {end: constants[part] for end, part in parts.items() if part in constants}
+        try:
+            if missing := [end for end in parts if end not in own]:
+                reason = f"'{missing[0]}' has no elements in a file beside the model"
+                raise RefusedError("missing", reason)
+            tensors, hints = read(own)
+        except RefusedError as error:
+            refused[name] = str(error)
+            continue
+        key, renamed = name.removesuffix(".weight"), dict[str, TensorInFile]()
+        for end, tensor in tensors.items():
+            renamed[end] = replace(tensor, entry=tensor.entry._replace(name=key + end))
+            others.pop(own[end].entry.name, None)
+        matrices[name] = renamed, hints
+    return ModelFile(matrices, others, refused)
 
 
 def read_onnx(path: str) -> ModelFile:
@@ -73,48 +96,31 @@ def read_onnx(path: str) -> ModelFile:
             graph = onnx.load(file, load_external_data=False).graph
         except Exception as error:
             raise WeightsError(f"{path}: it is no model of ONNX: {error}") from None
-    others = {
+    constants = {
         tensor.name: _of_initializer(path, tensor, onnx)
         for tensor in graph.initializer
         if tensor.external_data and tensor.data_type in _DTYPES
     }
-    matrices, refused, taken = dict[str, ModelMatrix](), dict[str, str](), set[str]()
+    weights = list[_Weight]()
     for node in graph.node:
         parts = {end: name for end, name in zip(_PARTS, node.input[1:], strict=False) if name}
         is_product = (node.domain, node.op_type) == ("com.microsoft", "MatMulNBits")
-        if not is_product or not {*_PARTS[:2]} <= parts.keys():
-            continue
-        numbers = {"bits": 4, **{attribute.name: attribute.i for attribute in node.attribute}}
-        first = parts[".B"]
-        if (reason := _reason_against(parts, numbers, others)) is not None:
-            refused[first] = reason
-            continue
-        tensors = dict[str, TensorInFile]()
-        for end, name in parts.items():
-            tensors[end] = replace(
-                others[name], entry=others[name].entry._replace(name=first + end)
-            )
-        names = "matmulnbits", "matmulnbits-symmetric"
-        matrices[first] = ModelMatrix(tensors, names, numbers["bits"], numbers["block_size"])
-        taken.update(parts.values())
-    others = {name: tensor for name, tensor in others.items() if name not in taken}
-    return ModelFile(matrices, others, refused)
+        if is_product and {*_PARTS[:2]} <= parts.keys():
+            numbers = {"bits": 4, **{attribute.name: attribute.i for attribute in node.attribute}}
+            weights.append(_Weight(parts[".B"], parts, partial(_of_node, numbers)))
+    return _model_of(constants, weights)
 
 
-def _reason_against(
-    parts: Mapping[str, str], numbers: Mapping[str, int], beside: Mapping[str, TensorInFile]
-) -> str | None:
-    """Why a node of these inputs and attributes is not read; None if it is."""
-    if inlined := [name for name in parts.values() if name not in beside]:
-        return f"missing: '{inlined[0]}' has no elements in a file beside the model"
+def _of_node(numbers: Mapping[str, int], parts: _Parts) -> tuple[_Parts, Hints]:
+    """The weight of a node with these attributes. Raises RefusedError."""
+    columns, block, bits = (numbers.get(key, 0) for key in ("K", "block_size", "bits"))
     if ".g_idx" in parts:
-        return "act-order: columns are in the order of 'g_idx'"
-    if numbers["bits"] not in range(2, 9):
-        return f"storage: codes have {numbers['bits']} bits"
-    columns, block = (numbers.get(key, 0) for key in ("K", "block_size"))
+        raise RefusedError("act-order", "columns are in the order of 'g_idx'")
+    if bits not in range(2, 9):
+        raise RefusedError("storage", f"codes have {bits} bits")
     if block < 1 or columns % block:
-        return f"tail: {columns} columns are no whole blocks of {block}"
-    return None
+        raise RefusedError("tail", f"{columns} columns are no whole blocks of {block}")
+    return parts, Hints(("matmulnbits", "matmulnbits-symmetric"), bits, block)
 
 
 def _of_initializer(path: str, tensor: Any, onnx: Any) -> TensorInFile:
@@ -132,95 +138,55 @@ def _of_initializer(path: str, tensor: Any, onnx: Any) -> TensorInFile:
 
 def _checked(path: str, tensor: TensorInFile, length: int | None) -> TensorInFile:
     """A tensor that a model says to have `length` bytes. Raises OSError and WeightsError."""
-    entry, size = tensor.entry, os.path.getsize(tensor.path)
-    if min(entry.start, *entry.shape, 0) < 0 or entry.start + entry.nbytes > size:
-        raise WeightsError(
-            f"{tensor.path}: it is cut off: tensor '{entry.name}' ends at byte "
-            f"{entry.start + entry.nbytes}, the file at {size}"
-        )
+    entry = tensor.entry
+    tensor.check_end(os.path.getsize(tensor.path))
     if length is not None and length != entry.nbytes:
         reason = f"has {length} bytes, and {list(entry.shape)} of {entry.dtype} {entry.nbytes}"
         raise WeightsError(f"{path}: tensor '{entry.name}' {reason}")
     return tensor
 
 
-class _Layer(NamedTuple):
-    kind: str
-    name: str
-    data: dict[str, str]
-    """Its attributes, and where the elements of a constant are."""
-    shape: list[int]
-    """That of its results."""
-
-    @property
-    def type(self) -> str:
-        """The type of the elements of a constant."""
-        return self.data["element_type"]
-
-
-class _Network:
-    """
-    The layers of a model, by their numbers, and where their inputs come from.
-
-    What loops and branches have inside is no part of it. `XMLParser` calls the methods.
-    """
-
-    def __init__(self) -> None:
-        self.layers = dict[str, _Layer]()
-        self.inputs = dict[tuple[str, str], str]()
-        self._tags, self._text = list[str](), ""
-
+class _Tree(TreeBuilder):
     def doctype(self, *_: object) -> None:
         """Entities of a document may be of any size."""
         raise ValueError("it has a document type")
 
-    @property
-    def _place(self) -> str:
-        # Elements may lie in each other without end.
-        return "/".join(self._tags) if len(self._tags) < 7 else ""
 
-    def start(self, tag: str, attributes: dict[str, str]) -> None:
-        self._tags.append(tag)
-        self._text = ""
-        match self._place:
-            case "net/layers/layer":
-                kind, name = attributes["type"], attributes["name"]
-                self._layer = self.layers[attributes["id"]] = _Layer(kind, name, {}, [])
-            case "net/layers/layer/data":
-                self._layer.data.update(attributes)
-            case "net/edges/edge":
-                target = attributes["to-layer"], attributes["to-port"]
-                self.inputs[target] = attributes["from-layer"]
-            case _:
-                pass
+class _Network(NamedTuple):
+    """The layers of a model, without those inside of others, and where their inputs come from."""
 
-    def data(self, text: str) -> None:
-        # Texts come in parts, and may have any length.
-        self._text = (self._text + text)[:32]
+    layers: Mapping[str, Element]
+    """By their numbers."""
+    inputs: Mapping[tuple[str, str], str]
 
-    def end(self, _: str) -> None:
-        if self._place == "net/layers/layer/output/port/dim":
-            self._layer.shape.append(int(self._text))
-        self._tags.pop()
+    @classmethod
+    def read(cls, path: str) -> _Network:
+        """Raises OSError, ParseError, KeyError and ValueError."""
+        root = parse(path, XMLParser(target=_Tree())).getroot()
+        layers = {layer.attrib["id"]: layer for layer in root.iterfind("layers/layer")}
+        edges = [edge.attrib for edge in root.iterfind("edges/edge")]
+        ends = ((edge["to-layer"], edge["to-port"], edge["from-layer"]) for edge in edges)
+        return cls(layers, {(number, port): source for number, port, source in ends})
 
     def kind(self, number: str) -> str:
-        return self.layers[number].kind if number in self.layers else ""
-
-    def parts(self, number: str) -> dict[str, str]:
-        """The layers that a weight is made of, by what they are of it; none if it is no weight."""
-        if self.kind(number) != "Multiply":
-            return {}
-        codes, scales = (self.source(number, port) for port in (0, 1))
-        parts = {".weight": codes, ".weight/scale": scales}
-        if self.kind(codes) == "Subtract":
-            zeros = self.source(codes, 1)
-            parts |= {".weight": self.source(codes, 0), ".weight/zero_point": zeros}
-        return parts
+        return self.layers[number].get("type", "") if number in self.layers else ""
 
     def source(self, number: str, port: int) -> str:
         """The layer that an input comes from, behind a conversion if there is one."""
         own = self.inputs.get((number, f"{port}"), "")
         return self.inputs.get((own, "0"), "") if self.kind(own) == "Convert" else own
+
+    def parts(self, number: str) -> Mapping[str, str]:
+        """The layers that are multiplied to be one, by what they would be of a weight."""
+        codes, scales = (self.source(number, port) for port in (0, 1))
+        if self.kind(codes) != "Subtract":
+            return {".weight": codes, ".weight/scale": scales}
+        codes, zeros = (self.source(codes, port) for port in (0, 1))
+        return {".weight": codes, ".weight/scale": scales, ".weight/zero_point": zeros}
+
+    def shape(self, number: str) -> list[int]:
+        """That of the results of a layer."""
+        return [int(dim.text or 0) for dim in self.layers[number].iterfind("output/port/dim")]
 
 
 def read_openvino(path: str) -> ModelFile:
@@ -233,63 +199,52 @@ def read_openvino(path: str) -> ModelFile:
     """
     if (size := os.path.getsize(path)) > MAX_HEADER:
         raise WeightsError(f"{path}: it has {size} bytes, and {MAX_HEADER} are the most")
-    network, place = _Network(), str(Path(path).with_suffix(".bin"))
-    parser, entries = XMLParser(target=network), dict[str, tuple[TensorEntry, int]]()
+    place, entries = str(Path(path).with_suffix(".bin")), dict[str, tuple[TensorEntry, int]]()
+    types, shapes = dict[str, str](), dict[str, list[int]]()
     try:
-        parser.feed(Path(path).read_bytes())
-        parser.close()
-        for number, (kind, name, data, _) in network.layers.items():
-            if kind == "Const":
+        network = _Network.read(path)
+        for number, layer in network.layers.items():
+            if network.kind(number) == "Reshape":
+                shapes[network.source(number, 0)] = network.shape(number)
+            if network.kind(number) == "Const":
+                (data,) = (data.attrib for data in layer.findall("data"))
+                types[number] = data["element_type"]
+                dtype = types[number].upper().replace("I4", PACKED)
                 shape = tuple(int(length) for length in data["shape"].split(",") if length)
                 start, length = int(data["offset"]), int(data["size"])
-                dtype = data["element_type"].upper().replace("I4", PACKED)
                 if dtype not in DTYPES:
                     dtype, shape = "U8", (length,)
-                entries[number] = TensorEntry(name, dtype, shape, start), length
-    except (ParseError, LookupError, ValueError) as error:
+                entries[number] = TensorEntry(layer.attrib["name"], dtype, shape, start), length
+    except (ParseError, KeyError, ValueError) as error:
         raise WeightsError(f"{path}: it is no model of OpenVINO: {error}") from None
+    names = {entry.name for entry, _ in entries.values()}
+    if len(names) < len(entries):
+        raise WeightsError(f"{path}: several constants have the same name")
     constants = {
         number: _checked(path, TensorInFile(place, entry), length)
         for number, (entry, length) in entries.items()
     }
-    others = {tensor.entry.name: tensor for tensor in constants.values()}
-    if len(others) < len(constants):
-        raise WeightsError(f"{path}: several constants have the same name")
-    reshaped = {
-        network.source(number, 0): layer.shape
-        for number, layer in network.layers.items()
-        if layer.kind == "Reshape"
-    }
-    matrices, refused = dict[str, ModelMatrix](), dict[str, str]()
+    weights = list[_Weight]()
     for number in network.layers:
         parts = network.parts(number)
-        codes = network.layers.get(parts.get(".weight", ""))
-        if codes is None or codes.kind != "Const" or not _SHORT.fullmatch(codes.type):
-            continue
-        types = {end: network.layers[own].type for end, own in parts.items() if own in constants}
-        own = {end: constants[parts[end]] for end in types}
-        try:
-            if missing := [end for end in parts if end not in own]:
-                raise RefusedError("missing", f"'{missing[0]}' is no constant")
-            if codes.type not in ("u4", "i4", "u8", "i8"):
-                raise RefusedError("storage", f"codes are {codes.type}")
-            if types.get(".weight/zero_point") != (codes.type if codes.type[0] == "u" else None):
-                zeros = types.get(".weight/zero_point", "missing")
-                raise RefusedError("zero", f"codes are {codes.type}, and zero points {zeros}")
-            matrices[codes.name] = _of_product(own, int(codes.type[1]), reshaped.get(number))
-        except RefusedError as error:
-            refused[codes.name] = str(error)
-        else:
-            for tensor in own.values():
-                others.pop(tensor.entry.name, None)
-    return ModelFile(matrices, others, refused)
+        own = {end: types.get(part, "") for end, part in parts.items()}
+        if network.kind(number) == "Multiply" and _SHORT.fullmatch(own[".weight"]):
+            name = entries[parts[".weight"]][0].name
+            read = partial(_of_product, own, shapes.get(number))
+            weights.append(_Weight(name, parts, read))
+    return _model_of(constants, weights)
 
 
 def _of_product(
-    parts: Mapping[str, TensorInFile], bits: int, reshaped: Sequence[int] | None
-) -> ModelMatrix:
-    """A weight of constants, perhaps of another shape afterwards. Raises RefusedError."""
-    shape = parts[".weight"].entry.shape
+    types: Mapping[str, str], reshaped: Sequence[int] | None, parts: _Parts
+) -> tuple[_Parts, Hints]:
+    """A weight of constants of some types, perhaps reshaped afterwards. Raises RefusedError."""
+    type, zeros = types[".weight"], types.get(".weight/zero_point")
+    if type not in ("u4", "i4", "u8", "i8"):
+        raise RefusedError("storage", f"codes are {type}")
+    if zeros != (type if type[0] == "u" else None):
+        raise RefusedError("zero", f"codes are {type}, and zero points {zeros or 'missing'}")
+    shape, bits = parts[".weight"].entry.shape, int(type[1])
     for end, tensor in parts.items():
         if end != ".weight" and (not shape or tensor.entry.shape != (*shape[:-1], 1)):
             reason = f"'{end}' is {list(tensor.entry.shape)}, and codes {list(shape)}"
@@ -299,14 +254,13 @@ def _of_product(
         (*rows, groups), columns = rows, shape[-2] * columns
     if columns * bits % 8:
         raise RefusedError("tail", f"{columns} columns of {bits} bits are no whole bytes")
-    key = parts[".weight"].entry.name.removesuffix(".weight")
-    forms = {".weight": (*rows, columns * bits // 8), ".weight/scale": (*rows, groups)}
-    tensors = dict[str, TensorInFile]()
-    for end, tensor in parts.items():
-        entry = tensor.entry
-        dtype = entry.dtype if end == ".weight/scale" else "U8"
-        form = forms.get(end, (entry.nbytes,))
-        own = TensorEntry(key + end, dtype, form, entry.start)
-        tensors[end] = replace(tensor, entry=own)
-    layout = "openvino" if ".weight/zero_point" in parts else "openvino-symmetric"
-    return ModelMatrix(tensors, (layout,), bits)
+    # Bytes, of which zero points of 4 bits may have those of two rows.
+    tensors = {
+        end: replace(tensor, entry=tensor.entry._replace(dtype="U8", shape=(tensor.entry.nbytes,)))
+        for end, tensor in parts.items()
+    }
+    scale = parts[".weight/scale"]
+    tensors[".weight/scale"] = replace(scale, entry=scale.entry._replace(shape=(*rows, groups)))
+    codes = tensors[".weight"].entry._replace(shape=(*rows, columns * bits // 8))
+    tensors[".weight"] = replace(tensors[".weight"], entry=codes)
+    return tensors, Hints(("openvino" if zeros else "openvino-symmetric",), bits)

@@ -249,6 +249,13 @@ class TensorInFile:
             np.bitwise_and(codes[odd:][: len(low)], 15, out=low)
             np.right_shift(codes[: len(high)], 4, out=high)
 
+    def check_end(self, size: int) -> None:
+        """Raise WeightsError if elements are not in a file of `size` bytes."""
+        entry, end = self.entry, self.entry.start + self.entry.nbytes
+        if min(entry.start, *entry.shape, 0) < 0 or end > size:
+            reason = f"tensor '{entry.name}' ends at byte {end}, the file at {size}"
+            raise WeightsError(f"{self.path}: it is cut off: {reason}")
+
     def packed(self, shape: Sequence[int]) -> TensorInFile | None:
         """The bytes as a tensor of codes of 4 bits; None if it would have others."""
         entry = self.entry

@@ -442,8 +442,7 @@ def test_quark(dtype: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert stored_bytes(tmp_path / name) == stored_bytes(folder)
     assert np.array_equal(imported(tmp_path / name, tmp_path / "p")["l.weight"], wanted)
     # Other layers may have another dtype.
-    config["layer_quant_config"] = {"*k_proj": own}
-    folder = save(tmp_path / "c", named, config)
+    folder = save(tmp_path / "c", named, {**config, "layer_quant_config": {"*k_proj": own}})
     refused = ["import", str(folder), "-o", str(tmp_path / "q")]
     assert weights(refused) == 1
     assert "ambiguous: it is quark or quark-int4: choose one with --layout" in (

@@ -109,7 +109,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "columns": ({"columns": 100}, "tail: 100 columns are no whole blocks of 32"),
     "order": ({"others": ("g_idx",)}, "act-order: columns are in the order of 'g_idx'"),
     "bits": ({"is_valid": False}, "storage: codes have 99 bits"),
-    "inside": ({"beside": False}, "missing: 'B' has no elements in a file beside the model"),
+    "inside": ({"beside": False}, "missing: '.B' has no elements in a file beside the model"),
 }
 
 
