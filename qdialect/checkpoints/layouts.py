@@ -4,7 +4,8 @@ The table of layouts: where each one has its codes, scales and zero points.
     value[n, k] = (code - zero) * scale, or table[code] * scale    of N rows (results), K columns
 
 Sources: the code of AutoGPTQ and gptqmodel, AutoAWQ, compressed-tensors, bitsandbytes, gpt-oss,
-MLX, llama.cpp's `ggml-common.h`, and ONNX Runtime's `MatMulNBits`. docs/checkpoints.md has them.
+MLX, torchao, Quark, llama.cpp's `ggml-common.h`, and ONNX Runtime's `MatMulNBits`, and what NNCF
+writes for OpenVINO. docs/checkpoints.md has them.
 """
 
 from __future__ import annotations
@@ -371,8 +372,8 @@ def layouts(bits: int = 4) -> Mapping[str, Layout]:
         tiles,
         *_with_symmetric(quark),
         # Codes without a sign are 8 higher: they have the complement of the bit of the sign.
-        replace(quark, name="quark-int4", codes=(quark.codes[0]._replace(flip=8),),
-                zero=_bits((quark_zeros._replace(flip=8),))),
+        replace(quark, name="quark-int4", codes=(quark.codes[0]._replace(flip=1 << (bits - 1)),),
+                zero=_bits((quark_zeros._replace(flip=1 << (bits - 1)),))),
         _f4("quark-mxfp4", ".weight", _powers(".weight_scale")),
         mxfp6,
         replace(mxfp6, name="quark-mxfp6-e3m2", storage="f6E3M2FN"),

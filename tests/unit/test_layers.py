@@ -92,7 +92,7 @@ BUDGETS = {
     "opt": (3871, 6),
     "check": (7407, 7),
     "weights": (2955, 7),
-    "checkpoints": (2954, 6),
+    "checkpoints": (2955, 6),
     "ptq": (21145, 8),
     "integers": (2614, 5),
     "frontends": (1004, 4),
