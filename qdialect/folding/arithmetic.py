@@ -19,7 +19,13 @@ from qdialect.algebra.padding import Pad
 from qdialect.algebra.parameters import MAX_STORAGE_WIDTH, QuantizationParameters, StorageFormat
 from qdialect.algebra.views import ElementSlots, as_view
 from qdialect.dialects.quant.storage import FLOAT_STORAGE
-from qdialect.folding.dequantization import Dequantization, Leaf, recognize
+from qdialect.folding.dequantization import (
+    Dequantization,
+    Leaf,
+    not_arithmetic,
+    recognize,
+    without_conversions,
+)
 from qdialect.folding.layers import Element, Layer, ScaleOrigin, SideConstant, Sides, refusing
 from qdialect.ir.elements import element_dtype, integer_range
 from qdialect.ir.value_types import tensor_element_type
@@ -30,7 +36,7 @@ from qdialect.ops.elementwise import (
     substituted,
     values_of,
 )
-from qdialect.ops.fields import Apply, Arithmetic, Elementwise, Input, Term
+from qdialect.ops.fields import Apply, Elementwise, Input, Term
 from qdialect.ops.interface import (
     Refusal,
     RefusalCode,
@@ -46,8 +52,6 @@ from qdialect.support.lazy_numpy import NDArray, np
 if TYPE_CHECKING:
     from qdialect.folding.moved_constant import ElementStep, MovedConstant
 
-
-_OF_FLOATS: Final = (Arithmetic.EXTEND_FLOAT, Arithmetic.TRUNCATE_FLOAT)
 
 SHORT: Final = 8
 """Up to this width, all integers of the type are checked, not only those in the constant."""
@@ -107,7 +111,7 @@ class ArithmeticReader:
         constants = [known(value) for value in read.operands]
         shape = static_shape_of(op.results[0])
         if 0 in shape:
-            raise Refusal(RefusalCode.ARITHMETIC, "its result has no elements")
+            raise not_arithmetic("its result has no elements")
         main = 0
         if len(constants) > 1 or not is_conversion(read.term):
             main = self._main(read, constants)
@@ -194,9 +198,7 @@ class ArithmeticReader:
 
     def _term_of(self, op: Operation) -> Term:
         if op_model(op).term is None:
-            raise Refusal(
-                RefusalCode.ARITHMETIC, f"'{name_of(op)}' is not part of a dequantization"
-            )
+            raise not_arithmetic(f"'{name_of(op)}' is not part of a dequantization")
         return read_elementwise(op, self._operands).term
 
     def _extremes(self, constant: MovedConstant, type: Attribute) -> NDArray[Any]:
@@ -214,10 +216,10 @@ class ArithmeticReader:
     ) -> SideConstant:
         """The side constant of operand `number`. Raises Refusal."""
         if any(layer.size for layer in constant.layers):
-            raise Refusal(RefusalCode.ARITHMETIC, "one of its operands is quantized, or computed")
+            raise not_arithmetic("one of its operands is quantized, or computed")
         sources = constant.provenance.sources
         if not sources:
-            raise Refusal(RefusalCode.ARITHMETIC, "one of its operands has no elements")
+            raise not_arithmetic("one of its operands has no elements")
         with refusing:
             slots = self._slots_of(constant.step)
             for movement in movements:
@@ -253,14 +255,14 @@ class ArithmeticReader:
             operand_slots = [self._slots_of(operand) for operand in operands]
             for movement, _ in moves:
                 if isinstance(movement, Pad):
-                    raise Refusal(RefusalCode.ARITHMETIC, "one of its operands is padded")
+                    raise not_arithmetic("one of its operands is padded")
                 operand_slots = [movement(*operand_slots)]
             (slots,) = operand_slots
         else:
             elements = self._operands.constants.read(op)
             assert elements is not None
             if 0 in elements.shape:
-                raise Refusal(RefusalCode.ARITHMETIC, "one of its operands has no elements")
+                raise not_arithmetic("one of its operands has no elements")
             slots = ElementSlots.of(elements)
         self._slots[number] = slots
         return slots
@@ -280,7 +282,7 @@ def stored_numbers(elements: NDArray[Any], type: Attribute) -> NDArray[Any]:
     if isinstance(type, AnyFloat):
         float_format = FLOAT_FORMATS.get(cast(Attribute, type).name)
         if float_format is None:
-            raise Refusal(RefusalCode.ARITHMETIC, f"elements of type '{type}' are not supported")
+            raise not_arithmetic(f"elements of type '{type}' are not supported")
         numbers = float_format.decode(elements[once])
     else:
         numbers = as_integers(elements[once], type)
@@ -303,9 +305,9 @@ def parameters_of(computed: ComputedElements, shape: Sequence[int]) -> Quantizat
         stored = computed.leaves[0].type
         storage = _storage_of(stored, is_signed=dequantization.is_signed)
     if dequantization.rounded_to is not None:
-        raise _refusal("its integers are computed with rounding")
+        raise not_arithmetic("its integers are computed with rounding")
     if dequantization.stored or storage is None or expressed is None:
-        raise _refusal("its operand is not a constant of integers")
+        raise not_arithmetic("its operand is not a constant of integers")
     width = storage.width
     if not 1 <= width <= MAX_STORAGE_WIDTH:
         raise Refusal(RefusalCode.ILLEGAL_TYPE, f"illegal storage type size: {width}")
@@ -325,13 +327,13 @@ def parameters_of(computed: ComputedElements, shape: Sequence[int]) -> Quantizat
         numbers(dequantization.zero_point_term, 0.0),
     )
     if not (np.isfinite(scales).all() and (scales > 0).all()):
-        raise _refusal("a scale is not positive and finite")
+        raise not_arithmetic("a scale is not positive and finite")
     if not (np.isfinite(reals).all() and (reals == np.rint(reals)).all()):
-        raise _refusal("a zero point is not an integer")
+        raise not_arithmetic("a zero point is not an integer")
     is_float = storage.codebook is not None
     low, high = storage.bounds
     if not is_float and ((reals < low).any() or (reals > high).any()):
-        raise _refusal(f"a zero point does not fit '{storage.name}'")
+        raise not_arithmetic(f"a zero point does not fit '{storage.name}'")
     zero_points = reals.astype(np.int64)
     codes = storage.codes() if is_float else _codes_to_try(computed, width)
     known = storage.numbers(codes).astype(np.float64)
@@ -342,7 +344,7 @@ def parameters_of(computed: ComputedElements, shape: Sequence[int]) -> Quantizat
         is_exact = max(abs(zero_points).max(), abs(known).max()) <= most
     if not is_exact:
         kind = "numbers" if is_float else "integers"
-        raise _refusal(f"'{term.type}' does not represent all of its {kind} exactly")
+        raise not_arithmetic(f"'{term.type}' does not represent all of its {kind} exactly")
     parameters = QuantizationParameters(
         tuple(ends), scales.astype(np.float64), zero_points, expressed, storage
     )
@@ -356,7 +358,7 @@ def parameters_of(computed: ComputedElements, shape: Sequence[int]) -> Quantizat
         runs[0] = np.asarray(number if is_float else code)
         is_computed = np.broadcast_to(values_of(term, runs), grid)
         if not (_bits(is_computed) == _bits(means)).all():
-            raise _refusal(
+            raise not_arithmetic(
                 f"for the {storage.noun} {storage.shown(code)} it differs from 'quant.dcast'"
             )
     return parameters
@@ -386,16 +388,3 @@ def _bits(numbers: NDArray[Any]) -> NDArray[np.int64]:
     # NaN has one pattern.
     numbers = np.where(np.isnan(numbers), np.nan, numbers)
     return np.ascontiguousarray(numbers, dtype=np.float64).view(np.int64)
-
-
-def without_conversions(term: Term) -> tuple[Term, list[Attribute]]:
-    """The operand of trailing float conversions of a term, and their result types, last first."""
-    types: list[Attribute] = []
-    while isinstance(term, Apply) and term.arithmetic in _OF_FLOATS:
-        types.append(term.type)
-        (term,) = term.operands
-    return term, types
-
-
-def _refusal(condition: str) -> Refusal:
-    return Refusal(RefusalCode.ARITHMETIC, condition)

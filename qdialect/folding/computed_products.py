@@ -27,9 +27,8 @@ from qdialect.folding.arithmetic import (
     SideElements,
     parameters_of,
     stored_numbers,
-    without_conversions,
 )
-from qdialect.folding.dequantization import Leaf, recognize
+from qdialect.folding.dequantization import Leaf, not_arithmetic, recognize, without_conversions
 from qdialect.folding.layers import ScaleOrigin
 from qdialect.folding.moved_constant import MovedConstant
 from qdialect.ir.elements import element_dtype
@@ -44,7 +43,6 @@ from qdialect.ops.elementwise import (
 from qdialect.ops.fields import Apply, Arithmetic, Input, Term
 from qdialect.ops.interface import (
     Refusal,
-    RefusalCode,
     elements_attribute_of,
     held_elements,
     is_arithmetic,
@@ -150,7 +148,7 @@ class ProductsOfCodes:
                     if codes is not None:
                         return reader.scaled(codes, scales)
                 except InterpretationError as error:
-                    raise _refusal(f"one of its operands is not computed: {error}") from None
+                    raise not_arithmetic(f"one of its operands is not computed: {error}") from None
         return None
 
     def _product(self, op: Operation) -> _Binary | None:
@@ -454,7 +452,3 @@ def _moved(array: NDArray[Any], movements: Sequence[Movement]) -> NDArray[Any]:
     for movement in movements:
         array = as_view(movement.move_values([array], None)).array()
     return array
-
-
-def _refusal(condition: str) -> Refusal:
-    return Refusal(RefusalCode.ARITHMETIC, condition)

@@ -81,17 +81,16 @@ class _Recognizer:
         self._leaves = leaves
 
     def of(self, term: Term) -> Dequantization:
-        while isinstance(term, Apply) and term.arithmetic in _OF_FLOATS:
-            (term,) = term.operands
+        term, _ = without_conversions(term)
         if not isinstance(term, Apply) or term.arithmetic is not Arithmetic.MULTIPLY:
             return self._difference(term)
         if isinstance(term.type, IntegerType):
-            raise _refusal("it multiplies integers")
+            raise not_arithmetic("it multiplies integers")
         one, other = term.operands
         if self._storage(other) > self._storage(one):
             one, other = other, one
         if self._storage(one) is self._storage(other) is not _Storage.NONE:
-            raise _refusal("both factors are integers, or short floats")
+            raise not_arithmetic("both factors are integers, or short floats")
         dequantization = self._difference(one)
         return dequantization._replace(scales=self._parameter(other, "scale"), scale_term=other)
 
@@ -101,13 +100,13 @@ class _Recognizer:
             return self._stored(term, is_signed=None)
         arithmetic = term.arithmetic
         if arithmetic is Arithmetic.MULTIPLY:
-            raise _refusal("it multiplies twice, which rounds twice")
+            raise not_arithmetic("it multiplies twice, which rounds twice")
         if arithmetic is Arithmetic.ADD:
-            raise _refusal("it adds, which rounds once more than a dequantization")
+            raise not_arithmetic("it adds, which rounds once more than a dequantization")
         if arithmetic is Arithmetic.EXTEND_FLOAT and _is_short_float(term.operands[0]):
             return Dequantization(cast(Input, term.operands[0]).number, is_signed=True)
         if arithmetic in _OF_FLOATS:
-            raise _refusal("it converts floats before it multiplies")
+            raise not_arithmetic("it converts floats before it multiplies")
         if arithmetic in _TO_FLOAT:
             (inner,) = term.operands
             is_signed = arithmetic is Arithmetic.SIGNED_TO_FLOAT
@@ -124,9 +123,9 @@ class _Recognizer:
             minuend, subtrahend = term.operands
             difference = self._difference(minuend)
             if difference.zero_points is not None:
-                raise _refusal("it subtracts twice")
+                raise not_arithmetic("it subtracts twice")
             if difference.rounded_to is None and not self._has_integers(difference):
-                raise _refusal("it subtracts from floats")
+                raise not_arithmetic("it subtracts from floats")
             difference = difference._replace(
                 zero_points=self._parameter(subtrahend, "zero point"), zero_point_term=subtrahend
             )
@@ -151,7 +150,7 @@ class _Recognizer:
         for low, high in self._ranges(difference):
             if any(least <= low and high <= greatest for least, greatest in allowed):
                 return difference
-        raise _refusal(f"the subtraction may wrap in {width} bits")
+        raise not_arithmetic(f"the subtraction may wrap in {width} bits")
 
     def _stored(self, term: Term, is_signed: bool | None) -> Dequantization:
         while isinstance(term, Apply) and term.arithmetic in _EXTENSIONS:
@@ -160,7 +159,7 @@ class _Recognizer:
         if isinstance(term, Apply) and term.arithmetic is Arithmetic.QUANTIZE:
             return self._rounded(term, is_signed)
         if not isinstance(term, Input) or not isinstance(term.type, IntegerType):
-            raise _refusal("its operand is not a constant of integers")
+            raise not_arithmetic("its operand is not a constant of integers")
         if is_signed is None:
             is_signed = not has_signedness(cast(IntegerType, term.type), Signedness.UNSIGNED)
         return Dequantization(term.number, is_signed)
@@ -170,8 +169,7 @@ class _Recognizer:
         value, *parameters = term.operands
         for parameter in parameters:
             self._parameter(parameter, "scale or zero point")
-        while isinstance(value, Apply) and value.arithmetic in _OF_FLOATS:
-            (value,) = value.operands
+        value, _ = without_conversions(value)
         stored = value.number if isinstance(value, Input) else self.of(value).stored
         type = cast(IntegerType, term.type)
         if is_signed is None:
@@ -188,7 +186,7 @@ class _Recognizer:
         ):
             (inner,) = inner.operands
         if isinstance(inner, Apply):
-            raise _refusal(f"its {what} is computed")
+            raise not_arithmetic(f"its {what} is computed")
         return inner.number if isinstance(inner, Input) else inner
 
     def _has_integers(self, dequantization: Dequantization) -> bool:
@@ -234,7 +232,7 @@ class _Recognizer:
             numbers = self._leaves[parameter].numbers()
         if numbers.dtype.kind == "f":
             if not (numbers == np.rint(numbers)).all():
-                raise _refusal("a zero point is not an integer")
+                raise not_arithmetic("a zero point is not an integer")
             return _extremes(numbers)
         stored = dequantization.rounded_to or self._leaves[dequantization.stored].type
         # At the width to which stored integers are extended, a zero point may be negative.
@@ -267,7 +265,7 @@ def _require_one_exact(type: Attribute, ranges: Iterable[tuple[int, int]]) -> No
     for low, high in ranges:
         if -most <= low and high <= most:
             return
-    raise _refusal(f"not all integers from {low} to {high} are exact in '{type}'")
+    raise not_arithmetic(f"not all integers from {low} to {high} are exact in '{type}'")
 
 
 def _unsigned(numbers: NDArray[Any], type: Attribute) -> NDArray[Any]:
@@ -284,7 +282,7 @@ def _extremes(numbers: NDArray[Any]) -> tuple[int, int]:
 def _format(type: Attribute) -> FloatFormat:
     float_format = FLOAT_FORMATS.get(type.name)
     if float_format is None:
-        raise _refusal(f"'{type}' is not a float type")
+        raise not_arithmetic(f"'{type}' is not a float type")
     return float_format
 
 
@@ -292,5 +290,15 @@ def _width(type: Attribute) -> int:
     return type.bitwidth if isinstance(type, IntegerType) else 64
 
 
-def _refusal(condition: str) -> Refusal:
+def without_conversions(term: Term) -> tuple[Term, list[Attribute]]:
+    """The operand of trailing float conversions of a term, and their result types, last first."""
+    types: list[Attribute] = []
+    while isinstance(term, Apply) and term.arithmetic in _OF_FLOATS:
+        types.append(term.type)
+        (term,) = term.operands
+    return term, types
+
+
+def not_arithmetic(condition: str) -> Refusal:
+    """The refusal of arithmetic that is no exact dequantization."""
     return Refusal(RefusalCode.ARITHMETIC, condition)

@@ -27,13 +27,8 @@ from qdialect.algebra.parameters import QuantizationParameters
 from qdialect.algebra.views import Splat, Values, as_view
 from qdialect.dialects.quant.shape_ops import ShapeOp
 from qdialect.dialects.quant.slots import Granularity
-from qdialect.folding.arithmetic import (
-    SHORT,
-    ArithmeticReader,
-    ComputedElements,
-    parameters_of,
-    without_conversions,
-)
+from qdialect.folding.arithmetic import SHORT, ArithmeticReader, ComputedElements, parameters_of
+from qdialect.folding.dequantization import without_conversions
 from qdialect.folding.fold_plan import OpNames
 from qdialect.folding.layers import Layer, declared_layer, refusing
 from qdialect.folding.moved_constant import (

@@ -33,8 +33,9 @@ from qdialect.dialects.quant.casts import CastOp, DequantizeCastOp, StorageCastO
 from qdialect.dialects.quant.constants import ConstantOp
 from qdialect.dialects.quant.storage import Storage, StoredType, element_type_of
 from qdialect.dialects.quant.types import QuantizedTensor, UniformQuantizedType
-from qdialect.folding.arithmetic import parameters_of, without_conversions
+from qdialect.folding.arithmetic import parameters_of
 from qdialect.folding.computed_products import ComputedProduct, ProductsOfCodes
+from qdialect.folding.dequantization import not_arithmetic, without_conversions
 from qdialect.folding.graph import FoldGraph, GraphReader
 from qdialect.folding.layers import ScaleOrigin, refusing
 from qdialect.folding.moved_constant import Layer, MovedConstant
@@ -360,8 +361,7 @@ class _Raiser:
                         gone.update(computed.makers(op))
                         refused.pop(op, None)
                     elif op in computed and (unread is None or unread.code in _UNTOLD):
-                        reason = "its numbers are no codes of 8 bits"
-                        raise Refusal(RefusalCode.ARITHMETIC, reason)
+                        raise not_arithmetic("its numbers are no codes of 8 bits")
             except Refusal as error:
                 # What made an op before it unreadable is told there.
                 if unread is None or str(error) != str(unread):
