@@ -32,6 +32,7 @@ from qdialect.check.value_nodes import (
     SymbolNode,
     TypedNode,
     bits_of,
+    certifying,
     cut,
     dequantize,
     differ,
@@ -39,14 +40,13 @@ from qdialect.check.value_nodes import (
     quantize,
     storage_of,
     stores_the_same,
-    uncertifiable_values,
     width_of,
 )
 from qdialect.dialects.quant.storage import StoredType
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ops.elementwise import conversion, values_of
 from qdialect.ops.fields import Apply, Input, Term
-from qdialect.ops.interface import Refusal, is_arithmetic, name_of
+from qdialect.ops.interface import is_arithmetic, name_of
 from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import NDArray, np
 
@@ -200,7 +200,7 @@ class PaddingNode(TypedNode):
             if element is not None:
                 codes = _codes_of(element, layer)
             else:
-                with uncertifiable_values():
+                with certifying():
                     storage = cast(UniformQuantizedType, type).storage_format
                     codes = storage.zeros(layer.zero_points)
             return bits_of(codes, type)
@@ -228,7 +228,7 @@ def _codes_of(element: Elements, layer: LayerAt) -> Integers:
     assert layer.zero_points is not None
     real, same = element.readings(), element.numbers()
     is_same = (layer.scales == own.scales) & (layer.zero_points == own.zero_points)
-    with np.errstate(all="ignore"), uncertifiable_values():
+    with np.errstate(all="ignore"), certifying():
         steps = np.where(is_same, 0.0, real / layer.scales)
         codes = np.where(is_same, same, type.storage_format.codes_near(steps, layer.zero_points))
     codes = cut(codes, type.storage_type.bitwidth, type.is_signed)
@@ -292,10 +292,8 @@ def _computed(numbers: NDArray[Any], below: LayerAt, above: LayerAt) -> NDArray[
         term, main = Apply(converts, (Input(0, below.element_type),), wanted), 0
     inputs = [side.numbers for side in above.sides]
     inputs.insert(main, numbers)
-    try:
+    with certifying():
         computed = np.broadcast_to(values_of(term, inputs), numbers.shape)
-    except Refusal as error:
-        raise NotCertifiableError(str(error)) from None
     if computed.dtype.kind == "f":
         return computed
     return numbers_in(bits_of(computed, wanted), wanted)

@@ -15,13 +15,11 @@ from xdsl.dialects.builtin import (
     f64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.movement import (
     DYNAMIC,
     BroadcastInDim,
     Movement,
-    MovementError,
     Reshape,
     Shape,
 )
@@ -38,6 +36,7 @@ from qdialect.check.value_nodes import (
     Node,
     SlotTable,
     SymbolNode,
+    certifying,
     differ,
     stores_the_same,
 )
@@ -46,7 +45,6 @@ from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.elements import (
     MAX_REPEATED_ELEMENTS,
     DenseElementsAttr,
-    UnsupportedElementTypeError,
     element_dtype,
     elements_of,
     in_width,
@@ -169,10 +167,8 @@ class GraphReader:
     def _moved(self, op: Operation) -> MovedNode:
         model = model_of(op)
         assert model is not None
-        try:
+        with certifying():
             read = read_movements(op, model, self)
-        except Refusal as error:
-            raise NotCertifiableError(str(error)) from None
         operands = [self._operand(operand) for operand in read.operands]
         padding = None if read.padding is None else self._operand(read.padding)
         type = op.results[0].type
@@ -214,7 +210,8 @@ class GraphReader:
     def _cast(self, op: Operation) -> Node:
         operand = self._operand(op.operands[0])
         type, slots = _typed(op.results[0].type, operand.shape)
-        rows = _said_along_axis(op, operand.shape)
+        with certifying():
+            rows = numbers_along_axis(op, operand.shape)
         if rows is not None:
             return ComputedNode(
                 shape=operand.shape,
@@ -238,7 +235,7 @@ class GraphReader:
         """The node of an arithmetic op on constants. Raises NotCertifiableError."""
         type = op.results[0].type
         shape = _static_shape(type)
-        try:
+        with certifying():
             read = read_elementwise(op, self)
             operands = [
                 _moved(
@@ -249,8 +246,6 @@ class GraphReader:
                 )
                 for number, node in enumerate(map(self._operand, read.operands))
             ]
-        except Refusal as error:
-            raise NotCertifiableError(str(error)) from None
         element_type, slots = _typed(type, shape)
         # The main operand holds the stored integers; scales are floats.
         main = next((at for at, node in enumerate(operands) if _holds_integers(node)), 0)
@@ -273,10 +268,8 @@ class GraphReader:
         attribute = find_attribute(op, name)
         if attribute is None:
             attribute = held_elements(op)
-        try:
+        with certifying():
             held_type, shape, elements = self._held(attribute)
-        except UnsupportedElementTypeError as error:
-            raise NotCertifiableError(str(error)) from None
         type, slots = _typed(op.results[0].type, shape)
         return ConstantNode(
             shape=shape,
@@ -345,14 +338,6 @@ def _moves_computed(op: Operation) -> bool:
     return True
 
 
-def _said_along_axis(op: Operation, shape: Shape) -> AlongAxis | None:
-    """The parameters that a cast has along an axis. Raises NotCertifiableError."""
-    try:
-        return numbers_along_axis(op, shape)
-    except Refusal as error:
-        raise NotCertifiableError(str(error)) from None
-
-
 def _sides_of_elements(op: Operation, along: AlongAxis, shape: Shape) -> tuple[Node, ...]:
     """The parameters of each element, by columns: minimum and maximum, or the scale."""
     rows = along.rows.reshape(len(along.rows), -1)
@@ -385,10 +370,8 @@ def _moved(
     # Without movements, make a node for the op by a reshape to the same shape.
     for movement in steps_of(movements or [Reshape(operands[0].shape)]):
         shapes = [operand.shape for operand in operands]
-        try:
+        with certifying():
             movement.result_shape(*shapes)
-        except MovementError as error:
-            raise NotCertifiableError(str(error)) from None
         node = MovedNode(
             shape=moved_shape(movement, shapes),
             element_type=element_type,
@@ -421,7 +404,5 @@ def _typed(type: Attribute, shape: Shape) -> tuple[Attribute, SlotTable | None]:
         raise NotCertifiableError(f"{list(shape)} is not the declared shape {list(declared)}")
     if not isinstance(element_type, UniformQuantizedType):
         return element_type, None
-    try:
+    with certifying():
         return element_type, SlotTable.of(element_type, shape)
-    except VerifyException as error:
-        raise NotCertifiableError(str(error)) from None

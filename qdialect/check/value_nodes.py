@@ -18,13 +18,14 @@ from typing import Any, TypeAlias
 from typing_extensions import override
 from xdsl.dialects.builtin import AnyFloat, ComplexType, IndexType, IntegerType, Signedness
 from xdsl.ir import Attribute, Operation
+from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.movement import Movement, Shape
 from qdialect.check.index_maps import NotCertifiableError, Positions
 from qdialect.dialects.quant.slots import Granularity
 from qdialect.dialects.quant.storage import StoredType
 from qdialect.dialects.quant.types import UniformQuantizedType
-from qdialect.ops.interface import name_of
+from qdialect.ops.interface import Refusal, name_of
 from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import NDArray, np
 
@@ -130,7 +131,7 @@ def dequantize(
     https://mlir.llvm.org/docs/Dialects/QuantDialect/.
     """
     rounded = FLOAT_FORMATS[type.expressed_type.name].round
-    with np.errstate(all="ignore"), uncertifiable_values():
+    with np.errstate(all="ignore"), certifying():
         numbers = type.storage_format.numbers(codes).astype(np.float64)
         stored, zeros = rounded(numbers), rounded(zero_points.astype(np.float64))
         return rounded(rounded(stored - zeros) * scales)
@@ -149,16 +150,22 @@ def quantize(
     with np.errstate(all="ignore"):
         # Subtracting 0.0 keeps -0.0, and adding it does not.
         steps = rounded(rounded(numbers / scales) - (0.0 - rounded(zero_points.astype(np.float64))))
-    with uncertifiable_values():
+    with certifying():
         return type.storage_format.nearest(steps, low, high).astype(np.int64, copy=False)
 
 
 @contextmanager
-def uncertifiable_values() -> Generator[None]:
-    """Raise NotCertifiableError for codes without a number, and for numbers without a code."""
+def certifying() -> Generator[None]:
+    """
+    Raise NotCertifiableError for what models, movements or verifiers refuse.
+
+    So it is for codes without a number, and for numbers without a code, which are ValueErrors.
+    """
     try:
         yield
-    except ValueError as error:
+    except NotCertifiableError:
+        raise
+    except (Refusal, ValueError, VerifyException) as error:
         raise NotCertifiableError(str(error)) from None
 
 
