@@ -29,6 +29,7 @@ from qdialect.check.value_nodes import (
     MovedNode,
     Node,
     SideAt,
+    Slots,
     SymbolNode,
     TypedNode,
     bits_of,
@@ -181,12 +182,12 @@ class PaddingNode(TypedNode):
     def layer_at(self, positions: Positions) -> LayerAt:
         """The layer at row-major positions, with the slots of the nearest edges."""
         if not isinstance(self.element_type, UniformQuantizedType):
-            return LayerAt(self, None, None)
+            return LayerAt(self)
         (operand,) = self.padded.operands
         if not operand.size and len(positions):
             raise NotCertifiableError("there is no zero point to pad with")
         edges = origins(self.padded.movement, [operand.shape], positions).positions
-        return LayerAt(self, *slots_at(operand, edges))
+        return LayerAt(self, slots_at(operand, edges))
 
     def bits_at(self, positions: Positions) -> NDArray[Any]:
         """
@@ -196,13 +197,13 @@ class PaddingNode(TypedNode):
         """
         type, layer = self.element_type, self.layer_at(positions)
         element = None if self.padded.padding is None else element_at(self.padded.padding)
-        if layer.scales is not None and layer.zero_points is not None:
+        if layer.slots:
             if element is not None:
                 codes = _codes_of(element, layer)
             else:
                 with certifying():
                     storage = cast(UniformQuantizedType, type).storage_format
-                    codes = storage.zeros(layer.zero_points)
+                    codes = storage.zeros(layer.slots[1])
             return bits_of(codes, type)
         if element is None:
             if not isinstance(type, AnyFloat | IntegerType):
@@ -222,15 +223,15 @@ class PaddingNode(TypedNode):
 def _codes_of(element: Elements, layer: LayerAt) -> Integers:
     """The codes that `layer` reads as one quantized element. Raises NotCertifiableError."""
     own, type = element.layers[0], cast(UniformQuantizedType, layer.element_type)
-    if own.scales is None or own.zero_points is None:
+    if not own.slots:
         raise NotCertifiableError("the padding element is not quantized")
-    assert layer.scales is not None
-    assert layer.zero_points is not None
+    assert layer.slots
+    scales, zero_points = layer.slots
     real, same = element.readings(), element.numbers()
-    is_same = (layer.scales == own.scales) & (layer.zero_points == own.zero_points)
+    is_same = (scales == own.slots[0]) & (zero_points == own.slots[1])
     with np.errstate(all="ignore"), certifying():
-        steps = np.where(is_same, 0.0, real / layer.scales)
-        codes = np.where(is_same, same, type.storage_format.codes_near(steps, layer.zero_points))
+        steps = np.where(is_same, 0.0, real / scales)
+        codes = np.where(is_same, same, type.storage_format.codes_near(steps, zero_points))
     codes = cut(codes, type.storage_type.bitwidth, type.is_signed)
     if differ(_read(codes, layer), np.broadcast_to(real, codes.shape)).any():
         raise NotCertifiableError(f"no stored integer is read as {real.item()}")
@@ -238,10 +239,9 @@ def _codes_of(element: Elements, layer: LayerAt) -> Integers:
 
 
 def _read(numbers: NDArray[Any], layer: LayerAt) -> NDArray[Any]:
-    type = layer.element_type
-    if layer.scales is None or layer.zero_points is None:
+    if not layer.slots:
         return numbers
-    return dequantize(numbers, layer.scales, layer.zero_points, cast(UniformQuantizedType, type))
+    return dequantize(numbers, *layer.slots, cast(UniformQuantizedType, layer.element_type))
 
 
 def keeps_bits(below: LayerAt, above: LayerAt) -> bool:
@@ -264,13 +264,13 @@ def _cast(numbers: NDArray[Any], below: LayerAt, above: LayerAt) -> NDArray[Any]
     type, wanted = below.element_type, above.element_type
     if keeps_bits(below, above):
         return numbers_in(bits_of(numbers, type), wanted)
-    if below.scales is not None:
+    if below.slots:
         if wanted == cast(UniformQuantizedType, type).expressed_type:
             return _read(numbers, below)
-    elif above.scales is not None and above.zero_points is not None and numbers.dtype.kind == "f":
+    elif above.slots and numbers.dtype.kind == "f":
         quantized = cast(UniformQuantizedType, wanted)
         if type == quantized.expressed_type:
-            return quantize(numbers, above.scales, above.zero_points, quantized)
+            return quantize(numbers, *above.slots, quantized)
     if (computed := _computed(numbers, below, above)) is not None:
         return computed
     op = above.node.cast
@@ -363,10 +363,10 @@ def slots_at(
     zero_points = np.empty(len(positions), dtype=np.int64)
     for group in groups_at(root, positions, steps, with_data=False):
         layer = group.elements.layers[0]
-        if layer.scales is None or layer.zero_points is None:
+        if not layer.slots:
             raise NotCertifiableError("an element is not quantized")
         where = slice(None) if group.where is None else group.where
-        scales[where], zero_points[where] = layer.scales, layer.zero_points
+        scales[where], zero_points[where] = layer.slots
     return scales, zero_points
 
 
@@ -496,10 +496,9 @@ def _joined(requests: list[_Request]) -> _Request:
 
 
 def _joined_layer(layers: Sequence[LayerAt]) -> LayerAt:
-    columns = zip(*[layer.slots for layer in layers], strict=True)
-    scales, zero_points = map(np.concatenate, columns) if layers[0].slots else (None, None)
+    slots = tuple(map(np.concatenate, zip(*[layer.slots for layer in layers], strict=True)))
     sides = zip(*[layer.sides for layer in layers], strict=True)
-    return LayerAt(layers[0].node, scales, zero_points, tuple(map(_joined_side, sides)))
+    return LayerAt(layers[0].node, cast("Slots", slots), tuple(map(_joined_side, sides)))
 
 
 def padding_of(node: MovedNode) -> Node:

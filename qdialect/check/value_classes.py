@@ -169,9 +169,9 @@ def _other_layers(before: Elements, after: Elements) -> Difference | None:
 def _reading(elements: Elements) -> str:
     """The text for the number that an element is dequantized to, as far as it is known."""
     slots = "; ".join(
-        f"scale {layer.scales.item():.6e}, zero point {layer.zero_points.item()}"
+        f"scale {layer.slots[0].item():.6e}, zero point {layer.slots[1].item()}"
         for layer in elements.layers
-        if layer.scales is not None and layer.zero_points is not None
+        if layer.slots
     )
     if elements.stored is None:
         return f"is read with {slots}"

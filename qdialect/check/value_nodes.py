@@ -31,6 +31,8 @@ from qdialect.support.lazy_numpy import NDArray, np
 
 Doubles: TypeAlias = "NDArray[np.float64]"
 Integers: TypeAlias = "NDArray[np.int64]"
+Slots: TypeAlias = "tuple[Doubles, Integers] | tuple[()]"
+"""The scale and the zero point of each element; nothing of elements that are not quantized."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,21 +87,18 @@ class SlotTable:
     def is_one_for_all(self, others: Iterable[SlotTable | None]) -> bool:
         """Whether this table and all others have one and the same slot."""
         return len(self.scales) == 1 and all(
-            other is not None
-            and len(other.scales) == 1
-            and not differ(self.scales, other.scales).any()
-            and not differ(self.zero_points, other.zero_points).any()
+            other is not None and len(other.scales) == 1 and self._lists_the_same(other)
             for other in others
         )
 
     def is_spelled_as(self, other: SlotTable) -> bool:
         """Whether both list the same slots for the same blocks in the same order."""
-        return (
-            self.axes == other.axes
-            and len(self.scales) == len(other.scales)
-            and not differ(self.scales, other.scales).any()
-            and not differ(self.zero_points, other.zero_points).any()
-        )
+        is_alike = self.axes == other.axes and len(self.scales) == len(other.scales)
+        return is_alike and self._lists_the_same(other)
+
+    def _lists_the_same(self, other: SlotTable) -> bool:
+        is_other = differ(self.scales, other.scales) | differ(self.zero_points, other.zero_points)
+        return not is_other.any()
 
     def differs_at(self, other: SlotTable, positions: Positions) -> NDArray[np.bool_]:
         """A mask of the row-major positions whose elements have different slots."""
@@ -288,8 +287,7 @@ class TypedNode(Node):
 
     def layer_at(self, positions: Positions) -> LayerAt:
         """The layer of this node for the elements at row-major positions."""
-        scales, zero_points = self.slots.at(positions) if self.slots else (None, None)
-        return LayerAt(self, scales, zero_points)
+        return LayerAt(self, self.slots.at(positions) if self.slots else ())
 
 
 @dataclass(eq=False, kw_only=True)
@@ -421,19 +419,8 @@ class LayerAt:
     node: TypedNode
     """A representative of the nodes at that level, which all have the same kind."""
 
-    scales: Doubles | None
-    zero_points: Integers | None
-
+    slots: Slots = ()
     sides: tuple[SideAt, ...] = ()
-
-    @property
-    def slots(self) -> Sequence[NDArray[Any]]:
-        """The scales and zero points; none for a layer that is not quantized."""
-        return (
-            ()
-            if self.scales is None or self.zero_points is None
-            else (self.scales, self.zero_points)
-        )
 
     @property
     def element_type(self) -> Attribute:
@@ -445,9 +432,10 @@ class LayerAt:
         if self.sides:
             sides = tuple(SideAt(side.element_type, side.numbers[chosen]) for side in self.sides)
             return replace(self, sides=sides)
-        if self.scales is None or self.zero_points is None:
+        if not self.slots:
             return self
-        return replace(self, scales=self.scales[chosen], zero_points=self.zero_points[chosen])
+        scales, zero_points = self.slots
+        return replace(self, slots=(scales[chosen], zero_points[chosen]))
 
     def other_sides(self, other: LayerAt) -> NDArray[np.bool_] | bool:
         """A mask of the elements whose constant operands differ from those of `other`."""
