@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from qdialect.check.compared_modules import RunFailure, Side
 from qdialect.check.comparison import Comparison, Finding, Verdict, compare_modules
-from qdialect.check.sampled_runs import DEFAULT_RUNS, Engine
+from qdialect.check.sampled_runs import DEFAULT_RUNS
 from qdialect.check.step_budget import DEFAULT_STEPS
 from qdialect.opt.compilation import Compilation
 from qdialect.opt.diagnostics import DiagnosticPrinter
@@ -81,17 +81,23 @@ def _compare(options: Namespace) -> bool:
     )
     if before is None or after is None:
         return False
-    sides = [Side(compilation.module, compilation.context) for compilation in (before, after)]
+    old, new = (Side(which.module, which.context) for which in (before, after))
     try:
         if options.roundings:
-            return _print_roundings(sides, options.runs, after, printer)
+            return _print_roundings((old, new), options.runs, after, printer)
+        engine = None
+        if options.engine == "iree":
+            # Imported only if chosen, since its passes take time to import.
+            from qdialect.check.iree_engine import IreeEngine
+
+            engine = IreeEngine(old, new)
         comparison = compare_modules(
-            sides[0],
-            sides[1],
+            old,
+            new,
             options.runs,
             ignored_attributes=[name for name in options.ignore_attributes.split(",") if name],
             max_steps=options.max_steps,
-            engine=_engine(options.engine, sides[0], sides[1]),
+            engine=engine,
             requires_proof=options.require == "proof",
         )
     except RunFailure as failure:
@@ -122,16 +128,6 @@ def _print_roundings(
         with standard_output() as stream:
             stream.writelines(f"{outcome}\n" for outcome in outcomes)
     return not wrong
-
-
-def _engine(name: str, before: Side, after: Side) -> Engine | None:
-    """The engine that runs functions; None for the interpreter. Raises RunFailure and ToolError."""
-    if name != "iree":
-        return None
-    # Imported only if chosen, since its passes take time to import.
-    from qdialect.check.iree_engine import IreeEngine
-
-    return IreeEngine(before, after)
 
 
 def _text(comparison: Comparison) -> str:

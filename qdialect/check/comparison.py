@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import partial
 from itertools import zip_longest
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -33,7 +33,6 @@ from qdialect.check.function_terms import Body, Calls, Event, TermReader, Terms
 from qdialect.check.index_maps import NotCertifiableError, index_at
 from qdialect.check.sampled_runs import (
     DEFAULT_RUNS,
-    Engine,
     compare_runs,
     other_element,
     unequal_numbers,
@@ -46,6 +45,9 @@ from qdialect.ir.rewriting import dependencies_first
 from qdialect.ops.interface import models_of, name_of
 from qdialect.ops.model import Effects
 from qdialect.support.lazy_numpy import NDArray, np
+
+if TYPE_CHECKING:
+    from qdialect.check.iree_engine import IreeEngine
 
 
 class Grounds(IntEnum):
@@ -135,7 +137,7 @@ class Pair:
 
     run_steps: StepBudget
 
-    engine: Engine | None = None
+    engine: IreeEngine | None = None
     """The engine that runs functions, instead of proofs and the interpreter."""
 
     requires_proof: bool = False
@@ -289,7 +291,7 @@ def _require_no_other_attributes(pair: Pair, functions: tuple[FuncOp, FuncOp], r
         )
 
 
-def _run_by(engine: Engine, pair: Pair, functions: tuple[FuncOp, FuncOp]) -> Verdict:
+def _run_by(engine: IreeEngine, pair: Pair, functions: tuple[FuncOp, FuncOp]) -> Verdict:
     try:
         runs = engine.compare(functions, pair.runs)
     except RunFailure as failure:
@@ -606,7 +608,7 @@ def compare_modules(
     *,
     ignored_attributes: Collection[str] = (),
     max_steps: int = DEFAULT_STEPS,
-    engine: Engine | None = None,
+    engine: IreeEngine | None = None,
     requires_proof: bool = False,
 ) -> Comparison:
     """

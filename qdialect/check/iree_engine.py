@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, cast
 
-from typing_extensions import override
 from xdsl.dialects.builtin import (
     AnyFloat,
     ComplexType,
@@ -27,7 +26,6 @@ from qdialect.check.interpreters import DealtArguments, TypedArray, interesting_
 from qdialect.check.iree_runs import LoadedModule, compile_module
 from qdialect.check.sampled_runs import (
     MAX_COMBINATIONS,
-    Engine,
     Runs,
     arguments_text,
     require_same_results,
@@ -236,7 +234,7 @@ class _CompiledModule:
         return LoadedModule(self._binary, is_before=self._is_before)
 
 
-class IreeEngine(Engine):
+class IreeEngine:
     """Compiles both modules for the CPU, and runs functions of both."""
 
     def __init__(self, before: Side, after: Side) -> None:
@@ -251,8 +249,14 @@ class IreeEngine(Engine):
         except ImportError as error:
             raise ToolError(f"--engine=iree: {error}") from None
 
-    @override
     def compare(self, functions: tuple[FuncOp, FuncOp], max_sets: int) -> Runs:
+        """
+        Run both functions, of types that mean the same, with the same arguments.
+
+        Raises DifferenceError for results that are different, and RunFailure if they cannot be run,
+        or if a difference may be legal.
+        """
+
         def compared() -> Iterator[Runs | tuple[str, bool]]:
             try:
                 yield self._compare(functions, max_sets)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
 from numpy.typing import NDArray
 from typing_extensions import override
@@ -271,19 +271,6 @@ class Runs:
 
     note: str = ""
     """Remarks on the runs: the engine, and how closely results were compared."""
-
-
-class Engine(Protocol):
-    """A compiler that runs both modules."""
-
-    def compare(self, functions: tuple[FuncOp, FuncOp], max_sets: int) -> Runs:
-        """
-        Run both functions, of types that mean the same, with the same arguments.
-
-        Raises DifferenceError for results that are different, and RunFailure if they cannot be run,
-        or if a difference may be legal.
-        """
-        ...
 
 
 def compare_runs(
