@@ -110,7 +110,8 @@ class AttributeKeys:
             case FloatData():
                 return "float", struct.pack("<d", attribute.data)
             case DenseResourceAttr():
-                return self._of_resource(attribute)
+                digest = self._digest(attribute.resource_handle.data)
+                return "resource", self.of(cast(Any, attribute).type), digest
             case DictionaryAttr() | ArrayAttr() | ParametrizedAttribute():
                 if (known := self._known.get(id(attribute))) is None:
                     known = self._known[id(attribute)] = attribute, self._of_parts(attribute)
@@ -150,10 +151,6 @@ class AttributeKeys:
             return "alias", self.of(definition)
         key = resource_in(text)
         return text if key is None else ("resource", self._digest(key))
-
-    def _of_resource(self, attribute: DenseResourceAttr) -> Hashable:
-        digest = self._digest(attribute.resource_handle.data)
-        return "resource", self.of(cast(Any, attribute).type), digest
 
     def _digest(self, name: str) -> bytes:
         """A digest of a resource. Raises NotCertifiableError if its data is missing."""

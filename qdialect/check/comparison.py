@@ -28,7 +28,7 @@ from qdialect.check.attribute_keys import (
     require_same_type,
 )
 from qdialect.check.compared_modules import ComparedModule, RunFailure, Side
-from qdialect.check.followed_elements import Elements, element_at
+from qdialect.check.followed_elements import element_at
 from qdialect.check.function_terms import Body, Calls, Event, TermReader, Terms
 from qdialect.check.index_maps import NotCertifiableError, index_at
 from qdialect.check.sampled_runs import (
@@ -44,7 +44,6 @@ from qdialect.ir.names import symbols_used_by, visibility_of
 from qdialect.ir.rewriting import dependencies_first
 from qdialect.ops.interface import models_of, name_of
 from qdialect.ops.model import Effects
-from qdialect.support.lazy_numpy import NDArray, np
 
 if TYPE_CHECKING:
     from qdialect.check.iree_engine import IreeEngine
@@ -380,14 +379,12 @@ def require_same_elements(
         raise DifferenceError(
             f" has shape {list(after.shape)}, but had {list(before.shape)} before"
         )
-    position = unequal_element(before, after, steps, _unequal_as_numbers)
+    position = unequal_element(
+        before, after, steps, lambda old, new: unequal_numbers(old.numbers(), new.numbers())
+    )
     if position is not None:
         old, new = (element_at(node, position).numbers() for node in (before, after))
         raise other_element(position, (old, new), types, before.shape)
-
-
-def _unequal_as_numbers(old: Elements, new: Elements) -> NDArray[np.bool_]:
-    return unequal_numbers(old.numbers(), new.numbers())
 
 
 class _Proof:

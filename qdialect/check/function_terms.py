@@ -183,12 +183,8 @@ class TermReader(GraphReader):
     def event(self, op: Operation, blocks: Mapping[Block, int] | None = None) -> Event:
         """The event of an op. Raises NotCertifiableError."""
         successors = tuple((blocks or {}).get(block, -1) for block in op.successors)
-        operands = tuple(self.class_of(operand) for operand in op.operands)
+        operands = tuple(map(self.class_of, op.operands))
         return Event(op, (self._key(op), successors), operands, self)
-
-    def bind(self, value: SSAValue, node: Node) -> None:
-        """Set the node of a value, such as an argument."""
-        self._nodes[value] = node
 
     def class_of(self, value: SSAValue) -> int:
         """The class of a value. Raises NotCertifiableError."""
@@ -246,7 +242,7 @@ class TermReader(GraphReader):
         else:
             # The value of an op without operands may depend on the enclosing op: `linalg.index`.
             around = None if owner.operands else self._levels.get(owner.parent_region(), 0)
-            key = "op", self._key(owner), self._classes_of_operands(owner), around
+            key = "op", self._key(owner), tuple(map(self.class_of, owner.operands)), around
             self._name_results(owner, key)
         return self._nodes[value]
 
@@ -333,9 +329,6 @@ class TermReader(GraphReader):
     def _settings(self, op: Operation, *without: str) -> Hashable:
         return self._keys.of_op(op, *without)
 
-    def _classes_of_operands(self, op: Operation) -> tuple[int, ...]:
-        return tuple(self.class_of(operand) for operand in op.operands)
-
     def _name_results(self, op: Operation, key: Hashable) -> None:
         number = self._terms.values.number(key)
         for index, result in enumerate(op.results):
@@ -379,10 +372,7 @@ class TermReader(GraphReader):
             if self._effects_of(op) is Effects.ANY:
                 # In equal regions, all earlier events are equal, so the number of events
                 # identifies this one.
-                number_of_op = self._terms.values.number(("event", *place, len(done)))
-                for index, result in enumerate(op.results):
-                    text = f"a result of '{name_of(op)}'"
-                    self._nodes[result] = self.symbol((number_of_op, index), result.type, text)
+                self._name_results(op, ("event", *place, len(done)))
             done.append((self, op))
 
     def _is_event(self, op: Operation) -> bool:
@@ -429,7 +419,7 @@ class TermReader(GraphReader):
         reader._levels[callee.body] = level
         block = callee.body.block
         for argument, operand in zip(block.args, op.operands, strict=True):
-            reader.bind(argument, self.read(operand))
+            reader._nodes[argument] = self.read(operand)
         return reader, block
 
     def _take_results(self, op: Operation, reader: TermReader, block: Block) -> None:

@@ -144,7 +144,8 @@ def compile_module(
         raise failure(f"IREE's compiler cannot be run: {error}") from None
     told = compiled.stderr.decode(errors="replace")
     if compiled.returncode:
-        reason = _first_error(told) or f"iree-compile ended with status {compiled.returncode}"
+        errors = (line.strip() for line in told.splitlines() if "error:" in line)
+        reason = next(errors, f"iree-compile ended with status {compiled.returncode}")
         raise failure(f"IREE does not compile the module: {reason}")
     sys.stderr.write(told)
     return module, compiled.stdout
@@ -221,11 +222,6 @@ class LoadedModule:
 
     def _failure(self, reason: str, op: Operation) -> RunFailure:
         return RunFailure(reason, op, self._is_before)
-
-
-def _first_error(text: str) -> str | None:
-    """The first error in the compiler's output."""
-    return next((line.strip() for line in text.splitlines() if "error:" in line), None)
 
 
 @registered_cache

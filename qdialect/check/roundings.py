@@ -84,10 +84,6 @@ class _Function:
         self.codes: dict[SSAValue, NDArray[Any]] = {}
         """The codes of each result of a rounding, and of the arguments."""
 
-    def set_codes(self, codes: Sequence[NDArray[Any]]) -> None:
-        """Have quantized arguments, and results of roundings, be these codes."""
-        self.codes = dict(zip(self.leaves, codes, strict=True))
-
     @property
     def leaves(self) -> Sequence[SSAValue]:
         """The arguments, and the results of roundings."""
@@ -156,7 +152,7 @@ def _compare(
     for _ in range(sets):
         codes = [_random(rng, leaf, before.function) for leaf in before.leaves]
         for side in (before, exact, after):
-            side.set_codes(codes)
+            side.codes = dict(zip(side.leaves, codes, strict=True))
         for at, op in lowered:
             if at in wrong:
                 continue

@@ -124,7 +124,8 @@ class _Recognizer:
             difference = self._difference(minuend)
             if difference.zero_points is not None:
                 raise not_arithmetic("it subtracts twice")
-            if difference.rounded_to is None and not self._has_integers(difference):
+            stored = difference.rounded_to or self._leaves[difference.stored].type
+            if not isinstance(stored, IntegerType):
                 raise not_arithmetic("it subtracts from floats")
             difference = difference._replace(
                 zero_points=self._parameter(subtrahend, "zero point"), zero_point_term=subtrahend
@@ -188,9 +189,6 @@ class _Recognizer:
         if isinstance(inner, Apply):
             raise not_arithmetic(f"its {what} is computed")
         return inner.number if isinstance(inner, Input) else inner
-
-    def _has_integers(self, dequantization: Dequantization) -> bool:
-        return isinstance(self._leaves[dequantization.stored].type, IntegerType)
 
     def _storage(self, term: Term) -> _Storage:
         """What is stored in a factor. Integers are those that something is subtracted from."""

@@ -79,7 +79,11 @@ class _Inliner:
 
     def erase(self, *, inlined_only: bool) -> None:
         """Erase private functions that are unreachable from the rest of the module."""
-        private = {name: op for name, op in self._functions.items() if _is_private(op)}
+        private = {
+            name: op
+            for name, op in self._functions.items()
+            if visibility_of(op) == "private" and op.body.blocks
+        }
         if inlined_only:
             private = {name: op for name, op in private.items() if op in self._inlined}
         erasable = set[Operation](private.values())
@@ -158,7 +162,3 @@ def _fits(call: CallOp, callee: FuncOp) -> bool:
         and call.operand_types == type.inputs.data == callee.body.block.arg_types
         and call.result_types == type.outputs.data == last.operand_types
     )
-
-
-def _is_private(function: FuncOp) -> bool:
-    return visibility_of(function) == "private" and bool(function.body.blocks)

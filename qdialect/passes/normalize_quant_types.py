@@ -80,7 +80,8 @@ class TypeNormalization:
 
     def convert(self) -> None:
         """Convert the ops in reachable blocks."""
-        self._fold()
+        casts = [op for op in self._ops if isinstance(op, CastOp) and self._changing_types(op)]
+        self.roundings = drop_folded_casts(casts)
         self._types.convert_function(self._function)
         for op in self._ops:
             values: list[SSAValue] = [*op.results]
@@ -133,10 +134,6 @@ class TypeNormalization:
     def _changing_types(self, op: Operation) -> Sequence[Attribute]:
         types = (*op.operand_types, *op.result_types)
         return [type for type in types if self._types.converts(type)]
-
-    def _fold(self) -> None:
-        casts = [op for op in self._ops if isinstance(op, CastOp) and self._changing_types(op)]
-        self.roundings = drop_folded_casts(casts)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import cast
 
@@ -10,7 +10,7 @@ from typing_extensions import override
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from qdialect.dialects.quant.casts import CastOp, StorageCastOp
@@ -68,7 +68,8 @@ class FunctionStripping:
         count = drop_folded_casts([op for op in reached if isinstance(op, CastOp)])
         self.ops = {op: None for op in reached if isinstance(op, FuncOp | CallOp | ReturnOp)}
         for op in self.ops:
-            if isinstance(op, CallOp) and self._is_converted(op):
+            types = (*op.operand_types, *op.result_types)
+            if isinstance(op, CallOp) and any(map(self.types.converts, types)):
                 # As in MLIR, which creates a new call.
                 op.attributes.clear()
         for op in self.ops:
@@ -87,7 +88,7 @@ class FunctionStripping:
         types = [*op.operand_types, *op.result_types]
         if isinstance(op, FuncOp):
             types += [*op.function_type.inputs, *op.function_type.outputs]
-            others = [type for block in _later_blocks(op) for type in block.arg_types]
+            others = [type for block in [*op.body.blocks][1:] for type in block.arg_types]
         elif isinstance(op, CallOp | ReturnOp):
             others = [] if is_reached else types
         else:
@@ -116,9 +117,6 @@ class FunctionStripping:
         element = element_type_or_self(type)
         reason = element.non_integers if isinstance(element, StoredType) else None
         return reason or f"'{element}' has no storage type"
-
-    def _is_converted(self, op: Operation) -> bool:
-        return any(map(self.types.converts, (*op.operand_types, *op.result_types)))
 
     def _strip_function(self, op: FuncOp) -> None:
         self.types.convert_function(op)
@@ -157,10 +155,6 @@ def _insert_cast(value: SSAValue, type: Attribute) -> SSAValue:
     op = StorageCastOp(value, type)
     insert_after(op, value)
     return op.result
-
-
-def _later_blocks(op: FuncOp) -> Sequence[Block]:
-    return tuple(op.body.blocks)[1:]
 
 
 @dataclass(frozen=True)

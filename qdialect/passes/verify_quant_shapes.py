@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import cast
 
 from typing_extensions import override
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.algebra.movement import Chain, Movement, Transpose
+from qdialect.algebra.movement import Chain, Transpose
 from qdialect.dialects.quant.constants import verify_in_range
 from qdialect.dialects.quant.shape_ops import ShapeOp
-from qdialect.dialects.quant.types import QuantizedTensor, UniformQuantizedType, uniform_tensor
+from qdialect.dialects.quant.types import UniformQuantizedType, uniform_tensor
 from qdialect.dialects.quant.verification import MAX_SPELLED_SLOTS, verify_fits, verify_result
 from qdialect.ir.errors import OpErrors
 from qdialect.ir.resources import ResourceBlobs
@@ -60,7 +61,7 @@ def _error_of_constant(op: Operation, constants: Constants) -> str | None:
     if elements is None or not _is_quantized(op) or not isinstance(op.results[0].type, TensorType):
         return None
     try:
-        tensor = _tensor(op.results[0])
+        tensor = uniform_tensor(cast(Attribute, op.results[0].type))
         verify_fits(tensor, "result")
         verify_in_range(constants.elements(op, elements), tensor.element_type)
     except VerifyException as error:
@@ -90,22 +91,14 @@ def _lie(op: Operation, movements: Movements) -> str | None:
     if not all(quantized):
         moved = _type_text(types[quantized.index(not quantized[-1])])
         return f"moves elements of {moved} to a result of {_type_text(types[-1])}: it is not a cast"
-    *operands, declared = map(_tensor, values)
-    movement = _movement_to(declared, movements)
+    *operands, declared = (uniform_tensor(value.type) for value in values)
+    nothing = Transpose(tuple(range(declared.get_num_dims())))
+    movement = Chain.of(movements.movements or [nothing])
     try:
         verify_result(movement, operands, declared)
     except VerifyException as error:
         return str(error)
     return None
-
-
-def _movement_to(declared: QuantizedTensor, movements: Movements) -> Movement:
-    nothing = Transpose(tuple(range(declared.get_num_dims())))
-    return Chain.of(movements.movements or [nothing])
-
-
-def _tensor(value: SSAValue) -> QuantizedTensor:
-    return uniform_tensor(value.type)
 
 
 def _type_text(type: Attribute) -> str:

@@ -87,10 +87,6 @@ class Link:
                 range = StorageRange(element.storage_format, *bounds)
                 yield from ZeroPoints.of(movement, element.parameters_on(shape), range)
 
-    def _padded(self) -> Iterator[ZeroPoints]:
-        """The padded regions above the cast. Raises Refusal."""
-        return self._zero_points(self.form.elements)
-
     def _check_padding(self, cast: CastOp, elements: Sequence[Attribute]) -> None:
         """Raise Refusal unless `cast` maps the padding to the zero points."""
         padding = self.form.padding
@@ -101,7 +97,8 @@ class Link:
                 # Only 0.0 is quantized to the same integer under all rounding modes.
                 is_zero = padding is not None and padding.value.data == 0
                 if isinstance(cast, RequantizeOp):
-                    is_zero = all(old.are_read_as_zero() for old in self._padded())
+                    above = self._zero_points(self.form.elements)
+                    is_zero = all(old.are_read_as_zero() for old in above)
                 is_exact = is_zero and new.are_quantized_zeros()
             if not is_exact:
                 raise Refusal(
@@ -112,7 +109,7 @@ class Link:
         """The single element to which `cast` maps all zero points. Raises Refusal."""
         if not any(isinstance(movement, Pad) for movement in self.moving.movements):
             return None
-        regions = self._padded()
+        regions = self._zero_points(self.form.elements)
         if isinstance(cast, StorageCastOp):
             bits = {new.bits() for new in regions} or {0}
             if len(bits) == 1 and (single := bits.pop()) is not None:

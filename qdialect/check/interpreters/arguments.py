@@ -549,7 +549,8 @@ def _codes(type: Attribute) -> range | None:
     if isinstance(type, StoredType) and not type.allows_all:
         return None
     if isinstance(plain, IntegerType):
-        least, greatest = _range_of(plain)
+        is_signed = plain.signedness.data is not Signedness.UNSIGNED
+        least, greatest = integer_range(plain.bitwidth, is_signed)
         return range(least, greatest + 1)
     if isinstance(plain, AnyFloat):
         return range(1 << width_of(plain))
@@ -560,11 +561,6 @@ def _listed(type: Attribute, codes: range) -> NDArray[Any]:
     if isinstance(held_type(type), AnyFloat):
         return elements_of_bits(np.arange(codes.start, codes.stop, dtype=np.uint64), type)
     return elements_of_numbers(np.arange(codes.start, codes.stop, dtype=np.int64), type)
-
-
-def _range_of(type: IntegerType) -> tuple[int, int]:
-    is_signed = type.signedness.data is not Signedness.UNSIGNED
-    return integer_range(type.bitwidth, is_signed=is_signed)
 
 
 def _pool(type: Attribute, declared: Shape, interesting: Sequence[float]) -> _Pool:
@@ -585,7 +581,8 @@ def _pool(type: Attribute, declared: Shape, interesting: Sequence[float]) -> _Po
     elif isinstance(plain, AnyFloat):
         values = _float_pool(plain, room, interesting)
     elif codes is None:
-        values = _index_pool(interesting)
+        near = _whole_neighbours(interesting)
+        values = _integers(IndexType(), [*range(-1, _MAX_INDEX + 1), *near])
     else:
         edges = _integer_edges(type, codes, interesting)
         others = _others(room, len(edges))
@@ -653,11 +650,6 @@ def _integers(type: Attribute, numbers: Iterable[int]) -> NDArray[Any]:
     distinct = sorted(set(numbers))
     bits = np.array([number % (1 << 64) for number in distinct], dtype=np.uint64)
     return elements_of_numbers(bits.astype(np.int64), type)
-
-
-def _index_pool(interesting: Sequence[float]) -> NDArray[Any]:
-    near = _whole_neighbours(interesting)
-    return _integers(IndexType(), [*range(-1, _MAX_INDEX + 1), *near])
 
 
 def _whole_neighbours(interesting: Sequence[float]) -> list[int]:
