@@ -12,8 +12,6 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import IO, BinaryIO, Final, Self, TextIO, TypeVar, cast
 
-from typing_extensions import Buffer, override
-
 from qdialect.opt.process import forget_file, register_file
 from qdialect.opt.tool_error import TOOL, ToolError, reason_of
 
@@ -318,49 +316,17 @@ def held_text(stream: TextIO) -> Generator[TextIO]:
 
     Raises OSError if it cannot be written.
     """
-    content = _HeldBytes()
-    text = io.TextIOWrapper(io.BufferedWriter(content), encoding="utf-8", newline="\n")
-    try:
+    # Deferred for runs that print no module; xDSL imports it.
+    from tempfile import SpooledTemporaryFile
+
+    content = SpooledTemporaryFile(_MAX_IN_MEMORY)  # noqa: SIM115
+    with io.TextIOWrapper(content, encoding="utf-8", newline="\n") as text:
         yield text
         text.flush()
-        content.copy_to(stream)
-    finally:
-        text.close()
-
-
-class _HeldBytes(io.RawIOBase):
-    """Bytes in memory, or if there are many, in an unnamed file."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._file: BinaryIO = io.BytesIO()
-
-    @override
-    def writable(self) -> bool:
-        return True
-
-    @override
-    def write(self, b: Buffer, /) -> int:
-        size = self._file.write(b)
-        if isinstance(self._file, io.BytesIO) and self._file.tell() > _MAX_IN_MEMORY:
-            # Deferred: it takes 20 ms.
-            from tempfile import TemporaryFile
-
-            memory, self._file = self._file, cast(BinaryIO, TemporaryFile())  # noqa: SIM115
-            self._file.write(memory.getbuffer())
-        return size
-
-    def copy_to(self, stream: TextIO) -> None:
-        """Write all bytes, which are UTF-8. Raises OSError."""
-        self._file.seek(0)
+        content.seek(0)
         if (binary := cast("BinaryIO | None", getattr(stream, "buffer", None))) is None:
-            stream.write(self._file.read().decode())
+            stream.write(content.read().decode())
             return
         stream.flush()
-        while piece := self._file.read(_MAX_IN_MEMORY):
+        while piece := content.read(_MAX_IN_MEMORY):
             binary.write(piece)
-
-    @override
-    def close(self) -> None:
-        self._file.close()
-        super().close()
