@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
-from typing_extensions import override
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import DiagnosticException, ParseError
@@ -20,7 +19,6 @@ from xdsl.utils.lexer import Span
 from qdialect.ir.errors import OpErrors, describe, message_of, op_messages
 from qdialect.ops.model import imported
 from qdialect.opt.diagnostics import (
-    Diagnostic,
     DiagnosticHandler,
     DiagnosticPrinter,
     Location,
@@ -290,12 +288,6 @@ _shared = list[_Shared]()
 """What `share_module` has read, until a compilation takes it."""
 
 
-class _Silent(DiagnosticHandler):
-    @override
-    def emit(self, diagnostic: Diagnostic) -> None:
-        pass
-
-
 def share_module(path: str) -> None:
     """
     Read and verify the module in a file for copies of this process, unless it has errors.
@@ -307,7 +299,7 @@ def share_module(path: str) -> None:
         if _shared and _shared[0].file == file:
             return
         _shared.clear()
-        handler = _Silent()
+        handler = DiagnosticPrinter(io.StringIO())
         source = read_text(path, handler)
         if source is not None:
             compilation = Compilation(source, Options(), handler)
