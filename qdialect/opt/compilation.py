@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
@@ -26,7 +26,7 @@ from qdialect.opt.diagnostics import (
     text_of_place,
 )
 from qdialect.opt.files import SourceText, read_text
-from qdialect.opt.options import SPLIT_MARKER, NestedSpec, Options, PassSpec
+from qdialect.opt.options import SPLIT_MARKER, Options, single_passes
 from qdialect.opt.outputs import STANDARD_OUTPUT, Output, held_text, overwrite_each_other
 from qdialect.opt.registry import NestedPipeline, ToolContext, make_pass, make_target
 from qdialect.opt.tool_error import ToolError, reason_of
@@ -375,24 +375,20 @@ def _check_outputs(options: Options, files: Mapping[str, str]) -> None:
         if options.input_file != "-" and overwrite_each_other(path, options.input_file):
             raise ToolError(f"the {what} would be written over the input file '{path}'")
         outputs.append((what, flag, path))
-    for name, option, path in _files_of_passes(options.passes):
+    texts = (
+        (spec.name, option, text)
+        for spec in single_passes(options.passes)
+        for option, values in spec.parameters.items()
+        for text in values
+        if isinstance(text, str)
+    )
+    # A text may be the name of a file.
+    for name, option, path in texts:
         for what, _, output in outputs:
             if os.path.exists(path) and overwrite_each_other(output, path):
                 raise ToolError(
                     f"the {what} would be written over '{path}', which is the {option} of '{name}'"
                 )
-
-
-def _files_of_passes(passes: Iterable[PassSpec]) -> Iterator[tuple[str, str, str]]:
-    """
-    The options of passes that may be files: the names of the pass and the option, and the value.
-    """
-    for spec in passes:
-        if isinstance(spec, NestedSpec):
-            yield from _files_of_passes(spec.passes)
-        else:
-            for option, values in spec.parameters.items():
-                yield from ((spec.name, option, text) for text in values if isinstance(text, str))
 
 
 class _Run:

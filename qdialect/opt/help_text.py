@@ -17,7 +17,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.hints import type_repr
 
 from qdialect.ir.errors import describe
-from qdialect.opt.options import OPTIONS, SYNONYMS, NestedSpec, PassSpec
+from qdialect.opt.options import OPTIONS, SYNONYMS, PassSpec, single_passes
 from qdialect.opt.registry import find_pass, get_all_passes, get_all_targets, option_name
 from qdialect.opt.tool_error import TOOL
 from qdialect.passes import GROUPS
@@ -68,15 +68,8 @@ def tool_help(*, all: bool) -> str:
 
 def pass_help(specs: Iterable[PassSpec]) -> str:
     """The text of `--PASS --help`: what each of these passes does, its options, and an example."""
-    return "\n\n".join(map(_text_of_pass, dict.fromkeys(_names(specs))))
-
-
-def _names(specs: Iterable[PassSpec]) -> Iterator[str]:
-    for spec in specs:
-        if isinstance(spec, NestedSpec):
-            yield from _names(spec.passes)
-        else:
-            yield spec.name
+    names = dict.fromkeys(spec.name for spec in single_passes(specs))
+    return "\n\n".join(map(_text_of_pass, names))
 
 
 def _text_of_pass(name: str) -> str:

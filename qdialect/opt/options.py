@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from qdialect.support.memory import DEFAULT_MAX_MEMORY
@@ -19,6 +19,15 @@ class NestedSpec(NamedTuple):
 
 
 PassSpec: TypeAlias = "ArgSpec | NestedSpec"
+
+
+def single_passes(specs: Iterable[PassSpec]) -> Iterator[ArgSpec]:
+    """The passes of a pipeline, and of those nested in it, in order."""
+    for spec in specs:
+        if isinstance(spec, NestedSpec):
+            yield from single_passes(spec.passes)
+        else:
+            yield spec
 
 
 MAX_MEMORY_HELP = "use at most this number of bytes beyond the input"
