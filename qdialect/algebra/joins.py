@@ -107,10 +107,7 @@ class InsertSlice(Movement):
         return self._insert(cast(MovableT, source.reshape(self.sizes)), destination, 0)
 
     def _insert(self, source: MovableT, destination: MovableT, axis: int) -> MovableT:
-        """
-        Insert along `axis` and the axes after it; on the axes before, all positions are
-        replaced.
-        """
+        """Insert along `axis` and the axes after it; those before are replaced as a whole."""
         if axis == len(self.sizes):
             return source
         length, positions = destination.shape[axis], self._positions[axis]

@@ -92,10 +92,7 @@ class Movement(ABC):
     """
 
     def _plain(self, *, one: Sequence[str] = (), many: Sequence[str] = ()) -> None:
-        """
-        Convert the fields named in `one` to `int` and those in `many` to tuples. Raises
-        TypeError.
-        """
+        """Convert the fields in `one` to `int` and those in `many` to tuples. Raises TypeError."""
         for name in one:
             object.__setattr__(self, name, integer(name, getattr(self, name)))
         for name in many:

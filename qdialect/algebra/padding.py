@@ -44,10 +44,7 @@ class StorageRange(NamedTuple):
     maximum: int
 
     def check(self, codes: IntArray) -> None:
-        """
-        Raise PaddingError if one of `codes`, reduced to the width of the range, is outside of
-        it.
-        """
+        """Raise PaddingError if one of `codes`, cut to the width of the range, is outside of it."""
         stored = self.format.wrap(codes)
         if self.format.first_outside(stored, self.minimum, self.maximum) is not None:
             raise PaddingError(

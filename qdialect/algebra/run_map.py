@@ -136,10 +136,7 @@ class SlotMap(ArrayFunctions, ABC):
     @property
     @abstractmethod
     def slot_arrays(self) -> tuple[NDArray[Any], ...]:
-        """
-        The arrays that slots consist of: of any dtype, with one dimension per axis and one
-        entry per run.
-        """
+        """The arrays of slots: of any dtype, one dimension per axis, one entry per run."""
 
     @property
     @abstractmethod
@@ -397,10 +394,7 @@ class SlotMap(ArrayFunctions, ABC):
         return self._with_slots(ends, [move(slots) for slots in self.slot_arrays])
 
     def _with_axis(self, axis: int, ends: IntArray, runs: NDArray[np.intp]) -> Self:
-        """
-        The map with new runs on `axis`: they end at `ends`, and read the slots of the old runs
-        `runs`.
-        """
+        """The map with other runs on `axis`: they end at `ends`, and have the slots of `runs`."""
         check_slots(self.size // len(self.ends[axis]) * len(runs), self.size)
         return self._with(
             (*self.ends[:axis], ends, *self.ends[axis + 1 :]),

@@ -260,10 +260,7 @@ def _is_flat(type: Attribute) -> bool:
 
 
 def assumed_shape(type: Attribute) -> Shape:
-    """
-    The shape of a type, with dynamic lengths replaced by those that the slots determine, or by
-    1.
-    """
+    """The shape of a type; dynamic lengths are those that the slots determine, or else 1."""
     shape = shape_of(type) or ()
     if isinstance(element_type_or_self(type), UniformQuantizedType) and shape:
         shape = with_lengths_of_slots(uniform_tensor(type))

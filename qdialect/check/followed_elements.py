@@ -100,10 +100,7 @@ class Elements:
     size: int
 
     layers: list[LayerAt] = field(default_factory=list[LayerAt])
-    """
-    How the elements are read at each level: the first entry is the value itself, the last one
-    the leaves.
-    """
+    """How the elements are read at each level, from the value itself down to the leaves."""
 
     stored: NDArray[Any] | None = None
     """Their bits, if the leaves are constants or padding, and data was requested."""

@@ -156,10 +156,7 @@ def _keeps_positions(op: Operation) -> bool:
 
 
 def _shape_computed_alone(value: SSAValue) -> tuple[bool, Shape] | None:
-    """
-    Whether a value is a tensor, and its shape; None if its type does not treat all positions
-    alike.
-    """
+    """Whether a value is a tensor, and its shape; None if its type tells positions apart."""
     type = value.type
     element_type, shape = element_type_or_self(type), shape_of(type)
     is_quantized = isinstance(element_type, UniformQuantizedType)
@@ -439,11 +436,7 @@ class _Runner:
         return self._called(given)
 
     def run_batch(self, arguments: Sequence[TypedArray], count: int) -> list[TypedArray]:
-        """
-        Run the function with `count` sets of arguments: see `batched_runs.Run`.
-
-        Raises as `run` does.
-        """
+        """Run the function with `count` sets of arguments: see `Run`. Raises as `run` does."""
         types = self._function.function_type
         given = tuple(
             TypedArray.of(argument.elements, at_all_positions(type, argument.shape))

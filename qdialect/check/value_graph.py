@@ -99,10 +99,7 @@ class GraphReader:
         self._nodes: dict[SSAValue, Node] = {}
 
     def read(self, value: SSAValue) -> Node:
-        """
-        The node of a value. Raises NotCertifiableError if the value is not computed from
-        constants.
-        """
+        """The node of a value. Raises NotCertifiableError if constants do not determine it."""
         wanted = self._final(value)
         for source in dependencies_first([wanted], self._made_of):
             if source not in self._nodes:
@@ -181,10 +178,7 @@ class GraphReader:
         return node
 
     def _require_true(self, op: Operation, read: Movements, node: MovedNode) -> None:
-        """
-        Raise NotCertifiableError if the declared type contradicts the slots of the moved
-        elements.
-        """
+        """Raise NotCertifiableError if the declared type contradicts the moved slots."""
         lie = NotCertifiableError(
             f"the type of '{name_of(op)}' contradicts the slots of its elements"
         )

@@ -53,10 +53,7 @@ class SlotTable:
 
     @classmethod
     def of(cls, type: UniformQuantizedType, shape: Shape) -> SlotTable:
-        """
-        The table of a tensor of static `shape`. Raises NotCertifiableError if the type does not
-        fit.
-        """
+        """The table of a tensor of static `shape`. Raises NotCertifiableError if there is none."""
         counts = type.scales.shape
         blocks = dict(zip(type.quantized_dimensions, type.block_sizes, strict=False))
         if type.granularity is Granularity.PER_TENSOR:

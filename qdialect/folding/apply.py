@@ -423,10 +423,7 @@ class FoldRun:
         self._joined: dict[Operation, Operation] = {}
         """For each composed op, the op that replaces it and the ops before it."""
         self._readers = Counter[Operation]()
-        """
-        For each op, the number of its uses by ops that will be erased; only if sources are
-        large.
-        """
+        """For each op, the number of its uses by ops to be erased; only if sources are large."""
         self._unused: dict[Operation, None] = {}
         """Ops that defined operands of erased ops, and may be unused now."""
 

@@ -372,10 +372,7 @@ def _storage_of(type: Attribute, *, is_signed: bool) -> StorageFormat | None:
 
 
 def _codes_to_try(computed: ComputedElements, width: int) -> NDArray[np.int64]:
-    """
-    The minimum and maximum of the stored integers, both signed and unsigned, and integers near
-    0.
-    """
+    """The ends of the stored integers, both signed and unsigned, and integers near 0."""
     least, greatest = integer_range(width, is_signed=True)
     near = np.array([-1, 0, 1], dtype=np.int64)
     if width <= SHORT:

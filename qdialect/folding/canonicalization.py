@@ -70,10 +70,7 @@ The budget of bytes added to each module: a pattern does not know where a run of
 
 
 def _folded(op: ShapeOp, sources: Sequence[ConstantOp]) -> Operation | None:
-    """
-    The constant that replaces `op` on `sources`, its operands; None if the default policy
-    forbids it.
-    """
+    """The constant that replaces `op` on `sources`, its operands; None if that grows too much."""
     constants = Constants(ResourceBlobs(None))
     with memory_budget() as budget:
         try:

@@ -54,10 +54,7 @@ class PlannedStep(NamedTuple):
     """The sources and steps that it moves, skipping casts and identities."""
 
     movements: tuple[Movement, ...]
-    """
-    The movements, of which the first takes all operands. Padding elements are not part of a
-    plan.
-    """
+    """The movements; the first takes all operands. A plan has no padding elements."""
 
     into: str | None
     """The step whose constant contains the result, if the op is erased: itself or a later one."""

@@ -264,10 +264,7 @@ class FoldGraph:
         return ElementValues(self.steps, self.constants).of(moved.step)
 
     def known(self, value: SSAValue, user: Operation) -> MovedConstant:
-        """
-        The constant that a value holds. Raises Refusal if it is not computed from
-        constants.
-        """
+        """The constant that a value holds. Raises Refusal if it is not computed from constants."""
         same = self.final(value)
         if not isinstance(same, OpResult):
             inline = "; '--inline' first may bring a constant" if _is_of_private(same) else ""

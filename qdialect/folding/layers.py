@@ -371,10 +371,7 @@ class Layer:
     """
 
     element_type: Attribute
-    """
-    The element type. After movements of `parameters`, only its storage and expressed type are
-    valid.
-    """
+    """The element type. After movements of `parameters`, its slots are not valid."""
 
     parameters: QuantizationParameters | None
     """The quantization parameters, if the type is uniform quantized."""
@@ -511,11 +508,7 @@ _KNOWN_DECLARED = BoundedCache[tuple[Layer, Attribute, Shape], Layer]()
 
 
 def declared_layer(layer: Layer, declared: Attribute, shape: Shape) -> Layer:
-    """
-    `layer`, spelled by the type `declared`.
-
-    Raises Refusal if that type has another meaning.
-    """
+    """`layer`, spelled by the type `declared`. Raises Refusal if that type has another meaning."""
     if layer.parameters is None and layer.element_type == declared:
         return layer
     key = layer, declared, shape

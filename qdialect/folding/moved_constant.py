@@ -209,11 +209,7 @@ def unread_for(moved: MovedConstant, types: Sequence[Attribute]) -> Unread | Non
 
 
 ParametersFor: TypeAlias = Callable[[MovedConstant, float], QuantizationParameters]
-"""
-Returns the parameters with which arithmetic reads padding of a given number.
-
-Raises Refusal.
-"""
+"""Returns the parameters with which arithmetic reads padding of a given number. Raises Refusal."""
 
 
 class ElementMove(NamedTuple):
@@ -478,10 +474,7 @@ class ElementValues:
         """For each step, the number of reads of its elements that are still to come."""
 
     def keep_for(self, roots: Iterable[int]) -> None:
-        """
-        Free the elements of each step once all steps toward `roots`, and `take`, have read
-        them.
-        """
+        """Free the elements of a step once all steps toward `roots`, and `take`, have read them."""
         pending, steps = list(roots), self._steps
         readers = self._readers = [0] * len(steps)
         for number in pending:

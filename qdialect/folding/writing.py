@@ -86,10 +86,7 @@ def constant_like(
     type: Attribute,
     resources: ResourceBlobs | None,
 ) -> Operation:
-    """
-    A constant of `values` like the first of `sources`. Without `resources` its elements are
-    dense.
-    """
+    """A constant like the first of `sources`. Without `resources` its elements are dense."""
     name = cast(str, elements_attribute_of(sources[0]))
     attribute = cast(Attribute, held_elements(sources[0]))
     elements = _rewritten(attribute, values, type, sources[0], resources)
@@ -289,10 +286,7 @@ def check_writable(like: MovedConstant, types: Sequence[Attribute], constants: C
 
 
 def _error_of(like: MovedConstant, types: Sequence[Attribute], constants: Constants) -> str | None:
-    """
-    The verifier's error for a constant of `types[0]` and the casts of `like`; None if they
-    verify.
-    """
+    """The verifier's error for a constant of `types[0]` and the casts of `like`, or None."""
     source = like.provenance.sources[0]
     old = cast(Attribute, held_elements(source))
     element_type = cast(Any, old).type.element_type

@@ -194,11 +194,7 @@ class ModuleArgumentParser(ArgumentParser):
 
 
 def read_module(path: str, handler: DiagnosticHandler, options: Namespace) -> Compilation | None:
-    """
-    The module in a file, verified; None if it has errors.
-
-    Raises ToolError.
-    """
+    """The module in a file, verified; None if it has errors. Raises ToolError."""
     source = read_source(path, handler, options.read_with)
     if source is None:
         return None

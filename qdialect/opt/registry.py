@@ -52,11 +52,7 @@ ClassT = TypeVar("ClassT")
 @registered_cache
 @cache
 def _plugins() -> tuple[Universe, ...]:
-    """
-    The xDSL plug-ins of other packages.
-
-    A plug-in that does not load is skipped with a warning.
-    """
+    """The xDSL plug-ins of other packages. One that does not load is skipped with a warning."""
     # Only `--version` and names unknown to xDSL search plug-ins (40 ms).
     from importlib.metadata import entry_points
 

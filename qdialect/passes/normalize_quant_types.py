@@ -109,10 +109,7 @@ class TypeNormalization:
         return None
 
     def _obstacle_unreached(self, op: Operation) -> str | None:
-        """
-        The reason why `op` in an unreachable block, which is not converted, would become
-        invalid.
-        """
+        """Why `op` in an unreachable block, which is not converted, would become invalid."""
         used = (*op.operands, *op.results) if isinstance(op, CallOp | ReturnOp) else op.operands
         if any(self._types.converts(value.type) and self._is_known(op, value) for value in used):
             return "it uses values whose types change, but its block is unreachable"

@@ -81,11 +81,7 @@ class MovingOp:
 
     @classmethod
     def read(cls, op: Operation, model: ShapeOpModel, known: ConstantOperands) -> MovingOp:
-        """
-        Read `op`.
-
-        Raises Refusal if its movements are not known, or contradict its types.
-        """
+        """Read `op`. Raises Refusal if its movements are not known, or contradict its types."""
         read = known.read(op, model)
         operands, result = [_tensor(value) for value in read.operands], _tensor(op.results[0])
         elements = [type.element_type for type in (*operands, result)]
@@ -149,10 +145,7 @@ class MovingOp:
         return Form(tuple(elements), padding)
 
     def make(self, form: Form, builder: StorageBuilder, operands: Sequence[SSAValue]) -> SSAValue:
-        """
-        Insert the op in `form`. The operands must have the element types that `form` was made
-        for.
-        """
+        """Insert the op in `form`. The operands have the element types that `form` was made for."""
         if form.is_copy:
             return builder.insert(self._copy(operands, form.elements[-1])).results[0]
         values = operands

@@ -72,10 +72,7 @@ class Link:
         return Link(moving, before, moving.form([before], elements, padding))
 
     def _zero_points(self, elements: Sequence[Attribute]) -> Iterator[ZeroPoints]:
-        """
-        The padded regions, given the quantized element type after each movement. Raises
-        Refusal.
-        """
+        """The padded regions, given the quantized type after each movement. Raises Refusal."""
         for movement, element, shape in zip(
             self.moving.movements, elements, self.moving.shapes, strict=True
         ):
@@ -262,10 +259,7 @@ class _Sinking:
             self.report.vanished[value] = by
 
     def forget_erased(self) -> None:
-        """
-        Remove erased values from the report: a cast was hoisted above them, and no equal value
-        is left.
-        """
+        """Remove values that are erased, as a cast was hoisted above them, from the report."""
         records, vanished = self.report.records, self.report.vanished
         for at, record in enumerate(records):
             if record.stands is not None and is_erased(record.stands):
@@ -301,10 +295,7 @@ class _Rewriting:
     def _cast_again(
         self, casts: Sequence[CastOp], point: InsertPoint, operand: SSAValue, result: Attribute
     ) -> CastOp:
-        """
-        Insert a cast of `operand` like `casts`, which are equal, with the attributes of all of
-        them.
-        """
+        """Insert a cast of `operand` like `casts`, which are equal, with all their attributes."""
         first = casts[0]
         attributes = dict[str, Attribute]()
         for other in reversed(casts):
@@ -467,10 +458,7 @@ class _ShapeSinker(_Rewriting):
         self._runs[op.results[0]] = run
 
     def _take_run(self, value: SSAValue, user: Operation, *, is_alone: bool) -> _Run | None:
-        """
-        Remove and return the run that ends in `value`, if `user` is in the same block and its
-        only user.
-        """
+        """Take the run that ends in `value`, if `user` is its only user, in the same block."""
         run = self._runs.get(value)
         if run is None:
             return None
@@ -514,10 +502,7 @@ class _ShapeSinker(_Rewriting):
         self._runs[op.result] = _Run(new.result, below[::-1], len(below), op)
 
     def _split(self, run: _Run, at: int, op: CastOp) -> SSAValue:
-        """
-        Split a run before the op `at`, above which `op` is hoisted, and return that op's
-        operand.
-        """
+        """Split a run before the op `at`, above which `op` is hoisted; return its operand."""
         if at == 0:
             return run.base
         if run.cast is not None and at < run.moved:
@@ -541,10 +526,7 @@ class _ShapeSinker(_Rewriting):
             )
 
     def _make(self, run: _Run, last: CastOp) -> None:
-        """
-        Rebuild the sunk shape ops of a run in place of `last`, the last cast hoisted above
-        them.
-        """
+        """Rebuild the sunk shape ops of a run in place of `last`, the last cast above them."""
         value = self._make_links(run.links[: run.moved], run.base, last, last)
         self._replaced.add(last.result, value)
         self._sinking.tell_vanished(last.result, value)

@@ -135,10 +135,7 @@ class _Symbol(NamedTuple):
     is_type: bool
 
     start: Position
-    """
-    The position at which errors are reported: after the dot, or at the first character if there
-    is none.
-    """
+    """Where errors are reported: after the dot, or else at the first character."""
 
     name_end: Position
     opening: Position | None
@@ -157,10 +154,7 @@ class AttributeParser(FastParser):
     _in_attribute: ParseError | None
     """The last error inside a type or an attribute."""
     _late_definitions: dict[str, Position] | None
-    """
-    The positions of all definitions of location aliases; None until one is used before its
-    definition.
-    """
+    """Where aliases of locations are defined; None until one is used before that."""
     _late_locations: dict[str, Attribute]
     _parts: dict[int, int]
     """The number of parts of the attribute of each alias, by its `id`."""
@@ -412,10 +406,7 @@ class AttributeParser(FastParser):
             return parse_location(self)
 
     def _location_defined_later(self, alias: str) -> Attribute | None:
-        """
-        The location of an alias that is defined later: mlir-opt writes the definitions at the
-        end.
-        """
+        """The location of an alias that is defined later: mlir-opt defines them at the end."""
         if self._late_definitions is None:
             matches = _LATE_LOCATION.finditer(self.lexer.input.content)
             self._late_definitions = {match[1]: match.end() for match in matches}
@@ -541,10 +532,7 @@ class AttributeParser(FastParser):
 
     @override
     def _parse_attribute_of_name(self) -> Attribute | None:
-        """
-        An attribute that starts with a word. An affine map that xDSL cannot parse is kept as
-        text.
-        """
+        """An attribute that starts with a word; an affine map that xDSL cannot parse, as text."""
         start, first = self.pos, self.current_token.text
         if _KEPT_ATTRIBUTE.match(self.lexer.input.content, start) is not None:
             return self._keep_attribute(start)

@@ -51,10 +51,7 @@ from qdialect.text.plain_lists import MAX_LISTED_ELEMENTS, nested_list
 from qdialect.text.source import AbridgedInput
 
 _HEX_CHUNK = 1 << 18
-"""
-The number of elements, or of pairs of bytes, that are converted to text at once, to stay in
-cache.
-"""
+"""The number of elements, or of pairs of bytes, that are written at once, to stay in cache."""
 
 _STRING = re.compile(r'<\s*+(?://[^\n]*+\s*+)*"')
 _HEX_NUMBER = re.compile(r"(-?)\s*0x")

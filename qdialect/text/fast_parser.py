@@ -58,10 +58,7 @@ def _dense_type() -> AttrConstraint[
 
 
 MAX_LINE_LENGTH = 2000
-"""
-Longer lines are not cached: they consist mostly of numbers, and searching them for names is
-slow.
-"""
+"""Longer lines are not cached: they are mostly numbers, and a search for names is slow."""
 
 _VALUE: Final = re.compile(r"%([0-9]+|[A-Za-z$._-][A-Za-z0-9$._-]*)")
 
@@ -83,10 +80,7 @@ class OpLine(NamedTuple):
 
     @property
     def key(self) -> str:
-        """
-        The cache key: the line with each name replaced by a line break, which occurs nowhere
-        else.
-        """
+        """The cache key: the line, with a line break, which it does not have, for each name."""
         return "\n".join(self.pieces[::2])
 
     @property
@@ -128,10 +122,7 @@ class ListedElements(NamedTuple):
     """The type of the attribute."""
 
     listed_type: AnyDenseElement
-    """
-    The type that listed elements are read as, which may be signed where the attribute is
-    signless.
-    """
+    """The type that listed elements are read as: perhaps signed where the attribute is signless."""
 
     def read(self, listed: str) -> DenseIntOrFPElementsAttr[Any] | None:
         """
@@ -234,10 +225,7 @@ class FastParser(OpenParser):
     expansion: int
     """The number of attribute parts to which the aliases read so far expand."""
     leaves_elements_out: ClassVar[bool] = False
-    """
-    Whether the cache key of a line omits the elements of constants, which are then read as MLIR
-    reads them.
-    """
+    """Whether keys of lines omit the elements of constants, which are read as by MLIR then."""
 
     def __init__(self, ctx: Context, input: Input) -> None:
         """Raises ParseError if the first token is malformed."""

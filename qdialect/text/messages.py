@@ -47,11 +47,7 @@ class TextError(NamedTuple):
 
 
 def number_up_to(greatest: int, digits: str) -> int | None:
-    """
-    The number; None if it is above `greatest`.
-
-    Python limits the length of numbers that it reads.
-    """
+    """The number; None if it is above `greatest`. Python does not read numbers of any length."""
     digits = digits.lstrip("0") or "0"
     return int(digits) if len(digits) <= _MAX_DIGITS and int(digits) <= greatest else None
 
@@ -152,10 +148,7 @@ class PluginError(ImportError):
 
 
 def reading_message_of(error: Exception) -> str:
-    """
-    The message for an exception other than a ParseError; xDSL's internal ones mean nothing to
-    users.
-    """
+    """The message for an exception other than a ParseError; xDSL's own mean nothing to users."""
     is_told = isinstance(error, VerifyException | PluginError)
     return message_of(error) if is_told else "this cannot be read"
 

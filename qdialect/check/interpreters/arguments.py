@@ -413,10 +413,7 @@ class DealtArguments:
         return [[length] * count for count in counts]
 
     def _different(self, number: int) -> list[list[int]]:
-        """
-        Dynamic lengths that all differ; a length that would make an argument too large becomes
-        1.
-        """
+        """Dynamic lengths that all differ; one that would make an argument too large is 1."""
         counts = [shape.count(DYNAMIC) for shape in self._declared]
         axes = iter(range(sum(counts)))
         lengths: list[list[int]] = []
