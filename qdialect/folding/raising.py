@@ -298,25 +298,25 @@ class _Raiser:
                 continue
             try:
                 check_not_kept(op)
-                operand = self._quantized_operand(op.operands[0], constants)
-                new = new_class(operand.result if operand else op.operands[0], op.results[0].type)
+                ops = self._quantized_operand(op.operands[0], constants)
+                operand = ops[-1].results[0] if ops else op.operands[0]
+                new = new_class(operand, op.results[0].type)
                 with refusing:
                     new.verify_()
             except Refusal as error:
                 self.report.refuse(op, error)
                 continue
-            ops = [new] if operand is None else [*operand.ops, new]
-            self._put(op, ops, replaced)
+            self._put(op, [*ops, new], replaced)
         self._finish(replaced)
 
-    def _quantized_operand(self, value: SSAValue, constants: Constants) -> _Quantized | None:
-        """A quantized constant of another dialect, as integers; None for other values."""
+    def _quantized_operand(self, value: SSAValue, constants: Constants) -> list[Operation]:
+        """The ops that replace a quantized constant of another dialect; none for other values."""
         source, type = value.owner, element_type_or_self(value.type)
         is_own = isinstance(source, ConstantOp)
         if not isinstance(source, Operation) or is_own or not isinstance(type, StoredType):
-            return None
+            return []
         if elements_attribute_of(source) is None:
-            return None
+            return []
         values = constants.read(source)
         assert values is not None
         integers = self._integers(source, values, constants.resources)
@@ -324,7 +324,7 @@ class _Raiser:
         scast = StorageCastOp(integers.results[0], value.type)
         with refusing:
             scast.verify_()
-        return _Quantized([integers, scast], scast.result)
+        return [integers, scast]
 
     # Arithmetic
 
@@ -542,13 +542,6 @@ def _builtin(type: Attribute) -> tuple[Attribute, str | None]:
     if bridge is None or parts is None:
         raise Refusal(RefusalCode.ILLEGAL_TYPE, f"no op converts a builtin tensor to '{type}'")
     return TensorType(parts.element_type, parts.shape), bridge
-
-
-class _Quantized(NamedTuple):
-    """A quantized value, and the ops that define it."""
-
-    ops: Sequence[Operation]
-    result: SSAValue
 
 
 def _as_signed(array: NDArray[Any], width: int) -> NDArray[Any]:
