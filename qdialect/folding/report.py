@@ -168,6 +168,15 @@ class PassReport(Displayed):
         """The refusals with one of these codes."""
         return [record for record in self.records if record.code in codes]
 
+    def forget_erased(self) -> None:
+        """Remove the replacements that are erased: something else stands there since."""
+        for at, record in enumerate(self.records):
+            if record.stands is not None and _is_erased(record.stands):
+                self.records[at] = record._replace(stands=None)
+        for value, by in list(self.vanished.items()):
+            if by is not None and _is_erased(by):
+                del self.vanished[value]
+
     @property
     def refused_by_code(self) -> Counter[RefusalCode]:
         """The number of refused ops by code."""
@@ -204,3 +213,8 @@ class PassReport(Displayed):
     def values_to_json(self, names: Names) -> Sequence[dict[str, Any]]:
         """For a quantizer, the parameters of each value, and why."""
         return ()
+
+
+def _is_erased(value: SSAValue) -> bool:
+    """Whether an op that defined a value is in no block any more."""
+    return isinstance(value.owner, Operation) and value.owner.parent is None

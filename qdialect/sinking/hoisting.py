@@ -34,7 +34,6 @@ from qdialect.ops.interface import (
 from qdialect.ops.reading import ConstantOperands
 from qdialect.ops.unused_ops import erase_with_unused
 from qdialect.sinking.moving_ops import MovingOp
-from qdialect.sinking.sinker import is_erased
 from qdialect.support.memory import memory_budget
 
 
@@ -68,10 +67,7 @@ def hoist_shapes(module: ModuleOp, context: Context) -> PassReport:
                 break
             hoisting.finish()
     # A shape op behind another one is moved above its arithmetic, too.
-    report.records = [
-        record._replace(stands=None) if record.stands and is_erased(record.stands) else record
-        for record in report.records
-    ]
+    report.forget_erased()
     for op, refusal in last.items():
         if op in original:
             report.refuse(op, refusal)

@@ -222,7 +222,7 @@ def sink_shapes(module: ModuleOp, context: Context) -> PassReport:
             if not sinking.has_freed():
                 # Refusals of earlier rounds may no longer hold.
                 sinking.report.records.extend(refused)
-                sinking.forget_erased()
+                sinking.report.forget_erased()
                 return sinking.report
 
 
@@ -257,16 +257,6 @@ class _Sinking:
         """Report that `by` replaces `value`, if an original op defines `value`."""
         if value.owner in self.original:
             self.report.vanished[value] = by
-
-    def forget_erased(self) -> None:
-        """Remove values that are erased, as a cast was hoisted above them, from the report."""
-        records, vanished = self.report.records, self.report.vanished
-        for at, record in enumerate(records):
-            if record.stands is not None and is_erased(record.stands):
-                records[at] = record._replace(stands=None)
-        for value, by in list(vanished.items()):
-            if by is not None and is_erased(by):
-                del vanished[value]
 
     def replace(self, replaced: Replacements) -> None:
         """Replace values in the module and in the report."""
@@ -573,11 +563,6 @@ def _is_equal(one: CastOp, other: CastOp) -> bool:
         and one.properties == other.properties
         and one.parent is other.parent
     )
-
-
-def is_erased(value: SSAValue) -> bool:
-    """Whether an op that defined a value is in no block any more."""
-    return isinstance(value.owner, Operation) and value.owner.parent is None
 
 
 def _is_free(value: SSAValue) -> bool:
