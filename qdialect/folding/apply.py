@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeAlias, TypeVar, cast
 
@@ -221,6 +222,7 @@ class _Binder:
         raise PlanError(f"{name} {what} than the plan says")
 
 
+@dataclass
 class _Reporter:
     """
     Makes the report of a decision, after the module has been changed.
@@ -229,26 +231,20 @@ class _Reporter:
     op of quant to the op that replaces it, and `raisable` each op that raising removes to a hint.
     """
 
-    def __init__(
-        self,
-        graph: FoldGraph,
-        decision: Decision,
-        written: Mapping[Operation, WrittenConstant],
-        joined: Mapping[Operation, Operation],
-        raisable: Mapping[Operation, str],
-    ) -> None:
-        self._graph = graph
-        self._decision = decision
-        self._written = written
-        self._joined = joined
-        self._raisable = raisable
+    _graph: FoldGraph
+    _decision: Decision
+    _written: Mapping[Operation, WrittenConstant]
+    _joined: Mapping[Operation, Operation]
+    _raisable: Mapping[Operation, str]
+
+    def __post_init__(self) -> None:
         self._source_ends = {
             source: op
-            for op in reversed(list(decision.written))
-            for source in graph.moved[op].provenance.sources
+            for op in reversed(list(self._decision.written))
+            for source in self._graph.moved[op].provenance.sources
         }
         """For each moved source, the last op that is replaced by a constant with its elements."""
-        self._repeated = decision.repeated_reshapes(graph)
+        self._repeated = self._decision.repeated_reshapes(self._graph)
 
     def report(self) -> PassReport:
         report, graph = PassReport(), self._graph

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
@@ -243,20 +244,16 @@ class _Codes(NamedTuple):
     repeated_bytes: int = 0
 
 
+@dataclass
 class _ProductReader:
     """Reads the factors of a product."""
 
-    def __init__(
-        self,
-        graph: FoldGraph,
-        constants: ConstantOps,
-        kinds: Mapping[Operation | Block, _Kind],
-        product: _Binary,
-    ) -> None:
-        self._graph, self._constants, self._kinds = graph, constants, kinds
-        self._product = product
-        self._known = dict[SSAValue, "TypedArray"]()
-        """The values that have been computed."""
+    _graph: FoldGraph
+    _constants: ConstantOps
+    _kinds: Mapping[Operation | Block, _Kind]
+    _product: _Binary
+    _known: dict[SSAValue, TypedArray] = field(default_factory=dict)
+    """The values that have been computed."""
 
     def scaled(self, codes: _Codes, scales: _Operand) -> ComputedProduct:
         """The product of codes and scales. Raises Refusal, and TooManySlotsError."""
