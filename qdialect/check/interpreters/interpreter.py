@@ -103,17 +103,12 @@ class ControlFlowFunctions(InterpreterFunctions):
             return interpreter.call_external(op.sym_name.data, op, args)
         return interpreter.run_ssacfg_region(op.body, args, op.sym_name.data)
 
-    @impl_terminator(ReturnOp)
-    def run_return(self, _: Interpreter, op: Operation, args: PythonValues) -> Ended:
+    def _returned(self, _: Interpreter, op: Operation, args: PythonValues) -> Ended:
         return ReturnedValues(args), ()
 
-    @impl_terminator(scf.YieldOp)
-    def run_yield(self, _: Interpreter, op: Operation, args: PythonValues) -> Ended:
-        return ReturnedValues(args), ()
-
-    @impl_terminator(scf.ConditionOp)
-    def run_condition(self, _: Interpreter, op: Operation, args: PythonValues) -> Ended:
-        return ReturnedValues(args), ()
+    run_return = impl_terminator(ReturnOp)(_returned)
+    run_yield = impl_terminator(scf.YieldOp)(_returned)
+    run_condition = impl_terminator(scf.ConditionOp)(_returned)
 
     @impl(scf.IfOp)
     def run_if(self, interpreter: Interpreter, op: scf.IfOp, args: PythonValues) -> PythonValues:
