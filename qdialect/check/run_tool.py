@@ -168,7 +168,7 @@ class _ValueParser(LocatingParser):
                 number = self.expect(
                     self.parse_optional_number, f"expected a value, as in {_EXAMPLES}"
                 )
-            literal = DenseLiteral(position, [number], [position], 1, None)
+            literal = DenseLiteral(self, position, [number], [position], 1, None)
         if self.parse_optional_punctuation(":") is None:
             self.raise_error(f"expected ':' and a type, as in {_EXAMPLES}")
         type_position = self.pos
@@ -182,7 +182,7 @@ class _ValueParser(LocatingParser):
         is_stored = isinstance(element_type, StoredType)
         try:
             array_type = held_type(element_type)
-            elements = literal.to_values(self, array_type, shape or (), is_storage=is_stored)
+            elements = literal.to_values(array_type, shape or (), is_storage=is_stored)
             if isinstance(element_type, StoredType):
                 verify_in_range(elements, element_type)
             return TypedArray.of(as_view(elements).array(), type)

@@ -727,7 +727,7 @@ class AttributeParser(FastParser):
         is_named = self.lexer.input.content.startswith(_DENSE, start)
         literal = DenseLiteral.parse_after_keyword(self, start if is_named else self.pos)
         type = type or self._parse_type_of_dense()
-        values = literal.to_values(self, type.element_type, type.get_shape(), is_storage=False)
+        values = literal.to_values(type.element_type, type.get_shape(), is_storage=False)
         data = element_bytes(values, type.element_type, repeat_splats=True)
         if not data and isinstance(values, Splat):
             data = values.value.tobytes()

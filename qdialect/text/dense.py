@@ -9,11 +9,11 @@ from __future__ import annotations
 import binascii
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from io import StringIO
-from typing import Any
+from typing import Any, NoReturn
 
 from typing_extensions import override
 from xdsl.dialects.builtin import (
@@ -26,6 +26,7 @@ from xdsl.dialects.builtin import (
     Signedness,
     TensorType,
 )
+from xdsl.ir import Attribute
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.mlir_lexer import StringLiteral
@@ -61,6 +62,7 @@ _HEX_NUMBER = re.compile(r"(-?)\s*0x")
 class DenseLiteral:
     """The text `dense<...>`, parsed before the type that determines its meaning is known."""
 
+    parser: AttrParser
     position: int
     """The start of the text."""
 
@@ -91,22 +93,20 @@ class DenseLiteral:
     def parse_after_keyword(cls, parser: AttrParser, position: int) -> DenseLiteral:
         """Parse `<...>`; errors are reported at `position`. Raises ParseError."""
         if (data := _parse_optional_hex(parser)) is not None:
-            return cls(position, data, [], 0, None)
+            return cls(parser, position, data, [], 0, None)
         parser.parse_punctuation("<", " in dense attribute")
         items = _ListParser(parser)
         if parser.parse_optional_punctuation(">") is not None:
-            return cls(position, [], [], 0, None)
+            return cls(parser, position, [], [], 0, None)
         shape = items.parse_item()
         parser.parse_punctuation(">", " in dense attribute")
-        return cls(position, items.numbers, items.positions, items.count, shape)
+        return cls(parser, position, items.numbers, items.positions, items.count, shape)
+
+    def _refuse(self, message: str) -> NoReturn:
+        self.parser.raise_error(message, self.position)
 
     def to_values(
-        self,
-        parser: AttrParser,
-        type: AnyDenseElement,
-        shape: tuple[int, ...],
-        *,
-        is_storage: bool = True,
+        self, type: AnyDenseElement, shape: tuple[int, ...], *, is_storage: bool = True
     ) -> Elements:
         """
         The elements of a tensor of static `shape`, of the dtype of `type`.
@@ -120,53 +120,42 @@ class DenseLiteral:
         try:
             element_dtype(type)
         except UnsupportedElementTypeError as error:
-            parser.raise_error(str(error), self.position)
+            self._refuse(str(error))
         is_one = isinstance(self.data, list) and self.shape is None
         if len(shape) > MAX_RANK and not is_one:
-            parser.raise_error(f"rank {len(shape)} is more than {MAX_RANK}", self.position)
+            self._refuse(f"rank {len(shape)} is more than {MAX_RANK}")
         if isinstance(self.data, list):
-            return self._listed_values(parser, self.data, type, shape, is_storage)
+            return self._listed_values(self.data, type, shape, is_storage)
         values = _from_mlir_bytes(self.data, type, shape)
         if values is None:
-            parser.raise_error(
-                f"elements hex data size is invalid for provided type: '{TensorType(type, shape)}'",
-                self.position,
-            )
+            of_type = f"provided type: '{TensorType(type, shape)}'"
+            self._refuse(f"elements hex data size is invalid for {of_type}")
         return values
 
     def _listed_values(
         self,
-        parser: AttrParser,
         numbers: list[int | float],
         type: AnyDenseElement,
         shape: tuple[int, ...],
         is_storage: bool,
     ) -> Elements:
         if not numbers and math.prod(shape):
-            parser.raise_error(
-                f"parsed zero elements, but type ('{TensorType(type, shape)}') expected at least 1",
-                self.position,
-            )
+            self._refuse(_no_elements(TensorType(type, shape)))
         if self.shape is not None and self.shape != shape:
-            parser.raise_error(
-                f"inferred shape of elements literal ({list(self.shape)}) does not match "
-                f"type ({list(shape)})",
-                self.position,
-            )
+            self._refuse(_other_shape(self.shape, shape))
         is_complex = isinstance(type, ComplexType)
         expected = self.count * (2 if is_complex else 1)
         if len(numbers) != expected:
             wanted = type if self.shape is None else TensorType(type, shape)
-            parser.raise_error(
+            self._refuse(
                 f"parsed {len(numbers)} elements, but type ('{wanted}') expected "
-                f"{expected} elements",
-                self.position,
+                f"{expected} elements"
             )
         part = type.element_type if is_complex else type
         if isinstance(part, IntegerType | IndexType):
-            parts = self._integers(parser, numbers, part, is_storage)
+            parts = self._integers(numbers, part, is_storage)
         else:
-            parts = self._floats(parser, numbers, part, is_storage)
+            parts = self._floats(numbers, part, is_storage)
         values = parts.view(element_dtype(type))
         if not len(values):
             return np.zeros(shape, dtype=values.dtype)
@@ -175,61 +164,47 @@ class DenseLiteral:
         return values.reshape(shape)
 
     def _integers(
-        self,
-        parser: AttrParser,
-        numbers: list[int | float],
-        type: IntegerType | IndexType,
-        is_storage: bool,
+        self, numbers: list[int | float], type: IntegerType | IndexType, is_storage: bool
     ) -> NDArray[Any]:
+        refuse = self.parser.raise_error
         width = type.bitwidth if isinstance(type, IntegerType) else 64
         is_unsigned = has_signedness(type, Signedness.UNSIGNED)
         least, greatest = integer_range(width, not is_unsigned)
         integers: list[int] = []
         for number, position in zip(numbers, self.positions, strict=True):
             if isinstance(number, float):
-                parser.raise_error("expected integer elements, but parsed floating-point", position)
+                refuse("expected integer elements, but parsed floating-point", position)
             if isinstance(number, bool):
                 if not isinstance(type, IntegerType) or width != 1:
-                    parser.raise_error("expected i1 type for 'true' or 'false' values", position)
+                    refuse("expected i1 type for 'true' or 'false' values", position)
                 # In a signed i1, the one bit is the sign.
                 number = number * (greatest or least)
             integers.append(number)
         if is_storage:
-            self._refuse_outside_storage(parser, integers, least, greatest)
+            for integer in (min(integers, default=0), max(integers, default=0)):
+                if not least <= integer <= greatest:
+                    span = f"[{least}, {greatest}]"
+                    self._refuse(f"element {integer} is outside the storage range {span}")
         else:
             limit = 1 << width if has_signedness(type, Signedness.SIGNLESS) else greatest + 1
-            integers = self._wrapped(parser, integers, least, greatest, limit)
+            integers = self._wrapped(integers, least, greatest, limit)
         return np.array(integers, dtype=element_dtype(type))
 
-    def _refuse_outside_storage(
-        self, parser: AttrParser, integers: list[int], least: int, greatest: int
-    ) -> None:
-        for integer in (min(integers, default=0), max(integers, default=0)):
-            if not least <= integer <= greatest:
-                parser.raise_error(
-                    f"element {integer} is outside the storage range [{least}, {greatest}]",
-                    self.position,
-                )
-
-    def _wrapped(
-        self, parser: AttrParser, integers: list[int], least: int, greatest: int, limit: int
-    ) -> list[int]:
+    def _wrapped(self, integers: list[int], least: int, greatest: int, limit: int) -> list[int]:
         """`integers`, with those from `greatest + 1` to `limit - 1` wrapped to negative ones."""
         if least <= min(integers, default=0) and max(integers, default=0) <= greatest:
             return integers
         for integer, position in zip(integers, self.positions, strict=True):
             if integer < 0 <= least:
-                parser.raise_error(
+                self.parser.raise_error(
                     "expected unsigned integer elements, but parsed negative value", position
                 )
             if not least <= integer < limit:
-                parser.raise_error("integer constant out of range for type", position)
+                self.parser.raise_error("integer constant out of range for type", position)
         return [integer - limit if integer > greatest else integer for integer in integers]
 
-    def _floats(
-        self, parser: AttrParser, numbers: list[int | float], type: AnyFloat, is_storage: bool
-    ) -> NDArray[Any]:
-        float_format = FLOAT_FORMATS[type.name]
+    def _floats(self, numbers: list[int | float], type: AnyFloat, is_storage: bool) -> NDArray[Any]:
+        parser, float_format = self.parser, FLOAT_FORMATS[type.name]
         is_unsigned = float_format.specials is Specials.ONE_NAN_NO_ZERO
         doubles = np.zeros(len(numbers))
         patterns: dict[int, int] = {}
@@ -250,6 +225,15 @@ class DenseLiteral:
         bits[list(patterns)] = list(patterns.values())
         raw = resized(bits.astype("<u8").view(np.uint8), 8, type.compile_time_size)
         return raw.view(element_dtype(type))
+
+
+def _no_elements(type: Attribute) -> str:
+    return f"parsed zero elements, but type ('{type}') expected at least 1"
+
+
+def _other_shape(listed: Sequence[int], shape: Sequence[int]) -> str:
+    literal = f"inferred shape of elements literal ({list(listed)})"
+    return f"{literal} does not match type ({list(shape)})"
 
 
 def _double(parser: AttrParser, number: int, position: int) -> float:
@@ -322,19 +306,13 @@ def canonical_strings(parser: AttrParser, position: int, type: ShapedType) -> st
     parser.parse_punctuation("<", " in dense attribute")
     if parser.parse_optional_punctuation(">") is not None:
         if math.prod(shape):
-            parser.raise_error(
-                f"parsed zero elements, but type ('{type}') expected at least 1", position
-            )
+            parser.raise_error(_no_elements(type), position)
         return "<>"
     items = _StringListParser(parser)
     listed = items.parse_item()
     parser.parse_punctuation(">", " in dense attribute")
     if listed is not None and listed != shape:
-        parser.raise_error(
-            f"inferred shape of elements literal ({list(listed)}) does not match type "
-            f"({list(shape)})",
-            position,
-        )
+        parser.raise_error(_other_shape(listed, shape), position)
     if not items.strings:
         return "<>"
     if len(set(items.strings)) == 1:

@@ -354,7 +354,7 @@ def _value_of(
         resume_from(parser, start)
         literal = DenseLiteral.parse(parser)
         resume_from(parser, end)
-    return dense_elements(literal.to_values(parser, storage, type.get_shape()), storage)
+    return dense_elements(literal.to_values(storage, type.get_shape()), storage)
 
 
 def _parse_optional_resource(parser: Parser) -> str | None:

@@ -74,7 +74,7 @@ def read(text: str, type: IntegerType, shape: tuple[int, ...]) -> Elements:
     context = Context()
     context.load_dialect(Builtin)
     parser = Parser(context, text)
-    return DenseLiteral.parse(parser).to_values(parser, type, shape)
+    return DenseLiteral.parse(parser).to_values(type, shape)
 
 
 @given(integer_types, st.sampled_from([2, 7, 8, 9, 100, 101, 1000]))

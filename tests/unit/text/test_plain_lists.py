@@ -63,7 +63,7 @@ def bytes_in_general(text: str, type: AnyDenseElement, shape: list[int]) -> byte
     parser = parser_of(text)
     try:
         literal = DenseLiteral.parse_after_keyword(parser, 0)
-        values = literal.to_values(parser, type, tuple(shape), is_storage=False)
+        values = literal.to_values(type, tuple(shape), is_storage=False)
     except ParseError:
         return None
     return element_bytes(values, type, repeat_splats=True)
