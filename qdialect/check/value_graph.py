@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 from xdsl.dialects.builtin import (
@@ -206,23 +207,17 @@ class GraphReader:
         type, slots = _typed(op.results[0].type, operand.shape)
         with certifying():
             rows = numbers_along_axis(op, operand.shape)
+        node_of, without = CastNode, ()
         if rows is not None:
-            return ComputedNode(
-                shape=operand.shape,
-                element_type=type,
-                op=op,
-                slots=slots,
-                operand=operand,
-                settings=self._settings(op, AXIS, rows.attribute),
-                sides=_sides_of_elements(op, rows, operand.shape),
-            )
-        return CastNode(
+            sides = _sides_of_elements(op, rows, operand.shape)
+            node_of, without = partial(ComputedNode, sides=sides), (AXIS, rows.attribute)
+        return node_of(
             shape=operand.shape,
             element_type=type,
             op=op,
             slots=slots,
             operand=operand,
-            settings=self._settings(op),
+            settings=self._settings(op, *without),
         )
 
     def _computed(self, op: Operation) -> ComputedNode:
