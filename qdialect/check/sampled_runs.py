@@ -46,6 +46,7 @@ from qdialect.dialects.quant.casts import DequantizeBiasOp
 from qdialect.dialects.quant.slots import Granularity
 from qdialect.dialects.quant.storage import StoredType
 from qdialect.dialects.quant.types import UniformQuantizedType
+from qdialect.ir.rewriting import dependencies_first
 from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
 from qdialect.ops.interface import elements_attribute_of, is_cast, name_of
 from qdialect.ops.model import Bits, OnNumbers, model_named
@@ -119,11 +120,9 @@ def steps_for(side: ComparedModule, function: FuncOp, sets: int) -> int | None:
     It is possible if each op of the function and its callees is elementwise: elements at a
     position depend only on the operands' elements at that position.
     """
-    functions = {function}
-    pending = [function]
     steps = 0
-    while pending:
-        for op in pending.pop().body.walk():
+    for name in dependencies_first([function.sym_name.data], side.effects.called_by):
+        for op in side.functions[name].body.walk():
             if not _keeps_positions(op):
                 return None
             values = (*op.operands, *op.results)
@@ -133,9 +132,6 @@ def steps_for(side: ComparedModule, function: FuncOp, sets: int) -> int | None:
                 callee = side.effects.callee_of(op)
                 if callee is None or callee.is_declaration:
                     return None
-                if callee not in functions:
-                    functions.add(callee)
-                    pending.append(callee)
     return steps
 
 
