@@ -66,18 +66,14 @@ class _Factors:
         return tuple(tuple(reversed(factors)) for factors in self.taken)
 
 
-def regroup(operand_shape: Sequence[int], result_shape: Sequence[int]) -> Regrouping:
+@registered_cache
+@lru_cache(maxsize=1024)
+def regroup(operand_shape: tuple[int, ...], result_shape: tuple[int, ...]) -> Regrouping:
     """
     The factors that a reshape from `operand_shape` to `result_shape` moves.
 
     Both shapes have the same product, which is not zero.
     """
-    return _regroup(tuple(operand_shape), tuple(result_shape))
-
-
-@registered_cache
-@lru_cache(maxsize=1024)
-def _regroup(operand_shape: tuple[int, ...], result_shape: tuple[int, ...]) -> Regrouping:
     operand, result = _Factors(operand_shape), _Factors(result_shape)
     groups: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
     while (length := operand.left()) > 1:

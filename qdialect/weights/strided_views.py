@@ -125,7 +125,7 @@ class StridedView(FileView):
         if 0 in shape:
             return StridedView(self.tensor, 0, tuple(((length, 0),) for length in shape))
         dimensions = self.dimensions
-        grouping = regroup([length for length, _ in dimensions], shape)
+        grouping = regroup(tuple(length for length, _ in dimensions), shape)
         if any(before != after for before, after in grouping.groups):
             raise NeedsCopyError
         split = iter(

@@ -32,7 +32,7 @@ def test_every_cache_is_registered():
                     assert value in registered_caches(), f"{module.__name__}.{name}"
                     found.append(name)
     # Those that were found in another way.
-    assert {"_KNOWN_TEXTS", "_KNOWN_MOVED_LAYERS", "_regroup", "element_dtype"} <= {*found}
+    assert {"_KNOWN_TEXTS", "_KNOWN_MOVED_LAYERS", "element_dtype", "regroup"} <= {*found}
     assert len(found) > 20
 
 
