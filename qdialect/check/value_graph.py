@@ -61,7 +61,6 @@ from qdialect.ops.interface import (
     RefusalCode,
     as_integers,
     elements_attribute_of,
-    find_attribute,
     held_elements,
     integers_in_list,
     is_arithmetic,
@@ -154,8 +153,8 @@ class GraphReader:
             return self._cast(owner)
         if is_arithmetic(owner):
             return self._computed(owner)
-        if (name := elements_attribute_of(owner)) is not None:
-            return self._constant(owner, name)
+        if elements_attribute_of(owner) is not None:
+            return self._constant(owner)
         return None
 
     def _operand(self, value: SSAValue) -> Node:
@@ -253,12 +252,9 @@ class GraphReader:
         attributes = {**op.attributes, **op.properties}
         return frozenset(item for item in attributes.items() if item[0] not in without)
 
-    def _constant(self, op: Operation, name: str) -> Node:
-        attribute = find_attribute(op, name)
-        if attribute is None:
-            attribute = held_elements(op)
+    def _constant(self, op: Operation) -> Node:
         with certifying():
-            held_type, shape, elements = self._held(attribute)
+            held_type, shape, elements = self._held(held_elements(op))
         type, slots = _typed(op.results[0].type, shape)
         return ConstantNode(
             shape=shape,

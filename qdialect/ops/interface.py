@@ -485,12 +485,10 @@ def names_of_elements(op: Operation) -> tuple[str, ...]:
 
 def held_elements(op: Operation) -> Attribute | None:
     """The attribute with the elements of a constant; for a number or a list, one made of it."""
-    name, *listed = names_of_elements(op)
-    attribute = find_attribute(op, name)
-    parts = tensor_parts(op.results[0].type)
-    if attribute is not None or parts is None:
+    attribute = find_attribute(op, elements_attribute_of(op) or "")
+    if attribute is not None or (parts := tensor_parts(op.results[0].type)) is None:
         return attribute
-    candidates = (find_attribute(op, key) for key in listed)
+    candidates = (find_attribute(op, key) for key in names_of_elements(op)[1:])
     value = next((candidate for candidate in candidates if candidate is not None), None)
     one_by_one: tuple[Attribute | None, ...] = (value,)
     if isinstance(value, ArrayAttr):

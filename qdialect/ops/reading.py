@@ -83,11 +83,10 @@ class Constants:
         """
         elements = self._read.get(op)
         if elements is None:
-            name = elements_attribute_of(op)
-            if name is None:
+            if elements_attribute_of(op) is None:
                 return None
             try:
-                elements = self._tensor(op, name)
+                elements = self._tensor(op)
             except Refusal as error:
                 elements = error
             self._read[op] = elements
@@ -95,21 +94,21 @@ class Constants:
             raise elements
         return elements
 
-    def _tensor(self, op: Operation, name: str) -> Elements:
+    def _tensor(self, op: Operation) -> Elements:
         results = op.results
         parts = tensor_parts(results[0].type) if len(results) == 1 else None
         if parts is None:
             raise Refusal(RefusalCode.UNKNOWN_OP, "it is not a ranked tensor")
-        values = self.elements(op, name)
+        values = self.elements(op)
         if values.shape != parts.shape:
             raise Refusal(RefusalCode.UNKNOWN_OP, "its elements do not have the shape of its type")
         return values
 
     def unread(self, op: Operation) -> Unread | None:
         """What is known of the elements of a constant in a file; None for other ops."""
-        if (name := elements_attribute_of(op)) is None or len(op.results) != 1:
+        if elements_attribute_of(op) is None or len(op.results) != 1:
             return None
-        attribute = find_attribute(op, name) or held_elements(op)
+        attribute = held_elements(op)
         parts = tensor_parts(op.results[0].type)
         if not isinstance(attribute, DenseResourceAttr) or parts is None:
             return None
@@ -121,11 +120,9 @@ class Constants:
         self._read.pop(op, None)
         self._shapes.pop(op, None)
 
-    def elements(self, op: Operation, name: str) -> Elements:
-        """The elements in the attribute `name` of `op`. Raises Refusal."""
-        attribute = find_attribute(op, name)
-        if attribute is None:
-            attribute = held_elements(op)
+    def elements(self, op: Operation) -> Elements:
+        """The elements of a constant op, as they are held. Raises Refusal."""
+        attribute = held_elements(op)
         values: Elements | None = None
         try:
             if isinstance(attribute, DenseIntOrFPElementsAttr):
@@ -163,7 +160,7 @@ class Constants:
             return as_integers(np.asarray(attribute.value.data), type)
         # The type of a tosa shape is not a tensor type.
         type = tensor_element_type(cast(Any, attribute).type)
-        integers = self._shapes[op] = integers_in(self.elements(op, name), type)
+        integers = self._shapes[op] = integers_in(self.elements(op), type)
         return integers
 
     def element(self, value: SSAValue) -> StoredElement:

@@ -57,13 +57,13 @@ def quant_shape_errors(module: ModuleOp, context: Context) -> Iterator[tuple[Ope
 
 def _error_of_constant(op: Operation, constants: Constants) -> str | None:
     """The error of a constant that does not match its type; None if it does."""
-    elements = elements_attribute_of(op)
-    if elements is None or not _is_quantized(op) or not isinstance(op.results[0].type, TensorType):
+    is_quantized = elements_attribute_of(op) is not None and _is_quantized(op)
+    if not is_quantized or not isinstance(op.results[0].type, TensorType):
         return None
     try:
         tensor = uniform_tensor(cast(Attribute, op.results[0].type))
         verify_fits(tensor, "result")
-        verify_in_range(constants.elements(op, elements), tensor.element_type)
+        verify_in_range(constants.elements(op), tensor.element_type)
     except VerifyException as error:
         return str(error)
     except Refusal:

@@ -374,8 +374,8 @@ def run_known_op(
         return run_shape_op(interpreter, op, model, args)
     if is_cast(op):
         return run_cast(op, args)
-    if (name := elements_attribute_of(op)) is not None:
-        return run_constant(op, name, resources)
+    if elements_attribute_of(op) is not None:
+        return run_constant(op, resources)
     if is_arithmetic(op):
         return run_arithmetic(op, args)
     return None

@@ -110,15 +110,9 @@ def run_arithmetic(op: Operation, args: Sequence[Any]) -> TypedArray:
     return computed(compute, operands, result)
 
 
-def run_constant(op: Operation, name: str, resources: ResourceBlobs) -> TypedArray:
-    """
-    The value of a constant op, whose elements are in the attribute `name`.
-
-    Raises InterpretationError and Refusal.
-    """
-    attribute, declared = find_attribute(op, name), op.results[0].type
-    if attribute is None:
-        attribute = held_elements(op)
+def run_constant(op: Operation, resources: ResourceBlobs) -> TypedArray:
+    """The value of a constant op. Raises InterpretationError and Refusal."""
+    attribute, declared = held_elements(op), op.results[0].type
     if isinstance(attribute, IntegerAttr | FloatAttr):
         type = cast(Any, attribute.type)
         packed = type.pack([attribute.value.data])
@@ -128,7 +122,7 @@ def run_constant(op: Operation, name: str, resources: ResourceBlobs) -> TypedArr
         return scalar if isinstance(declared, UnregisteredAttr) else reinterpreted(scalar, declared)
     if not isinstance(attribute, DenseIntOrFPElementsAttr | DenseResourceAttr):
         raise InterpretationError("its value does not consist of numbers")
-    elements = Constants(resources).elements(op, name)
+    elements = Constants(resources).elements(op)
     if not isinstance(elements, np.ndarray):
         require_possible(elements.shape)
         elements = np.broadcast_to(np.asarray(elements.value), elements.shape)
