@@ -12,7 +12,7 @@ from collections.abc import Collection, Generator, Hashable, Iterable, Mapping, 
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from io import StringIO
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from typing_extensions import override
 from xdsl.dialects.arith import FastMathFlagsAttr, IntegerOverflowAttr
@@ -376,19 +376,11 @@ _UNREAD: Final = frozenset(
 """Properties of arith, stablehlo and tosa that permit other results, or make some undefined."""
 
 
-class UnreadAttribute(NamedTuple):
-    """An attribute of an op in one of two functions, and in no op of the other one."""
-
-    op: Operation
-    name: str
-    is_before: bool
-
-
 def first_other_attribute(
     keys: Sequence[AttributeKeys], ops: Sequence[Iterable[Operation]]
-) -> UnreadAttribute | None:
+) -> tuple[str, Operation] | None:
     """
-    The first unread attribute of the ops of two functions that only one of them has.
+    The first unread attribute that the ops of only one of two functions have, and its op.
 
     A discardable attribute counts only if both functions have one of that name, since passes may
     add and drop their own.
@@ -399,7 +391,7 @@ def first_other_attribute(
         for key, op in attributes[at].items():
             name = key[0]
             if key not in attributes[1 - at] and (name in _UNREAD or name in names[1 - at]):
-                return UnreadAttribute(op, name, is_before=not at)
+                return name, op
     return None
 
 

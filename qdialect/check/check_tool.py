@@ -7,12 +7,14 @@ from argparse import Namespace
 from collections import Counter
 from collections.abc import Sequence
 
+from xdsl.ir import Operation
+
 from qdialect.check.compared_modules import RunFailure, Side
 from qdialect.check.comparison import Comparison, Finding, Verdict, compare_modules
 from qdialect.check.sampled_runs import DEFAULT_RUNS
 from qdialect.check.step_budget import DEFAULT_STEPS
 from qdialect.opt.compilation import Compilation
-from qdialect.opt.diagnostics import DiagnosticPrinter
+from qdialect.opt.diagnostics import DiagnosticPrinter, Location
 from qdialect.opt.module_tool import ModuleArgumentParser, read_module, whole_number
 from qdialect.opt.outputs import standard_output
 from qdialect.opt.tool_error import ToolError
@@ -82,6 +84,11 @@ def _compare(options: Namespace) -> bool:
     if before is None or after is None:
         return False
     old, new = (Side(which.module, which.context) for which in (before, after))
+
+    def locate(op: Operation) -> Location:
+        is_before = op.get_toplevel_object() is before.module
+        return (before if is_before else after).locate(op)
+
     try:
         if options.roundings:
             return _print_roundings((old, new), options.runs, after, printer)
@@ -101,12 +108,10 @@ def _compare(options: Namespace) -> bool:
             requires_proof=options.require == "proof",
         )
     except RunFailure as failure:
-        place = (before if failure.is_before else after).locate(failure.op)
-        printer.error(f"not checked: {failure.reason}", place)
+        printer.error(f"not checked: {failure.reason}", locate(failure.op))
         return False
     for finding in comparison.findings:
-        place = (before if finding.is_before else after).locate(finding.op)
-        printer.error(finding.message, place)
+        printer.error(finding.message, locate(finding.op))
     if comparison.findings:
         return False
     with standard_output() as stream:

@@ -209,4 +209,3 @@ class RunFailure(Exception):
 
     reason: str
     op: Operation
-    is_before: bool

@@ -108,17 +108,15 @@ class Finding:
 
     message: str
     op: Operation
-    is_before: bool = False
-    """Whether the op belongs to the first module."""
+    """An op of either module."""
 
 
 class NotShownError(Exception):
     """Two functions cannot be shown to mean the same. The message gives the reason."""
 
-    def __init__(self, message: str, op: Operation, *, is_before: bool = False) -> None:
+    def __init__(self, message: str, op: Operation) -> None:
         super().__init__(message)
         self.op = op
-        self.is_before = is_before
 
 
 @dataclass(frozen=True)
@@ -216,7 +214,6 @@ class FunctionComparison:
                 f"is not shown to be the same: {unproven.reason}; and it cannot be run: "
                 f"{failure.reason}",
                 failure.op,
-                is_before=failure.is_before,
             ) from None
         grounds = Grounds.ALL_INPUTS if runs.is_exhaustive else Grounds.SAMPLES
         verdict = Verdict(self._name, grounds, runs.count, callees)
@@ -282,11 +279,11 @@ def _require_no_other_attributes(pair: Pair, functions: tuple[FuncOp, FuncOp], r
     ]
     other = first_other_attribute(pair.keys, ops)
     if other is not None:
+        name, op = other
         raise NotShownError(
             f"is not shown to be the same: {reason}; and runs do not depend on attribute "
-            f"'{other.name}', which differs",
-            other.op,
-            is_before=other.is_before,
+            f"'{name}', which differs",
+            op,
         )
 
 
@@ -294,9 +291,7 @@ def _run_by(engine: IreeEngine, pair: Pair, functions: tuple[FuncOp, FuncOp]) ->
     try:
         runs = engine.compare(functions, pair.runs)
     except RunFailure as failure:
-        raise NotShownError(
-            f"is not checked: {failure.reason}", failure.op, is_before=failure.is_before
-        ) from None
+        raise NotShownError(f"is not checked: {failure.reason}", failure.op) from None
     grounds = Grounds.ALL_INPUTS if runs.is_exhaustive else Grounds.SAMPLES
     return Verdict(functions[1].sym_name.data, grounds, runs.count, note=runs.note)
 
@@ -482,7 +477,7 @@ class _Proof:
                 return NotShownError(message, self._functions[1])
             name = f"'{name_of(there.op)}' op"
             self.reason = f"{name} was {'removed' if new is None else 'added'}"
-            return NotShownError(f"is not the same: {self.reason}", there.op, is_before=new is None)
+            return NotShownError(f"is not the same: {self.reason}", there.op)
         if old.key == new.key:
             number = next(
                 at
@@ -681,7 +676,7 @@ def _compare_functions(pair: Pair) -> Iterator[Finding | Verdict]:
         if name in compared:
             yield decided[name]
         elif name not in after and visibility_of(old) != "private":
-            yield Finding(f"function '{name}' was removed", old, is_before=True)
+            yield Finding(f"function '{name}' was removed", old)
     for name, new in after.items():
         if name not in before and visibility_of(new) != "private":
             yield Finding(f"function '{name}' was added", new)
@@ -703,7 +698,7 @@ def _decide(
             decided[name] = Finding(f"function '{name}'{error}", new)
             return True
         except NotShownError as error:
-            finding = Finding(f"function '{name}' {error}", error.op, error.is_before)
+            finding = Finding(f"function '{name}' {error}", error.op)
         except NotCertifiableError as error:
             finding = Finding(f"function '{name}' is not shown to be the same: {error}", new)
         decided[name] = finding
@@ -741,12 +736,9 @@ def _missing_functions(
         is_gone = name in before
         function = before[name] if is_gone else after[name]
         if visibility_of(function) == "private":
-            what = (
-                f"is no function '{name}' any more"
-                if is_gone
-                else f"was no function '{name}' before"
-            )
-            yield Finding(f"there {what}, but it is named in both", function, is_gone)
+            verb, when = ("is", "any more") if is_gone else ("was", "before")
+            what = f"there {verb} no function '{name}' {when}"
+            yield Finding(f"{what}, but it is named in both", function)
 
 
 def _is_compared(pair: Pair, old: FuncOp, new: FuncOp) -> bool:
@@ -798,7 +790,7 @@ def _compare_others(pair: Pair) -> Iterator[Finding]:
     readers = pair.readers(Calls())
     for number in range(max(len(olds), len(news))):
         if number == len(news):
-            yield Finding(f"'{name_of(olds[number])}' op was removed", olds[number], is_before=True)
+            yield Finding(f"'{name_of(olds[number])}' op was removed", olds[number])
             return
         if number == len(olds):
             yield Finding(f"'{name_of(news[number])}' op was added", news[number])

@@ -223,15 +223,11 @@ def _precision_of(type: Attribute) -> int | None:
 class _CompiledModule:
     """One of the two compared modules."""
 
-    def __init__(self, side: Side, *, is_before: bool) -> None:
+    def __init__(self, side: Side) -> None:
         """Raises RunFailure if IREE does not compile it, and MissingLibraryError."""
-        self.module, self._binary = compile_module(side, is_before=is_before)
+        self.module, self.binary = compile_module(side)
         self.functions = {op.sym_name.data: op for op in self.module.ops if isinstance(op, FuncOp)}
         self.positions = PositionArguments(self.functions)
-        self._is_before = is_before
-
-    def load(self) -> LoadedModule:
-        return LoadedModule(self._binary, is_before=self._is_before)
 
 
 class IreeEngine:
@@ -242,8 +238,8 @@ class IreeEngine:
         Raises RunFailure if IREE does not compile one, and ToolError if IREE is not installed.
         """
         try:
-            self._before = _CompiledModule(before, is_before=True)
-            self._after = _CompiledModule(after, is_before=False)
+            self._before = _CompiledModule(before)
+            self._after = _CompiledModule(after)
             # Errors of its import are reported here, not by the processes that run functions.
             library("iree.runtime", "iree")
         except ImportError as error:
@@ -257,22 +253,22 @@ class IreeEngine:
         or if a difference may be legal.
         """
 
-        def compared() -> Iterator[Runs | tuple[str, bool]]:
+        def compared() -> Iterator[Runs | tuple[str, int]]:
             try:
                 yield self._compare(functions, max_sets)
             except RunFailure as failure:
                 # Its op is one of this process.
-                yield failure.reason, failure.is_before
+                yield failure.reason, functions.index(cast(FuncOp, failure.op))
 
         try:
             # IREE's runtime may crash, such as at positions out of bounds.
             (outcome,) = computed_in_copy(compared)
         except ChildEndedError as error:
-            raise RunFailure(f"IREE's runtime {error}", functions[0], is_before=True) from None
+            raise RunFailure(f"IREE's runtime {error}", functions[0]) from None
         if isinstance(outcome, Runs):
             return outcome
-        reason, is_before = outcome
-        raise RunFailure(reason, functions[0 if is_before else 1], is_before)
+        reason, number = outcome
+        raise RunFailure(reason, functions[number])
 
     def _compare(self, functions: tuple[FuncOp, FuncOp], max_sets: int) -> Runs:
         old, new = functions
@@ -296,7 +292,7 @@ class IreeEngine:
                 is_tame=is_tame,
                 bounds=bounds,
             )
-            before, after = self._before.load(), self._after.load()
+            before, after = (LoadedModule(side.binary) for side in (self._before, self._after))
             furthest = 0.0
             for number, arguments in enumerate(sets):
                 olds = before.run(old, arguments)
@@ -304,7 +300,7 @@ class IreeEngine:
                 with place(after=arguments_text(number, arguments)):
                     furthest = max(furthest, _distance(olds, news, known, new))
         except (InterpretationError, MemoryLimitError) as error:
-            raise RunFailure(str(error), old, is_before=True) from None
+            raise RunFailure(str(error), old) from None
         note = f" by IREE ({_closeness(furthest, known)}{_within(bounds)})"
         return Runs(len(sets), sets.is_exhaustive, note)
 
@@ -336,7 +332,6 @@ def _distance(
                 f"{str(error).strip()}{reason}, but it rounds or compares floats, which a "
                 "reordered sum may change",
                 function,
-                is_before=False,
             ) from None
         raise DifferenceError(f"{error}{reason}") from None
     return 0.0

@@ -84,7 +84,6 @@ IN_INTEGERS: Final = LowerQuantOpsPass(to=Form.LINALG_EXT.value)
 def compile_module(
     side: Side,
     *,
-    is_before: bool = True,
     cpu: str = "generic",
     lowering: LowerQuantOpsPass = AS_DEFINED,
     flags: Sequence[str] = (),
@@ -100,7 +99,7 @@ def compile_module(
     compiler: Any = library("iree.compiler", "iree")
 
     def failure(reason: str) -> RunFailure:
-        return RunFailure(reason, side.module, is_before)
+        return RunFailure(reason, side.module)
 
     try:
         store_as_integers(module, Operation)
@@ -154,9 +153,8 @@ def compile_module(
 class LoadedModule:
     """A compiled module, loaded into this process."""
 
-    def __init__(self, binary: bytes, *, is_before: bool = True) -> None:
+    def __init__(self, binary: bytes) -> None:
         """Raises MissingLibraryError."""
-        self._is_before = is_before
         runtime: Any = library("iree.runtime", "iree")
         context = runtime.SystemContext(config=runtime.Config("local-sync"))
         loaded = runtime.VmModule.copy_buffer(context.instance, binary)
@@ -185,7 +183,7 @@ class LoadedModule:
             returned: Any = self._named(function.sym_name.data)(*given)
         except Exception as error:
             # The runtime has no error class of its own, and raises many types.
-            raise self._failure(f"IREE does not run it: {describe(error)}", function) from None
+            raise RunFailure(f"IREE does not run it: {describe(error)}", function) from None
         values: list[Any] = [returned] if len(types) == 1 else list(returned or [])
         return tuple(
             self._returned(value, type, function) for value, type in zip(values, types, strict=True)
@@ -210,18 +208,15 @@ class LoadedModule:
             array = np.asarray(value.to_host())
             if (array.dtype == np.bool_, array.itemsize) != (dtype == np.bool_, dtype.itemsize):
                 reason = f"IREE returns elements of dtype {array.dtype} as '{type}'"
-                raise self._failure(reason, function)
+                raise RunFailure(reason, function)
         # The memory is freed with the runtime, whatever arrays there are of it.
         elements = array.astype(storage) if dtype == np.bool_ else array.copy().view(storage)
         return TypedArray.of(elements, type)
 
     def _checked_dtype(self, type: Attribute, function: FuncOp) -> Any:
         if (dtype := _dtype_of(plain := held_type(type))) is None:
-            raise self._failure(f"IREE does not accept values of type '{plain}'", function)
+            raise RunFailure(f"IREE does not accept values of type '{plain}'", function)
         return dtype
-
-    def _failure(self, reason: str, op: Operation) -> RunFailure:
-        return RunFailure(reason, op, self._is_before)
 
 
 @registered_cache

@@ -125,7 +125,7 @@ def compare_roundings(before: Side, after: Side, sets: int) -> Iterator[Rounding
         for function, reference in pairs:
             other = others.get(function.sym_name.data)
             if other is None:
-                raise RunFailure("the other module has no such function", function, is_before=True)
+                raise RunFailure("the other module has no such function", function)
             plain, wide, new = (
                 _Function(side, one, [*_roundings(one)])
                 for side, one in ((before, function), (exact, reference), (after, other))
@@ -139,7 +139,7 @@ def _compare(
     types = [[value.type for value in side.leaves] for side in (before, after)]
     if types[0] != types[1]:
         reason = "the functions do not have the same quantized values, in the same order"
-        raise RunFailure(reason, after.function, is_before=False)
+        raise RunFailure(reason, after.function)
     # What stays a cast is compared by comparing modules.
     lowered = [
         (at, op)
@@ -162,7 +162,7 @@ def _compare(
                 plain = _number(before, before.roundings[at], type)
                 result = after.computed(op.input)
             except InterpretationError as error:
-                raise RunFailure(message_of(error), op, is_before=False) from None
+                raise RunFailure(message_of(error), op) from None
             got = type.storage_format.wrap(result.elements.astype(np.int64))
             low, high = type.storage_type_min, type.storage_type_max
             nearest, single = (np.rint(part).clip(low, high) for part in (number, plain))
@@ -197,7 +197,7 @@ def _number(side: _Function, op: Rounding, type: UniformQuantizedType) -> NDArra
 def _random(rng: np.random.Generator, leaf: SSAValue, function: FuncOp) -> NDArray[Any]:
     type, shape = element_type_or_self(leaf.type), shape_of(leaf.type)
     if shape is None or not is_static(shape):
-        raise RunFailure("the shape of a value is not known", function, is_before=True)
+        raise RunFailure("the shape of a value is not known", function)
     if not isinstance(type, UniformQuantizedType):
         return np.zeros(shape, dtype_of(type))
     codes = rng.integers(type.storage_type_min, type.storage_type_max + 1, shape)
@@ -215,7 +215,7 @@ def _functions(side: Side) -> Iterator[FuncOp]:
     for op in side.module.ops:
         if isinstance(op, FuncOp) and not op.is_declaration:
             if len(op.body.blocks) != 1:
-                raise RunFailure("it has several blocks", op, is_before=True)
+                raise RunFailure("it has several blocks", op)
             yield op
 
 

@@ -300,24 +300,24 @@ def compare_runs(
             arguments = sets[number]
             olds = runners[0].run(arguments)
         except StepLimitError as error:
-            failure = failure or RunFailure(str(error), old, is_before=True)
+            failure = failure or RunFailure(str(error), old)
             break
         except (InterpretationError, MemoryLimitError) as error:
             # Where the first function is undefined, the second one may do anything.
-            failure = failure or _failure(error, old, is_before=True)
+            failure = failure or _failure(error, old)
             continue
         try:
             news = runners[1].run(arguments)
         except StepLimitError as error:
-            failure = failure or RunFailure(str(error), new, is_before=False)
+            failure = failure or RunFailure(str(error), new)
             break
         except (InterpretationError, MemoryLimitError) as error:
-            raise _failure(error, new, is_before=False) from None
+            raise _failure(error, new) from None
         with place(after=arguments_text(number, arguments)):
             require_same_results(olds, news)
         count += 1
     if not count:
-        raise failure or RunFailure("no arguments could be made for it", old, is_before=True)
+        raise failure or RunFailure("no arguments could be made for it", old)
     is_rounded = any(runner.is_rounded for runner in runners)
     return Runs(count, sets.is_exhaustive and count == len(sets) and not is_rounded)
 
@@ -335,7 +335,7 @@ def _dealt(
             max_combinations=max_combinations,
         )
     except InterpretationError as error:
-        raise RunFailure(str(error), old, is_before=True) from None
+        raise RunFailure(str(error), old) from None
 
 
 def _batches(
@@ -361,9 +361,9 @@ def _batches(
         return None
 
 
-def _failure(error: Exception, function: FuncOp, *, is_before: bool) -> RunFailure:
+def _failure(error: Exception, function: FuncOp) -> RunFailure:
     op = error.op if isinstance(error, OpInterpretationError) else function
-    return RunFailure(str(error), op, is_before)
+    return RunFailure(str(error), op)
 
 
 def arguments_text(number: int, arguments: Sequence[TypedArray]) -> str:

@@ -370,7 +370,7 @@ def _errors_of_iree(module: ModuleOp) -> Generator[None]:
     except ImportError as error:
         raise ToolError(f"--engine=iree: {error}") from None
     except ChildEndedError as error:
-        raise RunFailure(f"IREE's runtime {error}", module, is_before=True) from None
+        raise RunFailure(f"IREE's runtime {error}", module) from None
 
 
 def _load_once(binary: bytes) -> None:
