@@ -337,11 +337,11 @@ def unequal_as_terms(before: Elements, after: Elements) -> NDArray[np.bool_]:
     numbers = _numbers(before), _numbers(after)
     if numbers[0] is not None and numbers[1] is not None:
         return differ(numbers[0], numbers[1])
-    terms = _term(before), _term(after)
-    if terms[0].head != terms[1].head:
+    (head, olds), (other_head, news) = _term(before), _term(after)
+    if head != other_head:
         return np.ones(before.size, dtype=np.bool_)
     wrong = np.zeros(before.size, dtype=np.bool_)
-    for old, new in zip(terms[0].arrays, terms[1].arrays, strict=True):
+    for old, new in zip(olds, news, strict=True):
         wrong |= differ(old, new)
     return wrong
 
@@ -356,18 +356,10 @@ def _numbers(elements: Elements) -> NDArray[Any] | None:
         return None
 
 
-@dataclass
-class _Term:
+def _term(elements: Elements) -> tuple[Hashable, list[NDArray[Any]]]:
     """
     Elements as terms: casts of elements of leaves. Equal if the heads and all arrays are equal.
     """
-
-    head: Hashable
-    arrays: list[NDArray[Any]]
-
-
-def _term(elements: Elements) -> _Term:
-    """The terms of elements."""
     heads: list[Hashable] = []
     arrays: list[NDArray[Any]] = []
     if elements.symbols is not None:
@@ -384,7 +376,7 @@ def _term(elements: Elements) -> _Term:
             kinds = tuple(side.element_type for side in above.sides)
             heads.append((above.node.kind, storage_of(below.element_type), kinds))
             arrays += [*below.slots, *above.slots, *(side.numbers for side in above.sides)]
-    return _Term(tuple(heads), arrays)
+    return tuple(heads), arrays
 
 
 Unequal: TypeAlias = Callable[[Elements, Elements], "NDArray[np.bool_]"]
@@ -463,9 +455,8 @@ def _element_keys(elements: Elements) -> Iterator[Hashable]:
     if (numbers := _numbers(elements)) is not None:
         yield from (("number", key) for key in _bits(numbers))
         return
-    term = _term(elements)
-    rows = zip(*map(_bits, term.arrays), strict=True)
-    yield from ((term.head, row) for row in rows)
+    head, arrays = _term(elements)
+    yield from ((head, row) for row in zip(*map(_bits, arrays), strict=True))
 
 
 def _bits(array: NDArray[Any]) -> list[Any]:
