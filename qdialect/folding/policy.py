@@ -93,22 +93,16 @@ class FoldPolicy:
         if _is_finer(type.granularity, self.granularity):
             raise _too_fine(type, self.granularity)
         slots = type.scales.size
-        takes = f"it takes max-parameter-growth={slots - slots_before} or more"
-        if self.max_parameter_growth is not None:
-            if slots - slots_before > self.max_parameter_growth:
-                raise Refusal(
-                    RefusalCode.PARAMETER_GROWTH,
-                    f"it has {slots} scales, {slots - slots_before} more than its sources, "
-                    f"and {self.max_parameter_growth} more are allowed; {takes}",
-                )
-            return
-        allowed = max(slots_before, self.free_slots(shape))
+        growth, most = slots - slots_before, self.max_parameter_growth
+        if most is not None:
+            allowed = slots_before + most
+            told = f"{growth} more than its sources, and {most} more are allowed"
+        else:
+            allowed = max(slots_before, self.free_slots(shape))
+            told = f"its sources have {slots_before}, and {allowed} are allowed"
         if slots > allowed:
-            raise Refusal(
-                RefusalCode.PARAMETER_GROWTH,
-                f"it has {slots} scales, its sources have {slots_before}, and {allowed} are "
-                f"allowed; {takes}",
-            )
+            takes = f"it takes max-parameter-growth={growth} or more"
+            raise Refusal(RefusalCode.PARAMETER_GROWTH, f"it has {slots} scales, {told}; {takes}")
 
 
 def spell(
