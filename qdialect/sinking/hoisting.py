@@ -21,7 +21,7 @@ from qdialect.ir.rewriting import Replacements
 from qdialect.ir.value_types import tensor_element_type
 from qdialect.lowering.storage_ops import StorageBuilder
 from qdialect.ops.elementwise import arithmetic_model_of, read_elementwise
-from qdialect.ops.fields import ShapeOpModel, SmallOperand
+from qdialect.ops.fields import SmallOperand
 from qdialect.ops.interface import (
     Refusal,
     RefusalCode,
@@ -55,8 +55,8 @@ def hoist_shapes(module: ModuleOp, context: Context) -> PassReport:
                 refusal = graph.refusals.get(op)
                 if refusal is None or refusal.code is not RefusalCode.ARITHMETIC:
                     continue
-                if (model := graph.models[op]) is not None:
-                    hoisting.hoist(op, model)
+                if graph.models[op] is not None:
+                    hoisting.hoist(op)
             for op, value in hoisting.hoisted.items():
                 last.pop(op, None)
                 if op in original:
@@ -84,10 +84,10 @@ class _Hoisting:
         """For each op that is moved, what replaces its result."""
         self.refusals: dict[Operation, Refusal] = {}
 
-    def hoist(self, op: Operation, model: ShapeOpModel) -> None:
+    def hoist(self, op: Operation) -> None:
         """Move a shape op above the arithmetic that makes its operands, if that is possible."""
         try:
-            self.hoisted[op] = self._hoist(MovingOp.read(op, model, self._known))
+            self.hoisted[op] = self._hoist(MovingOp.read(op, self._known))
         except Refusal as error:
             self.refusals[op] = error
             return

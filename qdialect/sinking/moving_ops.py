@@ -39,7 +39,7 @@ from qdialect.lowering.storage_ops import (
     unknown_length,
 )
 from qdialect.ops.fields import Movements, ShapeOpModel
-from qdialect.ops.interface import Refusal, RefusalCode
+from qdialect.ops.interface import Refusal, RefusalCode, model_of
 from qdialect.ops.reading import ConstantOperands
 
 Scalar: TypeAlias = IntegerAttr | FloatAttr
@@ -80,9 +80,9 @@ class MovingOp:
     """A cache: whether the op itself accepts an element type."""
 
     @classmethod
-    def read(cls, op: Operation, model: ShapeOpModel, known: ConstantOperands) -> MovingOp:
-        """Read `op`. Raises Refusal if its movements are not known, or contradict its types."""
-        read = known.read(op, model)
+    def read(cls, op: Operation, known: ConstantOperands) -> MovingOp:
+        """Read a shape op. Raises Refusal if its movements are unknown, or contradict its types."""
+        read = known.read(op, cast(ShapeOpModel, model_of(op)))
         operands, result = [_tensor(value) for value in read.operands], _tensor(op.results[0])
         elements = [type.element_type for type in (*operands, result)]
         quantized = [isinstance(element, UniformQuantizedType) for element in elements]

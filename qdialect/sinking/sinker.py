@@ -29,7 +29,6 @@ from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.rewriting import Replacements, operands_first
 from qdialect.ir.value_types import tensor_element_type
 from qdialect.lowering.storage_ops import StorageBuilder
-from qdialect.ops.fields import ShapeOpModel
 from qdialect.ops.interface import Refusal, RefusalCode, model_of, models_of, name_of
 from qdialect.ops.reading import ConstantOperands, Constants
 from qdialect.ops.unused_ops import erase_with_unused
@@ -331,7 +330,7 @@ class _CastJoiner(_Rewriting):
         `first` is the original op that is reported: `op` may be a rebuilt one.
         """
         try:
-            moving = MovingOp.read(op, cast(ShapeOpModel, model_of(op)), self._sinking.known)
+            moving = MovingOp.read(op, self._sinking.known)
             finals = [self._replaced.final(operand) for operand in moving.operands]
             casts, form = join_casts(moving, finals)
         except Refusal:
@@ -433,7 +432,7 @@ class _ShapeSinker(_Rewriting):
     def _visit(self, op: Operation) -> None:
         """Append a shape op to the run of its operand, or start a new run."""
         try:
-            moving = MovingOp.read(op, cast(ShapeOpModel, model_of(op)), self._sinking.known)
+            moving = MovingOp.read(op, self._sinking.known)
         except Refusal as error:
             self._unread[op] = error
             return
