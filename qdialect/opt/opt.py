@@ -34,16 +34,9 @@ _HAS_VALUE: Final = {
 } | {"debug": False}
 """The names of all options, and whether they have a value or are true or false."""
 
-_BOOLEANS = {
-    "": True,
-    "true": True,
-    "TRUE": True,
-    "True": True,
-    "1": True,
-    "false": False,
-    "FALSE": False,
-    "False": False,
-    "0": False,
+_BOOLEANS: Final = {
+    **dict.fromkeys(("", "true", "TRUE", "True", "1"), True),
+    **dict.fromkeys(("false", "FALSE", "False", "0"), False),
 }
 
 

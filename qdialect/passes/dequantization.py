@@ -77,8 +77,7 @@ class RaiseDequantizationPass(ModulePass):
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         policy = FoldPolicy(max_parameter_growth=self.max_parameter_growth)
-        report = raise_dequantization(op, ctx, policy)
-        send_report(ctx, report)
+        send_report(ctx, raise_dequantization(op, ctx, policy))
 
 
 @dataclass(frozen=True)
@@ -105,5 +104,4 @@ class LowerDequantizationPass(ModulePass):
 
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        report = lower_dequantization(op, ctx, Form(self.to))
-        send_report(ctx, report)
+        send_report(ctx, lower_dequantization(op, ctx, Form(self.to)))

@@ -129,5 +129,4 @@ class ElideRoundTripsPass(ModulePass):
 
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        report = RoundTripElider(changing=self.changing).elide(op)
-        send_report(ctx, report)
+        send_report(ctx, RoundTripElider(changing=self.changing).elide(op))

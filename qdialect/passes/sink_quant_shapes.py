@@ -31,8 +31,7 @@ class SinkQuantShapesPass(ModulePass):
 
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        report = sink_shapes(op, ctx)
-        send_report(ctx, report)
+        send_report(ctx, sink_shapes(op, ctx))
 
 
 @dataclass(frozen=True)

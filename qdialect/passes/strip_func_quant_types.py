@@ -95,21 +95,12 @@ class FunctionStripping:
             return
         reason = next(filter(None, map(self._without_storage, types)), None)
         if reason is None and any(self.types.converts(type) for type in others):
-            reason = (
-                "a block that is not the first one has quantized arguments"
-                if isinstance(op, FuncOp)
-                else "its block is unreachable"
-            )
+            is_function = isinstance(op, FuncOp)
+            later = "a block that is not the first one has quantized arguments"
+            reason = later if is_function else "its block is unreachable"
         if reason is not None:
-            raise OpErrors(
-                [
-                    (
-                        op,
-                        f"failed to legalize operation '{op.name}' that was explicitly marked "
-                        f"illegal: {reason}",
-                    )
-                ]
-            )
+            failed = f"failed to legalize operation '{op.name}' that was explicitly marked illegal"
+            raise OpErrors([(op, f"{failed}: {reason}")])
 
     def _without_storage(self, type: Attribute) -> str | None:
         if self.types.of(type) is not None:
