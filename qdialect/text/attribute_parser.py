@@ -14,12 +14,10 @@ from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
 from xdsl.dialects.builtin import (
     AnyDenseElement,
     AnyFloat,
-    ArrayAttr,
     ComplexType,
     ContainerType,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
-    DictionaryAttr,
     FloatAttr,
     IntegerAttr,
     IntegerType,
@@ -62,6 +60,7 @@ from qdialect.text.text_attributes import (
     definitions_in,
     opaque_attribute,
     opaque_type,
+    parts_of,
 )
 
 ParsedT = TypeVar("ParsedT")
@@ -290,16 +289,7 @@ class AttributeParser(FastParser):
         """The number of attributes in an attribute, itself included."""
         if (known := self._parts.get(id(attribute))) is not None:
             return known
-        match attribute:
-            case ArrayAttr():
-                parts = attribute.data
-            case DictionaryAttr():
-                parts = attribute.data.values()
-            case ParametrizedAttribute():
-                parts = attribute.parameters
-            case _:
-                parts = ()
-        return 1 + sum(map(self._count_parts, parts))
+        return 1 + sum(map(self._count_parts, parts_of(attribute)))
 
     def _end_of(self, symbol: _Symbol) -> Position:
         """The end of a symbol. Raises ParseError if its brackets are not balanced."""

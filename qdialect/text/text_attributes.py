@@ -179,6 +179,19 @@ def opaque_attribute(
     )
 
 
+def parts_of(attribute: Attribute) -> Iterable[Attribute]:
+    """The attributes that an attribute is made of."""
+    match attribute:
+        case ArrayAttr():
+            return attribute.data
+        case DictionaryAttr():
+            return attribute.data.values()
+        case ParametrizedAttribute():
+            return attribute.parameters
+        case _:
+            return ()
+
+
 def aliases_named_by(attributes: Iterable[Attribute]) -> dict[str, Attribute]:
     """
     The definitions of the aliases that opaque texts in attributes name, each after those it names.
@@ -198,15 +211,9 @@ def aliases_named_by(attributes: Iterable[Attribute]) -> dict[str, Attribute]:
                 visit(definition)
                 if aliases.setdefault(name, definition) != definition:
                     raise ValueError(f"alias '{name}' has two definitions, '{definition}' is one")
-        elif isinstance(attribute, ArrayAttr):
-            for item in cast("ArrayAttr[Attribute]", attribute):
-                visit(item)
-        elif isinstance(attribute, DictionaryAttr):
-            for item in attribute.data.values():
-                visit(item)
-        elif isinstance(attribute, ParametrizedAttribute):
-            for parameter in attribute.parameters:
-                visit(parameter)
+        else:
+            for part in parts_of(attribute):
+                visit(part)
 
     for attribute in attributes:
         visit(attribute)
