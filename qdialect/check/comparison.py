@@ -33,6 +33,7 @@ from qdialect.check.function_terms import Body, Calls, Event, TermReader, Terms
 from qdialect.check.index_maps import NotCertifiableError, index_at
 from qdialect.check.sampled_runs import (
     DEFAULT_RUNS,
+    Runs,
     compare_runs,
     other_element,
     unequal_numbers,
@@ -81,25 +82,27 @@ class Verdict:
     """Remarks on the runs."""
 
     def __str__(self) -> str:
-        return self._text + self.note
+        match self.grounds:
+            case Grounds.DECLARED:
+                text = "declared"
+            case Grounds.PROVEN:
+                text = "proven"
+            case Grounds.ALL_INPUTS:
+                text = "its only input" if self.runs == 1 else f"all {self.runs} inputs"
+                text = f"run with {text}"
+            case Grounds.SAMPLES:
+                text = f"run with {self.runs} of its inputs"
+        return text + self.note
+
+    @classmethod
+    def of(cls, name: str, runs: Runs, callees: frozenset[str] = frozenset()) -> Verdict:
+        """The verdict of runs."""
+        grounds = Grounds.ALL_INPUTS if runs.is_exhaustive else Grounds.SAMPLES
+        return cls(name, grounds, runs.count, callees, runs.note)
 
     def rank(self) -> tuple[int, int]:
         """What sorts verdicts, those with the strongest grounds first."""
         return self.grounds, -self.runs
-
-    @property
-    def _text(self) -> str:
-        match self.grounds:
-            case Grounds.DECLARED:
-                return "declared"
-            case Grounds.PROVEN:
-                return "proven"
-            case Grounds.ALL_INPUTS:
-                return (
-                    f"run with {'its only input' if self.runs == 1 else f'all {self.runs} inputs'}"
-                )
-            case Grounds.SAMPLES:
-                return f"run with {self.runs} of its inputs"
 
 
 @dataclass(frozen=True)
@@ -198,7 +201,11 @@ class FunctionComparison:
         """Run both functions. Raises NotShownError if that shows nothing."""
         unproven = self._unproven
         if (engine := self._pair.engine) is not None:
-            return _run_by(engine, self._pair, (self.old, self.new))
+            try:
+                runs = engine.compare((self.old, self.new), self._pair.runs)
+            except RunFailure as failure:
+                raise NotShownError(f"is not checked: {failure.reason}", failure.op) from None
+            return Verdict.of(self._name, runs)
         callees = frozenset[str]()
         effects = [side.effects.of_function(self._name) for side in self._pair.sides]
         if Effects.ANY in effects:
@@ -215,11 +222,10 @@ class FunctionComparison:
                 f"{failure.reason}",
                 failure.op,
             ) from None
-        grounds = Grounds.ALL_INPUTS if runs.is_exhaustive else Grounds.SAMPLES
-        verdict = Verdict(self._name, grounds, runs.count, callees)
+        verdict = Verdict.of(self._name, runs, callees)
         if pair.requires_proof:
             raise NotShownError(f"is not proven: {unproven.reason}; it was {verdict}", self.new)
-        if grounds is Grounds.SAMPLES and self._differ_in_numbers():
+        if verdict.grounds is Grounds.SAMPLES and self._differ_in_numbers():
             raise NotShownError(
                 f"is not shown to be the same: {unproven.reason}; as the functions differ in "
                 f"numbers only, it is no proof that it was {verdict}",
@@ -285,15 +291,6 @@ def _require_no_other_attributes(pair: Pair, functions: tuple[FuncOp, FuncOp], r
             f"'{name}', which differs",
             op,
         )
-
-
-def _run_by(engine: IreeEngine, pair: Pair, functions: tuple[FuncOp, FuncOp]) -> Verdict:
-    try:
-        runs = engine.compare(functions, pair.runs)
-    except RunFailure as failure:
-        raise NotShownError(f"is not checked: {failure.reason}", failure.op) from None
-    grounds = Grounds.ALL_INPUTS if runs.is_exhaustive else Grounds.SAMPLES
-    return Verdict(functions[1].sym_name.data, grounds, runs.count, note=runs.note)
 
 
 def _names_run(pair: Pair, side: ComparedModule, function: FuncOp) -> Iterator[str]:
