@@ -114,7 +114,7 @@ class _Recognizer:
                 difference = self._integer_difference(inner, is_signed)
             else:
                 difference = self._stored(inner, is_signed)
-            self._require_exact(term.type, difference)
+            _require_exact(term.type, self._ranges(difference))
             return difference
         if arithmetic is Arithmetic.SUBTRACT:
             if isinstance(term.type, IntegerType):
@@ -131,9 +131,9 @@ class _Recognizer:
                 zero_points=self._parameter(subtrahend, "zero point"), zero_point_term=subtrahend
             )
             if isinstance(subtrahend, Apply):
-                _require_one_exact(term.type, [self._zero_points(difference)])
-            self._require_exact(term.type, difference._replace(zero_points=None))
-            self._require_exact(term.type, difference)
+                _require_exact(term.type, [self._zero_points(difference)])
+            _require_exact(term.type, self._ranges(difference._replace(zero_points=None)))
+            _require_exact(term.type, self._ranges(difference))
             return difference
         return self._stored(term, is_signed=None)
 
@@ -240,10 +240,6 @@ class _Recognizer:
             (term,) = term.operands
         return _extremes(numbers if is_signed else _unsigned(numbers, term.type))
 
-    def _require_exact(self, type: Attribute, dequantization: Dequantization) -> None:
-        """Raise Refusal unless all differences are exact in a float type."""
-        _require_one_exact(type, self._ranges(dequantization))
-
 
 _SHORT: Final = 8
 """The number of significant bits that are exact in every float type of dequantized weights."""
@@ -256,7 +252,7 @@ def _is_short_float(term: Term) -> bool:
     return term.type.bitwidth <= _SHORT and not isinstance(term.type, Float8E8M0FNUType)
 
 
-def _require_one_exact(type: Attribute, ranges: Iterable[tuple[int, int]]) -> None:
+def _require_exact(type: Attribute, ranges: Iterable[tuple[int, int]]) -> None:
     """Raise Refusal unless all integers of one of `ranges` are exact in a float type."""
     most = 1 << _format(type).precision
     low = high = 0

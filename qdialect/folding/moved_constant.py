@@ -313,20 +313,14 @@ def single_element(moved: MovedConstant, values: Values) -> Element:
 def _moved_splat(
     movement: Movement, operands: Sequence[MovedConstant], parameters: QuantizationParameters | None
 ) -> Splat | None:
-    splats: list[Splat] = []
-    for operand in operands:
-        if operand.splat is None:
-            return None
-        splats.append(operand.splat)
-    return movement(*splats) if movement.keeps_splats(splats, parameters) else None
+    splats = [operand.splat for operand in operands if operand.splat is not None]
+    is_splat = len(splats) == len(operands) and movement.keeps_splats(splats, parameters)
+    return movement(*splats) if is_splat else None
 
 
 def check_joinable(first: MovedConstant, other: MovedConstant) -> None:
     """Raise Refusal if one constant cannot hold elements of both."""
-    same_casts = len(first.casts) == len(other.casts) and all(
-        name_of(one) == name_of(another)
-        for one, another in zip(first.casts, other.casts, strict=True)
-    )
+    same_casts = [*map(name_of, first.casts)] == [*map(name_of, other.casts)]
     if (first.unread is None) is not (other.unread is None):
         raise Refusal(RefusalCode.UNREAD, "some of its operands are in files, and some are not")
     if not same_casts or not all(map(Layer.can_join, first.layers, other.layers)):

@@ -78,15 +78,13 @@ class QuantShapesLowering:
             constant.attributes |= op.attributes
             storage = constant.result
         else:
-            storage = self._move(op, builder)
+            operands = [self._storage_of(operand) for operand in op.operands]
+            type = uniform_tensor(op.result.type)
+            storage = move_elements(builder, op.movement, operands, type)
         if storage.name_hint is None:
             storage.name_hint = op.result.name_hint
         self.storage[op.result] = storage
         self.lowered[op] = None
-
-    def _move(self, op: ShapeOp, builder: StorageBuilder) -> SSAValue:
-        operands = [self._storage_of(operand) for operand in op.operands]
-        return move_elements(builder, op.movement, operands, uniform_tensor(op.result.type))
 
     def _storage_of(self, value: SSAValue) -> SSAValue:
         if value not in self.storage:
@@ -95,15 +93,11 @@ class QuantShapesLowering:
                 self.casts[owner] = None
                 self.storage[value] = owner.input
             else:
-                self.storage[value] = self._cast_after(value)
+                # No lowered op defines it.
+                insert_after(new := StorageCastOp(value, type), value)
+                self.casts[new] = None
+                self.storage[value] = new.result
         return self.storage[value]
-
-    def _cast_after(self, value: SSAValue) -> SSAValue:
-        """Insert a cast of `value`, which no lowered op defines, to its storage integers."""
-        op = StorageCastOp(value, storage_tensor(uniform_tensor(value.type)))
-        insert_after(op, value)
-        self.casts[op] = None
-        return op.result
 
     def _cast_back(self, op: ExtensionOp) -> None:
         """Replace the result of `op` in ops that are not lowered."""
