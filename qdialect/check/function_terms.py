@@ -8,6 +8,7 @@ the results of unknown ops.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -197,10 +198,8 @@ class TermReader(GraphReader):
         slots = None
         is_known = shape_of(type) is None or is_static(shape)
         if is_known and isinstance(element_type, UniformQuantizedType):
-            try:
+            with suppress(NotCertifiableError):
                 slots = SlotTable.of(element_type, shape)
-            except NotCertifiableError:
-                slots = None
         node = SymbolNode(
             shape=shape if is_known else (),
             element_type=element_type,

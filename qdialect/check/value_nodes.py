@@ -25,6 +25,7 @@ from qdialect.check.index_maps import NotCertifiableError, Positions
 from qdialect.dialects.quant.slots import Granularity
 from qdialect.dialects.quant.storage import StoredType
 from qdialect.dialects.quant.types import UniformQuantizedType
+from qdialect.ir.elements import resized
 from qdialect.ops.interface import Refusal, name_of
 from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import NDArray, np
@@ -172,12 +173,10 @@ def bits_of(elements: NDArray[Any], type: Attribute) -> NDArray[Any]:
     Elements of more than 64 bits are returned unchanged.
     """
     if elements.dtype.kind not in "iu":
-        if elements.dtype.itemsize > 8:
+        if (size := elements.dtype.itemsize) > 8:
             return elements
-        size = elements.dtype.itemsize
-        whole = np.zeros((len(elements), 8), dtype=np.uint8)
-        whole[:, :size] = np.ascontiguousarray(elements).view(np.uint8).reshape(-1, size)
-        return whole.reshape(-1).view("<u8")
+        raw = np.ascontiguousarray(elements).view(np.uint8).reshape(-1)
+        return resized(raw, size, 8).view("<u8")
     mask = np.uint64((1 << width_of(type)) - 1)
     return elements.astype(f"u{elements.dtype.itemsize}").astype(np.uint64) & mask
 

@@ -525,17 +525,14 @@ class FastParser(OpenParser):
     def _parse_attribute_of_name(self) -> Attribute | None:
         token = self.current_token
         content = token.input.content
-        match token.text:
-            case "dense":
-                return self.parse_optional_builtin_parametrized_attr()
-            case "array":
-                return self._parse_once(
-                    content[token.start : _end_of_brackets(content, token.end)],
-                    self._known_arrays,
-                    self.parse_optional_builtin_parametrized_attr,
-                )
-            case _:
-                pass
+        if token.text == "dense":
+            return self.parse_optional_builtin_parametrized_attr()
+        if token.text == "array":
+            return self._parse_once(
+                content[token.start : _end_of_brackets(content, token.end)],
+                self._known_arrays,
+                self.parse_optional_builtin_parametrized_attr,
+            )
         if token.text in _NAMES_OF_VALUES:
             return super().parse_optional_builtin_attr()
         return self.parse_optional_type() or super().parse_optional_builtin_attr()
