@@ -13,13 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import (
-    Any,
-    Final,
-    Protocol,
-    TypeVar,
-    cast,
-)
+from typing import Any, Final, Protocol, TypeVar, cast
 
 from qdialect.algebra.parameters import QuantizationParameters
 from qdialect.algebra.views import ArrayView, Splat, Values, as_view

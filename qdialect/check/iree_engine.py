@@ -11,11 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, cast
 
-from xdsl.dialects.builtin import (
-    AnyFloat,
-    ComplexType,
-    ModuleOp,
-)
+from xdsl.dialects.builtin import AnyFloat, ComplexType, ModuleOp
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import InterpretationError
@@ -24,12 +20,7 @@ from qdialect.check.attribute_keys import DifferenceError, place
 from qdialect.check.compared_modules import RunFailure, Side
 from qdialect.check.interpreters import DealtArguments, TypedArray, interesting_numbers
 from qdialect.check.iree_runs import LoadedModule, compile_module
-from qdialect.check.sampled_runs import (
-    MAX_COMBINATIONS,
-    Runs,
-    arguments_text,
-    require_same_results,
-)
+from qdialect.check.sampled_runs import MAX_COMBINATIONS, Runs, arguments_text, require_same_results
 from qdialect.dialects.arrays.values import held_type
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.value_types import element_type_or_self

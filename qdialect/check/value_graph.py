@@ -17,13 +17,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from qdialect.algebra.movement import (
-    DYNAMIC,
-    BroadcastInDim,
-    Movement,
-    Reshape,
-    Shape,
-)
+from qdialect.algebra.movement import DYNAMIC, BroadcastInDim, Movement, Reshape, Shape
 from qdialect.algebra.padding import PadWith
 from qdialect.algebra.views import Splat
 from qdialect.check.followed_elements import numbers_at, pieces_of, slots_at

@@ -7,11 +7,7 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from xdsl.ir import IRNode, Operation
-from xdsl.pattern_rewriter import (
-    PatternRewriter,
-    RewritePattern,
-    op_type_rewrite_pattern,
-)
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from qdialect.dialects.quant.composition import simplified
 from qdialect.dialects.quant.constants import ConstantOp

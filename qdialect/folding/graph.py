@@ -15,13 +15,7 @@ from xdsl.ir import Attribute, Block, IRNode, Operation, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qdialect.algebra.joins import Concat
-from qdialect.algebra.movement import (
-    BroadcastInDim,
-    Movement,
-    Reverse,
-    Shape,
-    Transpose,
-)
+from qdialect.algebra.movement import BroadcastInDim, Movement, Reverse, Shape, Transpose
 from qdialect.algebra.padding import Pad
 from qdialect.algebra.parameters import QuantizationParameters
 from qdialect.algebra.views import Splat, Values, as_view
@@ -49,12 +43,7 @@ from qdialect.folding.report import Outcome, PassRecord
 from qdialect.ir.names import visibility_of
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.rewriting import dependencies_first, operands_first
-from qdialect.ir.value_types import (
-    has_encoding,
-    tensor_element_type,
-    tensor_like,
-    tensor_parts,
-)
+from qdialect.ir.value_types import has_encoding, tensor_element_type, tensor_like, tensor_parts
 from qdialect.ops.elementwise import recreated
 from qdialect.ops.fields import Movements, ShapeOpModel
 from qdialect.ops.interface import (

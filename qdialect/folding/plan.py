@@ -52,12 +52,7 @@ from qdialect.ops.interface import (
     models_of,
     name_of,
 )
-from qdialect.support.memory import (
-    BoundedCache,
-    MemoryBudget,
-    memory_budget,
-    paused_collection,
-)
+from qdialect.support.memory import BoundedCache, MemoryBudget, memory_budget, paused_collection
 
 SMALL_COPY_BYTES: Final = 64
 """A copy of that many bytes takes no more text than the op that it replaces."""

@@ -6,12 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from xdsl.dialects.builtin import (
-    DenseResourceAttr,
-    NoneAttr,
-    TensorType,
-    UnregisteredOp,
-)
+from xdsl.dialects.builtin import DenseResourceAttr, NoneAttr, TensorType, UnregisteredOp
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import VerifyException
 

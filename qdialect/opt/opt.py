@@ -13,14 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from qdialect.opt.options import (
-    OP_FORMS,
-    OPTIONS,
-    SYNONYMS,
-    NestedSpec,
-    Options,
-    PassSpec,
-)
+from qdialect.opt.options import OP_FORMS, OPTIONS, SYNONYMS, NestedSpec, Options, PassSpec
 from qdialect.opt.outputs import standard_output
 from qdialect.opt.tool_error import TOOL, ToolError, did_you_mean, run_tool
 from qdialect.support.text import repeated

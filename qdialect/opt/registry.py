@@ -34,12 +34,7 @@ if TYPE_CHECKING:
 
     from xdsl.passes import ModulePass
     from xdsl.universe import Universe
-    from xdsl.utils.arg_spec import (
-        ArgSpec,
-        ArgSpecConvertible,
-        ParameterListType,
-        ParameterType,
-    )
+    from xdsl.utils.arg_spec import ArgSpec, ArgSpecConvertible, ParameterListType, ParameterType
     from xdsl.utils.target import Target
 
     from qdialect.folding.fold_plan import FoldPlan

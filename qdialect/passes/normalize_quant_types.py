@@ -17,11 +17,7 @@ from qdialect.dialects.quant.slots import Granularity, Slots
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.folding import warn_of_roundings
 from qdialect.ir.errors import OpErrors
-from qdialect.ir.value_types import (
-    is_tensor,
-    tensor_element_type,
-    with_element_type,
-)
+from qdialect.ir.value_types import is_tensor, tensor_element_type, with_element_type
 from qdialect.lowering.dialect_conversion import (
     TypeConversion,
     converted_ops,

@@ -32,12 +32,7 @@ from qdialect.dialects.quant.verification import verify_movement
 from qdialect.folding.layers import refusing
 from qdialect.ir.errors import verify_alone
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.lowering.storage_ops import (
-    STORAGE_OPS,
-    StorageBuilder,
-    move_elements,
-    unknown_length,
-)
+from qdialect.lowering.storage_ops import STORAGE_OPS, StorageBuilder, move_elements, unknown_length
 from qdialect.ops.fields import Movements, ShapeOpModel
 from qdialect.ops.interface import Refusal, RefusalCode, model_of
 from qdialect.ops.reading import ConstantOperands

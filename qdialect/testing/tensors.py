@@ -16,12 +16,7 @@ from xdsl.dialects.builtin import TensorType, f32, i8
 from qdialect.algebra.movement import Shape
 from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
 from qdialect.algebra.views import Splat
-from qdialect.dialects.quant import (
-    ConstantOp,
-    QuantizedTensor,
-    Storage,
-    UniformQuantizedType,
-)
+from qdialect.dialects.quant import ConstantOp, QuantizedTensor, Storage, UniformQuantizedType
 from qdialect.dialects.quant.storage import FLOAT_STORAGE
 from qdialect.support.float_format import FLOAT_FORMATS
 

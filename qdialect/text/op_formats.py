@@ -58,19 +58,10 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.irdl import (
-    IRDLOperation,
-    traits_def,
-)
+from xdsl.irdl import IRDLOperation, traits_def
 from xdsl.parser import Parser, Position, UnresolvedOperand
 from xdsl.printer import Printer
-from xdsl.traits import (
-    IsolatedFromAbove,
-    IsTerminator,
-    NoTerminator,
-    OpTrait,
-    SymbolOpInterface,
-)
+from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator, OpTrait, SymbolOpInterface
 
 from qdialect.support.memory import registered_cache
 from qdialect.text.form_kinds import (
