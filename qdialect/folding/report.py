@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from typing_extensions import override
 from xdsl.ir import Block, Operation, SSAValue
 
-from qdialect.ir.errors import op_name
 from qdialect.support.terminal import Displayed, Table, first_rows
 
 if TYPE_CHECKING:
@@ -154,14 +153,12 @@ class PassReport(Displayed):
         self, outcome: Outcome, op: Operation, reason: str, stands: SSAValue | None = None
     ) -> None:
         """Add the outcome for an op, and why; `stands` replaces its result."""
-        record = PassRecord(outcome, op, op_name(op), reason=reason, stands=stands)
+        record = PassRecord(outcome, op, _name_of(op), reason=reason, stands=stands)
         self.records.append(record)
 
     def refuse(self, op: Operation, refusal: Refusal) -> None:
         """Add the refusal of an op."""
-        record = PassRecord(
-            Outcome.REFUSED, op, op_name(op), code=refusal.code, reason=str(refusal)
-        )
+        record = PassRecord(Outcome.REFUSED, op, _name_of(op), refusal.code, str(refusal))
         self.records.append(record)
 
     def refused(self, *codes: RefusalCode) -> list[PassRecord]:
@@ -218,3 +215,10 @@ class PassReport(Displayed):
 def _is_erased(value: SSAValue) -> bool:
     """Whether an op that defined a value is in no block any more."""
     return isinstance(value.owner, Operation) and value.owner.parent is None
+
+
+def _name_of(op: Operation) -> str:
+    # A pass that reports on ops has read them by it; a tool that does not needs no numpy.
+    from qdialect.ops.interface import name_of
+
+    return name_of(op)

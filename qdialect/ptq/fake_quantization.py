@@ -23,7 +23,7 @@ from qdialect.dialects.arrays.elements import find_run
 from qdialect.dialects.quant.casts import DequantizeCastOp, QuantizeCastOp
 from qdialect.dialects.quant.storage import QuantizedType
 from qdialect.dialects.quant.types import UniformQuantizedType
-from qdialect.folding.report import Outcome, PassRecord, PassReport
+from qdialect.folding.report import Outcome, PassReport
 from qdialect.ir.elements import dense_elements, element_dtype
 from qdialect.ir.errors import first_line, verify_alone
 from qdialect.ir.resources import ResourceBlobs
@@ -90,7 +90,7 @@ class _Faking:
             check_not_kept(op)
             change = self._change(op)
         except Refusal as error:
-            self._tell(op, Outcome.REFUSED, str(error), error.code)
+            self.report.refuse(op, error)
             return
         operands = [self._read(operand) for operand in op.operands]
         results = [result for result in op.results if _is_quantized(result)]
@@ -104,13 +104,7 @@ class _Faking:
                 Rewriter.erase_op(maker)
         for result, type in zip(results, types, strict=True):
             self._store(op, result, type)
-        self._tell(op, Outcome.FAKED, "it is between casts, and computes on floats")
-
-    def _tell(
-        self, op: Operation, outcome: Outcome, reason: str, code: RefusalCode | None = None
-    ) -> None:
-        record = PassRecord(outcome, op, name_of(op), code=code, reason=reason)
-        self.report.records.append(record)
+        self.report.tell(Outcome.FAKED, op, "it is between casts, and computes on floats")
 
     def _change(self, op: Operation) -> Callable[[Operation, Sequence[SSAValue]], None]:
         """A function that makes `op`, or a copy of it, compute on floats. Raises Refusal."""

@@ -34,7 +34,7 @@ from qdialect.algebra.views import Splat, Values
 from qdialect.dialects.quant.slots import Slots
 from qdialect.dialects.quant.storage import Storage, StoredType, element_type_of
 from qdialect.dialects.quant.types import AnyQuantizedType, UniformQuantizedType
-from qdialect.folding.report import Outcome, PassRecord, PassReport
+from qdialect.folding.report import Outcome, PassReport
 from qdialect.ir.elements import dense_elements, element_dtype
 from qdialect.ir.errors import OpErrors
 from qdialect.ir.resources import ResourceBlobs
@@ -205,7 +205,8 @@ class _Shifting:
             if "zero_point" in key or key.endswith("_zp"):
                 return f"its attribute '{key}' may be a zero point"
         if op.results and model_of(op) is None:
-            self._tell(op, "it is assumed to compute with the dequantized values of its operands")
+            reason = "it is assumed to compute with the dequantized values of its operands"
+            self.report.tell(Outcome.SHIFTED, op, reason)
         return None
 
     def _check_cast(self, op: Operation) -> str | None:
@@ -223,7 +224,8 @@ class _Shifting:
             except Refusal as error:
                 return str(error)
         elif not isinstance(ends[0], StoredType) or isinstance(ends[1], StoredType):
-            self._tell(
+            self.report.tell(
+                Outcome.SHIFTED,
                 op,
                 "quotients close to a tie may now round to the other neighbour, since the sum "
                 "with the zero point is rounded",
@@ -234,9 +236,6 @@ class _Shifting:
         """Whether the expressed type represents all integers of the storage exactly."""
         greatest = np.array((1 << self._shift.source.width) - 1, dtype=np.float64)
         return bool(type.expressed_format.round(greatest) == greatest)
-
-    def _tell(self, op: Operation, reason: str) -> None:
-        self.report.records.append(PassRecord(Outcome.SHIFTED, op, name_of(op), reason=reason))
 
     def _elements_of(self, op: Operation, name: str) -> Attribute:
         """The elements of a constant, shifted. Raises Refusal."""

@@ -132,14 +132,14 @@ class _WeightQuantizer:
             try:
                 self._find(op, weights)
             except Refusal as error:
-                self._refuse(op, error)
+                self.report.refuse(op, error)
         replaced = list[SSAValue]()
         for weight in weights.values():
             try:
                 new = self._quantized(weight)
             except Refusal as error:
                 for op in weight.layers:
-                    self._refuse(op, error)
+                    self.report.refuse(op, error)
                 self._explain(weight, None, error)
                 continue
             for op, number in weight.uses:
@@ -147,10 +147,6 @@ class _WeightQuantizer:
                 op.operands[number] = new.results[0]
         erase_unused([cast(Operation, value.owner) for value in replaced])
         return self.report
-
-    def _refuse(self, op: Operation, error: Refusal) -> None:
-        record = PassRecord(Outcome.REFUSED, op, name_of(op), code=error.code, reason=str(error))
-        self.report.records.append(record)
 
     def _find(self, op: Operation, weights: dict[SSAValue, _Weight]) -> None:
         """Add the weights of a layer. Raises Refusal if they are not constant."""

@@ -17,7 +17,7 @@ from qdialect.folding.policy import FoldPolicy
 from qdialect.folding.raising import raise_dequantization
 from qdialect.folding.report import Outcome, PassRecord, PassReport
 from qdialect.ops.fields import RuleKind
-from qdialect.ops.interface import RefusalCode, is_cast, models_of, name_of, op_model
+from qdialect.ops.interface import Refusal, RefusalCode, is_cast, models_of, name_of, op_model
 from qdialect.ptq.assignment.assignment_steps import SEQUENCE, STEPS
 from qdialect.ptq.assignment.flow import Flow
 from qdialect.ptq.assignment.given_quantization import (
@@ -373,9 +373,7 @@ def _refusals(flow: Flow) -> PassReport:
     """The ops that are known to stay float so far."""
     report = PassReport(verb="quantized")
     for op, refusal in flow.refusals.items():
-        report.records.append(
-            PassRecord(Outcome.REFUSED, op, name_of(op), code=refusal.code, reason=str(refusal))
-        )
+        report.refuse(op, refusal)
     return report
 
 
@@ -415,26 +413,15 @@ def _report(
                 reason += f"; {count} elements of {what} did not fit"
             if (why := flow.float_biases.get(node.op)) is not None:
                 reason += f"; its bias stays in floats: {why}"
-            report.records.append(
-                PassRecord(Outcome.QUANTIZED, node.op, name_of(node.op), reason=reason)
-            )
+            report.tell(Outcome.QUANTIZED, node.op, reason)
     for node, reason in written.floats.items():
-        code = flow.code_of_refusal(node)
-        report.records.append(
-            PassRecord(Outcome.REFUSED, node.op, name_of(node.op), code=code, reason=reason)
-        )
+        report.refuse(node.op, Refusal(flow.code_of_refusal(node), reason))
     other = next(filter(is_other_tensor, flow.graph.keys), None)
     if other is not None:
         reason = f"'{other.type}' stays in floats: {LOWER_TENSORS}"
-        code, op = RefusalCode.ILLEGAL_TYPE, flow.graph.module
-        report.records.append(
-            PassRecord(Outcome.REFUSED, op, name_of(op), code=code, reason=reason)
-        )
+        report.refuse(flow.graph.module, Refusal(RefusalCode.ILLEGAL_TYPE, reason))
     for op in unknown:
-        if op in told:
-            continue
-        reason = op_model(op).stays_float or _NO_RULE
-        report.records.append(
-            PassRecord(Outcome.REFUSED, op, name_of(op), code=RefusalCode.UNKNOWN_OP, reason=reason)
-        )
+        if op not in told:
+            reason = op_model(op).stays_float or _NO_RULE
+            report.refuse(op, Refusal(RefusalCode.UNKNOWN_OP, reason))
     return report

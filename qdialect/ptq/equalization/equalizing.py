@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from qdialect.folding.inlining import inline_calls
-from qdialect.folding.report import Outcome, PassRecord, PassReport
+from qdialect.folding.report import Outcome, PassReport
 from qdialect.ops.interface import Refusal, RefusalCode, models_of, name_of, shape_of
 from qdialect.ptq.equalization.factors import (
     Factors,
@@ -101,16 +101,12 @@ def equalize_inputs(
         ]
         outcomes = PassReport(verb="equalized")
         for layer, reason in zip(changed, told, strict=True):
-            op = layer.node.ops[0]
-            outcomes.records.append(PassRecord(Outcome.EQUALIZED, op, name_of(op), reason=reason))
-        refusals = [*plan.refusals]
+            outcomes.tell(Outcome.EQUALIZED, layer.node.ops[0], reason)
+        for op, error in plan.refusals:
+            outcomes.refuse(op, error)
         for key in chosen.missing:
             reason = f"the evaluation has no signal-to-noise ratio for '{key}'"
-            refusals.append((module, Refusal(RefusalCode.NO_VALUE, reason)))
-        for op, error in refusals:
-            outcomes.records.append(
-                PassRecord(Outcome.REFUSED, op, name_of(op), code=error.code, reason=str(error))
-            )
+            outcomes.refuse(module, Refusal(RefusalCode.NO_VALUE, reason))
         outcomes.records[:0] = calls
         return Equalized(outcomes, report)
 

@@ -25,7 +25,7 @@ from qdialect.algebra.movement import MovementError, ValueSet
 from qdialect.algebra.views import Splat
 from qdialect.folding.graph import GraphReader
 from qdialect.folding.inlining import inline_calls
-from qdialect.folding.report import Outcome, PassRecord, PassReport
+from qdialect.folding.report import Outcome, PassReport
 from qdialect.folding.writing import constant_like
 from qdialect.ir.elements import element_dtype, float_elements
 from qdialect.ir.resources import ResourceBlobs
@@ -168,7 +168,7 @@ class _Merger:
                 if (new := self._constant_of(value, makers)) is not None:
                     value.replace_all_uses_with(self._placed(new, makers[-1], owner))
                     self._erase([owner])
-                    self._record(Outcome.MERGED, op, "an operand was computed from constants")
+                    self.report.tell(Outcome.MERGED, op, "an operand was computed from constants")
 
     def _keeps_elements(self, op: Operation) -> bool:
         """Whether an op computes no new numbers: it holds, moves, converts or repeats elements."""
@@ -351,8 +351,7 @@ class _Merger:
                     continue
                 is_row = affine.scale.size == max(affine.scale.shape, default=1) > 1
                 if is_row and value not in seen:
-                    error = self._refused.get(op) or self._why_not(value)
-                    self._record(Outcome.REFUSED, op, str(error), error.code)
+                    self.report.refuse(op, self._refused.get(op) or self._why_not(value))
                 if is_row or value in seen:
                     seen.add(op.results[0])
 
@@ -369,11 +368,6 @@ class _Merger:
             reason = f"'{name_of(owner)}' before it is no sum of products with constant weights"
             return Refusal(RefusalCode.UNKNOWN_OP, reason)
         return Refusal(RefusalCode.NOT_CONSTANT, "it reads an argument")
-
-    def _record(
-        self, outcome: Outcome, op: Operation, reason: str, code: RefusalCode | None = None
-    ) -> None:
-        self.report.records.append(PassRecord(outcome, op, name_of(op), code=code, reason=reason))
 
     # Writing
 
@@ -404,7 +398,7 @@ class _Merger:
         ops = [layer.op for layer in layers]
         self._erase(owner for owner in gone if owner not in ops)
         for op in ops:
-            self._record(Outcome.MERGED, op, f"its weights and its bias have {told}")
+            self.report.tell(Outcome.MERGED, op, f"its weights and its bias have {told}")
 
     def _change(
         self, layer: _Layer, before: Sequence[_Step], after: Sequence[_Step]
@@ -546,7 +540,7 @@ class _Merger:
             if (weights := self._computed_weights(layer.side(number), value, type)) is not None:
                 scaled = self._scaled(op, weights, np.ones(()))
                 self._erase([self._read_weights(op, weights, scaled)])
-                self._record(Outcome.MERGED, op, "its weights were computed from constants")
+                self.report.tell(Outcome.MERGED, op, "its weights were computed from constants")
 
     def _scaled(self, op: Operation, weights: _Weights, rows: Numbers) -> Operation:
         """A constant of the weights times factors, in no block yet. Raises Refusal."""

@@ -23,14 +23,14 @@ from qdialect.dialects.quant import (
 )
 from qdialect.folding import send_report, warn
 from qdialect.folding.inlining import inline_calls
-from qdialect.folding.report import Outcome, PassRecord, PassReport
+from qdialect.folding.report import Outcome, PassReport
 from qdialect.ir.elements import floats_attribute
 from qdialect.ir.errors import pass_failures
 from qdialect.ir.rewriting import Replacements
 from qdialect.ir.value_types import element_type_or_self, is_tensor, shape_of, with_element_type
 from qdialect.ir.xdsl_private import NAME_OF_UNREGISTERED
 from qdialect.ops.along_axis import LAYER_STATS, drop_ranges, is_statistics, statistics_of
-from qdialect.ops.interface import Refusal, RefusalCode, name_of
+from qdialect.ops.interface import Refusal, RefusalCode
 from qdialect.ops.unused_ops import erase_with_unused
 from qdialect.ptq.calibration.attaching import attach_ranges
 from qdialect.ptq.calibration.keys import attach_keys
@@ -186,10 +186,7 @@ class ConvertRangesPass(ModulePass):
             try:
                 new = convert(old)
             except Refusal as error:
-                record = PassRecord(
-                    Outcome.REFUSED, old, name_of(old), code=error.code, reason=str(error)
-                )
-                report.records.append(record)
+                report.refuse(old, error)
                 continue
             if not new:
                 continue
@@ -198,15 +195,7 @@ class ConvertRangesPass(ModulePass):
             result.name_hint = old.results[0].name_hint
             replacements.add(old.results[0], result)
             converted.append(old)
-            report.records.append(
-                PassRecord(
-                    Outcome.CONVERTED,
-                    old,
-                    name_of(old),
-                    reason=f"its range is in '{new[-1].name}'",
-                    stands=result,
-                )
-            )
+            report.tell(Outcome.CONVERTED, old, f"its range is in '{new[-1].name}'", result)
         replacements.apply()
         erase_with_unused(converted)
         send_report(ctx, report)
