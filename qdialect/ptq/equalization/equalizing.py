@@ -372,7 +372,8 @@ def channel_axes(module: ModuleOp, context: Context) -> Mapping[SSAValue, int]:
     or else the longest.
     """
     with models_of(context), memory_budget() as budget:
-        return _AxisFinder(flow_graph(module, context, budget)).axes()
+        graph = flow_graph(module, context, budget)
+        return _AxisFinder(graph).axes()
 
 
 class _AxisFinder:
@@ -408,7 +409,7 @@ class _AxisFinder:
             assert node.weight is not None
             shape = shape_of(node.weight.value)
             numbers = np.arange(math.prod(shape)).reshape(shape)
-            self._rows[node.results[0]] = indices.rows(numbers, np.maximum)
+            self._rows[node.results[0]] = indices.rows.reduced(numbers, np.maximum)
         elif passage is not None:
             reads = [self._graph.value(use.value) for use in passage.uses]
             rows = [self._rows[value] for value in reads if value in self._rows]

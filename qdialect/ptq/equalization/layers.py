@@ -26,7 +26,7 @@ from qdialect.ptq.float_graph.flow_graph import FlowGraph, Node
 from qdialect.support.lazy_numpy import NDArray, np
 
 
-class _Positions:
+class Positions:
     """The positions along the axes of a tensor that the elements of the weights meet."""
 
     def __init__(self, rank: int) -> None:
@@ -54,10 +54,17 @@ class _Positions:
         return numbers[np.newaxis][tuple(positions)]
 
     def reduced(
-        self, weights: NDArray[Any], axes: Collection[int], function: np.ufunc
+        self, weights: NDArray[Any], function: np.ufunc, axes: Collection[int] | None = None
     ) -> NDArray[Any]:
-        """The weights reduced to a number for each position along some of the axes."""
-        kept = [axis in axes and places is not None for axis, places in enumerate(self._axes)]
+        """
+        The weights reduced to a number for each position along some of the axes, or along all.
+
+        `function` is `np.minimum`, `np.maximum` or `np.add`.
+        """
+        kept = [
+            places is not None and (axes is None or axis in axes)
+            for axis, places in enumerate(self._axes)
+        ]
         lengths = [n if is_kept else 1 for n, is_kept in zip(self.lengths, kept, strict=True)]
         positions = [self._nowhere]
         for places, is_kept in zip(self._axes, kept, strict=True):
@@ -83,14 +90,17 @@ class LayerIndices:
         lengths = dict(zip(side.labels, weights, strict=True))
         result = "".join(side.result_labels)
         own = [label for label in side.labels if label not in side.other_labels and label in result]
-        self._inputs, self._result = _Positions(len(weights)), _Positions(len(weights))
+        self.columns = Positions(len(weights))
+        """The positions in the input."""
+        self.rows = Positions(len(weights))
+        """The positions in the result."""
         for label in side.other_labels:
             position, length = places.get(label), lengths.get(label, 1)
             if position is not None and layer.groups > 1 and label not in result:
                 # The channels of the result are in groups, each of which reads its own input.
                 group = places[own[0]] // (lengths[own[0]] // layer.groups)
                 position, length = position + group * length, length * layer.groups
-            self._inputs.add(position, length)
+            self.columns.add(position, length)
         for labels in (label.strip("()") for label in side.result_labels):
             position, length = None, 1
             if all(label in places for label in labels):
@@ -98,9 +108,9 @@ class LayerIndices:
                 for label in labels:
                     position = position * lengths[label] + places[label]
                     length *= lengths[label]
-            self._result.add(position, length)
+            self.rows.add(position, length)
         self.lengths: Mapping[int, int] = {
-            axis: self._inputs.lengths[axis]
+            axis: self.columns.lengths[axis]
             for axis, label in enumerate(side.other_labels)
             if label in places
         }
@@ -108,35 +118,9 @@ class LayerIndices:
 
     def on_weights(self, inputs: NDArray[Any]) -> NDArray[Any]:
         """Numbers per index of the input, broadcast to the elements of the weights."""
-        numbers = self.columns_on_weights(inputs)
+        numbers = self.columns.read(inputs)
         assert numbers is not None, "the numbers vary along an axis that is not shared"
         return numbers
-
-    def columns_on_weights(self, inputs: NDArray[Any]) -> NDArray[Any] | None:
-        """As `on_weights`, but None if they vary along an axis that the weights do not have."""
-        return self._inputs.read(inputs)
-
-    def columns(
-        self, weights: NDArray[Any], axes: Collection[int], function: np.ufunc
-    ) -> NDArray[Any]:
-        """
-        The weights reduced to a number for each index of some axes of the input.
-
-        `function` is `np.minimum` or `np.maximum`.
-        """
-        return self._inputs.reduced(weights, axes, function)
-
-    def rows_on_weights(self, result: NDArray[Any]) -> NDArray[Any] | None:
-        """
-        Numbers per index of the result, broadcast to the elements of the weights.
-
-        None if they vary along an axis that the weights do not have.
-        """
-        return self._result.read(result)
-
-    def rows(self, weights: NDArray[Any], function: np.ufunc) -> NDArray[Any]:
-        """Numbers of the weights, reduced for each index of the result; `function` may be a sum."""
-        return self._result.reduced(weights, range(len(self._result.lengths)), function)
 
 
 # Weights

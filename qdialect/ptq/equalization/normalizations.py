@@ -419,7 +419,7 @@ class _Merger:
             return None
         weights = self._weights(op, contraction)
         indices = side_indices(op, contraction, weights.side)
-        rows = indices.rows_on_weights(total.scale)
+        rows = indices.rows.read(total.scale)
         if rows is None:
             reason = f"a channel of '{name_of(op)}' has several factors"
             raise Refusal(RefusalCode.ARITHMETIC, reason)
@@ -471,7 +471,7 @@ class _Merger:
         total: Affine,
     ) -> tuple[Numbers, Numbers]:
         """The factors of weights, and the sums of offsets, for a function of the input."""
-        columns, offsets = (indices.columns_on_weights(numbers) for numbers in total)
+        columns, offsets = map(indices.columns.read, total)
         if columns is None or offsets is None:
             reason = f"the factors of an input of '{name_of(op)}' vary along an axis of no weights"
             raise Refusal(RefusalCode.ARITHMETIC, reason)
@@ -487,7 +487,7 @@ class _Merger:
             raise Refusal(RefusalCode.ARITHMETIC, reason)
         numbers = np.broadcast_to(weights.numbers, shape_of(op.operands[side.operand]))
         self._budget.reserve(8 * numbers.size)
-        return columns, indices.rows(numbers * offsets, np.add)
+        return columns, indices.rows.reduced(numbers * offsets, np.add)
 
     def _weights(self, op: Operation, layer: Contraction) -> _Weights:
         """The operand that is constant, and its elements. Raises Refusal."""

@@ -144,7 +144,7 @@ class Plan:
     def rows(self, layer: Layer) -> Factors | None:
         """The factors of the rows of a layer, in the shape of its weights; None without factors."""
         factors = self.values.get(layer.result)
-        return None if factors is None else layer.indices.rows_on_weights(factors)
+        return None if factors is None else layer.indices.rows.read(factors)
 
     @property
     def changed(self) -> Sequence[Layer]:
@@ -199,7 +199,7 @@ class _Walk:
         if factors is None:
             return
         if layer is not None and layer.why_no_rows is None:
-            if layer.indices.rows_on_weights(factors) is not None:
+            if layer.indices.rows.read(factors) is not None:
                 self.values[result] = factors
         elif passage is not None and (pulled := passage.moves.pulled(factors)) is not None:
             self.values[result] = factors
@@ -419,7 +419,8 @@ class _Planner:
             return self._magnitudes_of(layer, plan)
         inputs = self._range_of_inputs(layer)
         axes = tuple(axis for axis in layer.indices.lengths if inputs.minimum.shape[axis] > 1)
-        ends = (layer.indices.columns(layer.weights, axes, end) for end in (np.minimum, np.maximum))
+        columns = layer.indices.columns
+        ends = (columns.reduced(layer.weights, end, axes) for end in (np.minimum, np.maximum))
         return Range(*(np.asarray(end, "f4") for end in ends)), inputs
 
     def _range_of_inputs(self, layer: Layer) -> Range:
@@ -460,7 +461,7 @@ class _Planner:
         rows = np.where(is_finite, rows.max(axis=others, keepdims=True), np.nan).astype("f4")
         axes = tuple(axis for axis in layer.indices.lengths if rows.shape[axis] > 1)
         weights = self._current_weights(layer, plan)
-        columns = layer.indices.columns(np.abs(weights), axes, np.maximum) * own
+        columns = layer.indices.columns.reduced(np.abs(weights), np.maximum, axes) * own
         return Range(*np.asarray([-columns, columns], "f4")), Range(-rows, rows)
 
     def _current_weights(self, layer: Layer, plan: Plan) -> NDArray[Any]:
@@ -482,7 +483,7 @@ class _Planner:
             return unknown
         if (layer := self._layers.get(maker)) is not None:
             weights = self._current_weights(layer, plan)
-            return layer.indices.rows(np.abs(weights), np.maximum).astype("f4")
+            return layer.indices.rows.reduced(np.abs(weights), np.maximum).astype("f4")
         passage = self._passages.get(maker)
         if passage is None or len(passage.uses) > 1:
             # The rows of several layers are not followed.
