@@ -68,7 +68,7 @@ from qdialect.ops.readers import last_step, named_function
 from qdialect.ops.unused_ops import erase_unused
 from qdialect.ptq.float_graph.computed_functions import Computations, Curve
 from qdialect.ptq.float_graph.flow_graph import Bias, FlowGraph, Node, Use, result_axes
-from qdialect.ptq.float_graph.flow_reading import flow_graph, unknown_bias
+from qdialect.ptq.float_graph.flow_reading import read_nodes, unknown_bias, value_graph
 from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import MemoryLimitError, memory_budget
 
@@ -91,8 +91,8 @@ def lower_to_integers(module: ModuleOp, context: Context, form: Form) -> Integer
     on purpose, such as a softmax, with the code `kept`.
     """
     with memory_budget() as budget, models_of(context):
-        graph = flow_graph(module, context, budget, has_reshaped_layers=True, needs_integers=False)
-        lowering = _Lowering(graph, form, context)
+        graph = value_graph(module, context, budget, has_reshaped_layers=True, needs_integers=False)
+        lowering = _Lowering(read_nodes(graph), form, context)
         lowering.run()
     return lowering.report
 

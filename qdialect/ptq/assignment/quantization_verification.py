@@ -34,7 +34,7 @@ from qdialect.ops.interface import Refusal, is_cast, models_of, name_of, op_mode
 from qdialect.ptq.assignment.assignment_steps import scales_of_sums
 from qdialect.ptq.assignment.flow import different_operand, weight_axes
 from qdialect.ptq.float_graph.flow_graph import FlowGraph, Node, Use, is_quantizable
-from qdialect.ptq.float_graph.flow_reading import flow_graph
+from qdialect.ptq.float_graph.flow_reading import read_nodes, value_graph
 from qdialect.ptq.schemes.presets import SCHEMES, fixed_choice
 from qdialect.ptq.value_reports import zero_points_of
 from qdialect.support.lazy_numpy import NDArray, np
@@ -75,8 +75,8 @@ def verify_quantization(
     `expected` has the types of layers that differ from `default`, by the keys of their results.
     """
     with models_of(context), memory_budget() as budget:
-        graph = flow_graph(module, context, budget, has_reshaped_layers=True)
-        return _Verifier(graph, expected, default).run()
+        graph = value_graph(module, context, budget, has_reshaped_layers=True)
+        return _Verifier(read_nodes(graph), expected, default).run()
 
 
 class _Verifier:

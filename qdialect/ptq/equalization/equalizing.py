@@ -39,7 +39,7 @@ from qdialect.ptq.equalization.planning import (
 )
 from qdialect.ptq.equalization.writing import UnwritableError, write_equalization
 from qdialect.ptq.float_graph.flow_graph import FlowGraph, Node
-from qdialect.ptq.float_graph.flow_reading import flow_graph
+from qdialect.ptq.float_graph.flow_reading import read_nodes, value_graph
 from qdialect.ptq.schemes.equalization import scaled
 from qdialect.ptq.schemes.noise import Noise, mean_squares, noise_of_products, step_of
 from qdialect.ptq.schemes.schemes import Range
@@ -79,7 +79,7 @@ def equalize_inputs(
     """
     with paused_collection(), models_of(context), memory_budget() as budget:
         calls = inline_calls(module)
-        graph = flow_graph(module, context, budget)
+        graph = read_nodes(value_graph(module, context, budget))
         chosen = choose([keys_of_node(graph, node) for node in layer_nodes(graph)])
         unwritable = dict[Node, Refusal]()
         while True:
@@ -372,7 +372,7 @@ def channel_axes(module: ModuleOp, context: Context) -> Mapping[SSAValue, int]:
     or else the longest.
     """
     with models_of(context), memory_budget() as budget:
-        graph = flow_graph(module, context, budget)
+        graph = read_nodes(value_graph(module, context, budget))
         return _AxisFinder(graph).axes()
 
 

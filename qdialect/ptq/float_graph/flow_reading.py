@@ -57,30 +57,6 @@ from qdialect.support.lazy_numpy import np
 from qdialect.support.memory import MemoryBudget
 
 
-def flow_graph(
-    module: ModuleOp,
-    context: Context,
-    budget: MemoryBudget,
-    *,
-    has_reshaped_layers: bool = False,
-    needs_integers: bool = True,
-) -> FlowGraph:
-    """
-    Read a module. Models of its ops must be active.
-
-    If `has_reshaped_layers`, a layer may include a reshape of its sums, before its bias. If
-    `needs_integers`, raises OpErrors for codes of floats and tables.
-    """
-    graph = value_graph(
-        module,
-        context,
-        budget,
-        has_reshaped_layers=has_reshaped_layers,
-        needs_integers=needs_integers,
-    )
-    return read_nodes(graph)
-
-
 def value_graph(
     module: ModuleOp,
     context: Context,
@@ -89,7 +65,12 @@ def value_graph(
     has_reshaped_layers: bool = False,
     needs_integers: bool = True,
 ) -> FlowGraph:
-    """Read what is known of values, and no nodes yet. Raises as `flow_graph`."""
+    """
+    Read what is known of the values of a module, and no nodes yet: see `read_nodes`.
+
+    Models of its ops must be active. If `has_reshaped_layers`, a layer may include a reshape of its
+    sums, before its bias. If `needs_integers`, raises OpErrors for codes of floats and tables.
+    """
     if needs_integers:
         _require_integers(module)
     folding = GraphReader(module, context, budget, has_parts=False).graph
