@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
-from types import MappingProxyType
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.dialects.func import ReturnOp
@@ -54,7 +53,7 @@ from qdialect.support.lazy_numpy import NDArray, np
 
 
 def assign_weights(flow: Flow, before: Assignment) -> Assignment:
-    """Assign parameters to constant weights by their own values, along their channel axes."""
+    """Assign parameters to constant weights by their own values."""
     reads = dict[Use, tuple[Assigned, ...]]()
     alike = dict[object, list[_Weight]]()
     for node in flow.graph.nodes:
@@ -185,7 +184,7 @@ def _of_weights(flow: Flow, weights: Sequence[_Weight]) -> Mapping[Use, tuple[As
 
 
 def assign_biases(flow: Flow, before: Assignment) -> Assignment:
-    """Assign biases the product of the scales of the input and of the weights as their scale."""
+    """Assign to biases the product of the scales of the input and of the weights."""
     reads = dict[Use, tuple[Assigned, ...]]()
     for node in flow.graph.nodes:
         if (use := unknown_bias(flow.graph, node)) is not None:
@@ -306,14 +305,12 @@ def _scales_of(flow: Flow, use: Use, before: Assignment) -> NDArray[Any]:
     return parameters.simplify().expand()[0]
 
 
-Step = Callable[["Flow", Assignment], Assignment]
-
-
 def assign_activations(flow: Flow, before: Assignment) -> Assignment:
     """
-    Assign parameters to each value with a recorded range, by that range alone.
+    Assign parameters to the values that have recorded ranges.
 
-    Raises OpErrors for an infinite range, unless the scheme has a rule for it.
+    They follow from the range alone. Raises OpErrors for an infinite range, unless the scheme has a
+    rule for it.
     """
     graph, activations = flow.graph, dict[SSAValue, Assigned]()
     of_schemes = dict[tuple[int, Attribute], list[SSAValue]]()
@@ -386,7 +383,7 @@ def _infinite(graph: FlowGraph, value: SSAValue) -> OpErrors:
 
 
 def assign_mixed_precision(flow: Flow, before: Assignment) -> Assignment:
-    """Requantize the operands of layers of another precision to it, and their results from it."""
+    """Requantize the operands and results of layers of another precision."""
     default = flow.settings.default
     reads = dict(before.reads)
 
@@ -416,7 +413,7 @@ def assign_mixed_precision(flow: Flow, before: Assignment) -> Assignment:
 
 
 def remove_redundant_quantize(flow: Flow, before: Assignment) -> Assignment:
-    """Keep only the last of consecutive requantizations, and only if it changes the type."""
+    """Keep only the last of consecutive requantizations, if it changes the type."""
     reads = dict[Use, tuple[Assigned, ...]]()
     for use, chain in before.reads.items():
         own = before.values.get(flow.graph.value(use.value))
@@ -425,8 +422,8 @@ def remove_redundant_quantize(flow: Flow, before: Assignment) -> Assignment:
     return replace(before, reads=reads)
 
 
-def propagate_backward(flow: Flow, before: Assignment) -> Assignment:
-    """Propagate from results to operands that share them: of concat, pad, select, shape ops."""
+def propagate_parameters_backward(flow: Flow, before: Assignment) -> Assignment:
+    """Give operands the parameters of results that hold the same elements."""
     graph = flow.graph
     values, reads = dict(before.values), dict(before.reads)
     for node in reversed(graph.nodes):
@@ -560,7 +557,7 @@ def _numbers_of(graph: FlowGraph, limit: Limit) -> NDArray[np.floating]:
 
 
 def assign_constant_inputs(flow: Flow, before: Assignment) -> Assignment:
-    """Assign parameters to the remaining constant operands by their own values."""
+    """Assign parameters to constant operands by their own values."""
     reads = dict[Use, tuple[Assigned, ...]]()
     for node in flow.graph.nodes:
         for use in flow.constant_uses(node):
@@ -574,7 +571,7 @@ def assign_constant_inputs(flow: Flow, before: Assignment) -> Assignment:
 
 
 def assign_fixed_values(flow: Flow, before: Assignment) -> Assignment:
-    """Assign parameters to results with a known range, and scales that must be whole numbers."""
+    """Assign parameters to results with a known range, and round some scales to whole numbers."""
     values = dict[SSAValue, Assigned]()
     for node in flow.graph.nodes:
         if not node.rule.fixed and node.kind is not RuleKind.WHOLE_NUMBER:
@@ -590,10 +587,8 @@ def assign_fixed_values(flow: Flow, before: Assignment) -> Assignment:
     return before.with_values(values)
 
 
-def propagate_forward(flow: Flow, before: Assignment) -> Assignment:
-    """
-    Propagate from operands to results that only hold elements of an operand, perhaps clamped.
-    """
+def propagate_parameters_forward(flow: Flow, before: Assignment) -> Assignment:
+    """Give results the parameters of operands whose elements they hold."""
     graph, values, reads = flow.graph, dict(before.values), dict(before.reads)
     for node in graph.nodes:
         if node.is_clamp:
@@ -634,7 +629,7 @@ def propagate_forward(flow: Flow, before: Assignment) -> Assignment:
 
 
 def assign_input_types(flow: Flow, before: Assignment) -> Assignment:
-    """Assign types to arguments, and requantize them for users with other parameters."""
+    """Give arguments of functions quantized types."""
     values, reads, declared = dict(before.values), dict(before.reads), dict(before.declared)
     for function in flow.graph.functions:
         arguments = list(function.args)
@@ -651,7 +646,7 @@ def assign_input_types(flow: Flow, before: Assignment) -> Assignment:
 
 
 def assign_output_types(flow: Flow, before: Assignment) -> Assignment:
-    """Assign quantized types to function results, and requantize the returned values to them."""
+    """Give results of functions quantized types."""
     reads, declared = dict(before.reads), dict(before.declared)
     for function in flow.graph.functions:
         for end in (block.last_op for block in function.body.blocks):
@@ -697,22 +692,21 @@ def _as_declared(
     return flow.own(value, replace(flow.settings.default, activations=scheme), ends)
 
 
-STEPS: Mapping[str, Step] = MappingProxyType(
-    {
-        "activations": assign_activations,
-        "mixed-precision": assign_mixed_precision,
-        "redundant-quantize": remove_redundant_quantize,
-        "backward": propagate_backward,
-        "constant-inputs": assign_constant_inputs,
-        "fixed-values": assign_fixed_values,
-        "forward": propagate_forward,
-        "weights": assign_weights,
-        "biases": assign_biases,
-        "input-types": assign_input_types,
-        "output-types": assign_output_types,
-    }
-)
-"""The steps by name, in the order of their first use."""
+Step: TypeAlias = Callable[[Flow, Assignment], Assignment]
+"""A step; the first sentence about it is that of its pass, and its name the flag."""
 
-SEQUENCE = (*STEPS, "redundant-quantize")
-"""The names of all steps, in order."""
+SEQUENCE: Final[Sequence[Step]] = (
+    assign_activations,
+    assign_mixed_precision,
+    remove_redundant_quantize,
+    propagate_parameters_backward,
+    assign_constant_inputs,
+    assign_fixed_values,
+    propagate_parameters_forward,
+    assign_weights,
+    assign_biases,
+    assign_input_types,
+    assign_output_types,
+    remove_redundant_quantize,
+)
+"""All steps, in order."""

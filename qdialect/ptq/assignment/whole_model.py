@@ -18,7 +18,7 @@ from qdialect.folding.raising import raise_dequantization
 from qdialect.folding.report import Outcome, PassRecord, PassReport
 from qdialect.ops.fields import RuleKind
 from qdialect.ops.interface import Refusal, RefusalCode, is_cast, models_of, name_of, op_model
-from qdialect.ptq.assignment.assignment_steps import SEQUENCE, STEPS
+from qdialect.ptq.assignment.assignment_steps import SEQUENCE, Step
 from qdialect.ptq.assignment.flow import Flow
 from qdialect.ptq.assignment.given_quantization import (
     drop_unit_factors,
@@ -292,13 +292,13 @@ def quantize_model(
     context: Context,
     read_settings: Callable[[Collection[str]], Settings],
     *,
-    steps: Sequence[str] = SEQUENCE,
+    steps: Sequence[Step] = SEQUENCE,
     is_written: bool = True,
     profile: Profile | None = None,
     is_explained: bool = False,
 ) -> PassReport:
     """
-    Run the named steps on a module, starting from the assignment in its attributes.
+    Run steps on a module, starting from the assignment in its attributes.
 
     Calls are inlined first. `read_settings` is called with the keys of the module. The assignment
     is written as casts or as attributes. The report has a record for each op: the type of its
@@ -323,8 +323,8 @@ def quantize_model(
         flow = Flow(graph, settings)
         _check_layers(flow)
         assignment = read_attributes(module)
-        for name in steps:
-            assignment = STEPS[name](flow, assignment)
+        for step in steps:
+            assignment = step(flow, assignment)
         if not is_written:
             write_attributes(module, assignment)
             report = _refusals(flow)

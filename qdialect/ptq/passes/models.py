@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator
+from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from inspect import cleandoc
 from typing import ClassVar
 
 from typing_extensions import override
@@ -17,7 +18,7 @@ from qdialect.folding.report import Outcome, PassReport
 from qdialect.ir.errors import OpErrors, pass_failures
 from qdialect.ops.along_axis import drop_ranges, is_statistics
 from qdialect.ops.refusals import RefusalCode
-from qdialect.ptq.assignment.assignment_steps import SEQUENCE
+from qdialect.ptq.assignment import assignment_steps as steps
 from qdialect.ptq.assignment.quantization_verification import Expectation, verify_quantization
 from qdialect.ptq.assignment.settings import (
     Configuration,
@@ -60,7 +61,7 @@ OPS = ("all", "sums-of-products")
 class AssignmentPass(ModulePass):
     """A pass that runs steps of `quantize-with-ranges`, with its options."""
 
-    STEPS: ClassVar[tuple[str, ...]]
+    STEPS: ClassVar[Sequence[steps.Step]]
     IS_WRITTEN: ClassVar[bool] = False
 
     config: str | None = None
@@ -186,86 +187,50 @@ class QuantizeWithRangesPass(AssignmentPass):
     """
 
     name = "quantize-with-ranges"
-    STEPS = SEQUENCE
+    STEPS = steps.SEQUENCE
     IS_WRITTEN = True
 
 
-def _step(flag: str, step: str, text: str, example: str) -> type[AssignmentPass]:
+def _pass_of(step: steps.Step, example: str) -> type[AssignmentPass]:
     """The pass of one step; the example runs after `attach-ranges`."""
-    text += f"""
+    sentence, *_ = cleandoc(step.__doc__ or "").splitlines()
+    text = f"""{sentence}
 
 The assignment is written as attributes, for the steps after this one.
 
 Example: `qdialect-opt --attach-ranges=profile=profile.json {example} model.mlir`."""
-    name = "".join(word.capitalize() for word in flag.split("-")) + "Pass"
-    members = {"__doc__": text, "__module__": __name__, "name": flag, "STEPS": (step,)}
+    words = step.__name__.split("_")
+    name = "".join(map(str.capitalize, words)) + "Pass"
+    members = {"__doc__": text, "__module__": __name__, "name": "-".join(words), "STEPS": (step,)}
     return type(name, (AssignmentPass,), members)
 
 
-AssignActivationsPass = _step(
-    "assign-activations",
-    "activations",
-    "Assign parameters to the values that have recorded ranges.",
-    "--assign-activations",
+AssignActivationsPass = _pass_of(steps.assign_activations, "--assign-activations")
+AssignMixedPrecisionPass = _pass_of(
+    steps.assign_mixed_precision, "--assign-activations --assign-mixed-precision=config=config.json"
 )
-AssignMixedPrecisionPass = _step(
-    "assign-mixed-precision",
-    "mixed-precision",
-    "Requantize the operands and results of layers of another precision.",
-    "--assign-activations --assign-mixed-precision=config=config.json",
+RemoveRedundantQuantizePass = _pass_of(
+    steps.remove_redundant_quantize, "--assign-activations --remove-redundant-quantize"
 )
-RemoveRedundantQuantizePass = _step(
-    "remove-redundant-quantize",
-    "redundant-quantize",
-    "Keep only the last of consecutive requantizations, if it changes the type.",
-    "--assign-activations --remove-redundant-quantize",
+PropagateParametersBackwardPass = _pass_of(
+    steps.propagate_parameters_backward, "--assign-activations --propagate-parameters-backward"
 )
-PropagateParametersBackwardPass = _step(
-    "propagate-parameters-backward",
-    "backward",
-    "Give operands the parameters of results that hold the same elements.",
-    "--assign-activations --propagate-parameters-backward",
+AssignConstantInputsPass = _pass_of(steps.assign_constant_inputs, "--assign-constant-inputs")
+AssignFixedValuesPass = _pass_of(
+    steps.assign_fixed_values, "--assign-activations --assign-fixed-values"
 )
-AssignConstantInputsPass = _step(
-    "assign-constant-inputs",
-    "constant-inputs",
-    "Assign parameters to constant operands by their own values.",
-    "--assign-constant-inputs",
+PropagateParametersForwardPass = _pass_of(
+    steps.propagate_parameters_forward, "--assign-activations --propagate-parameters-forward"
 )
-AssignFixedValuesPass = _step(
-    "assign-fixed-values",
-    "fixed-values",
-    "Assign parameters to results with a known range, and round some scales to whole numbers.",
-    "--assign-activations --assign-fixed-values",
+AssignWeightsPass = _pass_of(steps.assign_weights, "--assign-weights=granularity=tensor")
+AssignBiasesPass = _pass_of(
+    steps.assign_biases, "--assign-activations --assign-weights --assign-biases"
 )
-PropagateParametersForwardPass = _step(
-    "propagate-parameters-forward",
-    "forward",
-    "Give results the parameters of operands whose elements they hold.",
-    "--assign-activations --propagate-parameters-forward",
+AssignInputTypesPass = _pass_of(
+    steps.assign_input_types, "--assign-activations --assign-input-types=input-types=u8"
 )
-AssignWeightsPass = _step(
-    "assign-weights",
-    "weights",
-    "Assign parameters to constant weights by their own values.",
-    "--assign-weights=granularity=tensor",
-)
-AssignBiasesPass = _step(
-    "assign-biases",
-    "biases",
-    "Assign to biases the product of the scales of the input and of the weights.",
-    "--assign-activations --assign-weights --assign-biases",
-)
-AssignInputTypesPass = _step(
-    "assign-input-types",
-    "input-types",
-    "Give arguments of functions quantized types.",
-    "--assign-activations --assign-input-types=input-types=u8",
-)
-AssignOutputTypesPass = _step(
-    "assign-output-types",
-    "output-types",
-    "Give results of functions quantized types.",
+AssignOutputTypesPass = _pass_of(
+    steps.assign_output_types,
     "--assign-activations --propagate-parameters-forward --assign-output-types=output-types=i16",
 )
 
@@ -282,7 +247,7 @@ class WriteQuantizedPass(AssignmentPass):
     """
 
     name = "write-quantized"
-    STEPS = ("redundant-quantize",)
+    STEPS = (steps.remove_redundant_quantize,)
     IS_WRITTEN = True
 
 

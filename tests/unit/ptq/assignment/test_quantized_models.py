@@ -29,7 +29,21 @@ from qdialect.dialects.quant import (
 from qdialect.dialects.quant.types import uniform_tensor
 from qdialect.ops.along_axis import is_recordable
 from qdialect.ops.interface import name_of
-from qdialect.ptq.assignment.assignment_steps import SEQUENCE
+from qdialect.ptq.assignment.assignment_steps import (
+    SEQUENCE,
+    Step,
+    assign_activations,
+    assign_biases,
+    assign_constant_inputs,
+    assign_fixed_values,
+    assign_input_types,
+    assign_mixed_precision,
+    assign_output_types,
+    assign_weights,
+    propagate_parameters_backward,
+    propagate_parameters_forward,
+    remove_redundant_quantize,
+)
 from qdialect.ptq.assignment.parameter_assignment import read_attributes
 from qdialect.ptq.assignment.settings import Configuration, LayerSetting, Settings, precision_of
 from qdialect.ptq.assignment.whole_model import quantize_model
@@ -240,7 +254,7 @@ func.func @f(%x: tensor<1x2xf32>) -> tensor<2x2xf32> {
 """
 
 
-def made(text: str, steps: list[str], settings: Settings = BY_DEFAULT) -> dict[str, str]:
+def made(text: str, steps: list[Step], settings: Settings = BY_DEFAULT) -> dict[str, str]:
     """
     The types that values, by their names, are quantized to, or are read as.
 
@@ -263,10 +277,10 @@ def made(text: str, steps: list[str], settings: Settings = BY_DEFAULT) -> dict[s
     return found
 
 
-def moved_before(name: str, other: str) -> list[str]:
+def moved_before(moved: Step, other: Step) -> list[Step]:
     """The sequence, with one step right before another."""
-    steps = [step for step in SEQUENCE if step != name]
-    steps.insert(steps.index(other), name)
+    steps = [step for step in SEQUENCE if step is not moved]
+    steps.insert(steps.index(other), moved)
     return steps
 
 
@@ -277,29 +291,35 @@ def test_values_with_fixed_parameters_are_between_backward_and_forward():
     # Before: a sigmoid has the parameters of what reads it. After: what moves it has the old ones.
     right = made(ORDER, list(SEQUENCE))
     assert right["s"] == right["r"] == "!quant.uniform<u8:f32, 3.906250e-03>"
-    before = made(ORDER, moved_before("fixed-values", "backward"))
+    before = made(ORDER, moved_before(assign_fixed_values, propagate_parameters_backward))
     assert before["s"] == OF_CONCAT
-    after = made(ORDER, moved_before("fixed-values", "weights"))
+    after = made(ORDER, moved_before(assign_fixed_values, assign_weights))
     assert after["s"] != after["r"]
 
 
 def test_backward_is_before_constant_inputs():
     # What is joined is a constant, too: it has the parameters of the result, not its own.
     assert made(ORDER, list(SEQUENCE))["c"] == OF_CONCAT
-    assert made(ORDER, moved_before("constant-inputs", "backward"))["c"] == OF_CONCAT
+    assert (
+        made(ORDER, moved_before(assign_constant_inputs, propagate_parameters_backward))["c"]
+        == OF_CONCAT
+    )
 
 
 def test_biases_are_after_weights():
     weights, bias = np.ones((3, 1, 1, 2), "f4"), np.ones(3, "f4")
     text = LAYER.format(weights=dense(weights), bias=dense(bias))
     assert "i32" in made(text, list(SEQUENCE))["b"]
-    assert "b" not in made(text, moved_before("biases", "weights"))
+    assert "b" not in made(text, moved_before(assign_biases, assign_weights))
 
 
 def test_activations_are_first():
     # Nothing moves from a value without parameters.
-    assert made(ORDER, moved_before("backward", "activations"))["s"] != OF_CONCAT
-    assert "j" not in made(ORDER, [step for step in SEQUENCE if step != "activations"])
+    assert (
+        made(ORDER, moved_before(propagate_parameters_backward, assign_activations))["s"]
+        != OF_CONCAT
+    )
+    assert "j" not in made(ORDER, [step for step in SEQUENCE if step != assign_activations])
 
 
 MOVED = """
@@ -322,7 +342,7 @@ def test_mixed_precision_is_between_activations_and_what_moves():
     assert (
         right["s"] == right["r"] == "!quant.uniform<i16<-32767:32767>:f32, 3.0518509447574615E-5>"
     )
-    after = made(text, moved_before("mixed-precision", "constant-inputs"), OF_16_BITS)
+    after = made(text, moved_before(assign_mixed_precision, assign_constant_inputs), OF_16_BITS)
     assert after["r"] != after["s"]
     # Before: a value that has 16 bits already is requantized to 16 bits.
     given = """
@@ -335,13 +355,13 @@ func.func @f(%q: tensor<2x!q>) -> tensor<2xf32> {
 }
 """
     assert "x*" not in made(given, list(SEQUENCE), OF_16_BITS)
-    assert "x*" in made(given, moved_before("mixed-precision", "activations"), OF_16_BITS)
+    assert "x*" in made(given, moved_before(assign_mixed_precision, assign_activations), OF_16_BITS)
 
 
 def test_redundant_requantizations_go_before_what_moves_and_in_the_end():
     # %s and %r, neighbours of 16 bits: what is between them keeps %s from the parameters of %r.
     text = MOVED.replace("FIRST", "abs")
-    first = SEQUENCE.index("redundant-quantize")
+    first = SEQUENCE.index(remove_redundant_quantize)
     steps = [*SEQUENCE[:first], *SEQUENCE[first + 1 :]]
     late = made(text, steps, OF_16_BITS)
     assert late["s"] == late["r"] != made(text, list(SEQUENCE), OF_16_BITS)["s"]
@@ -358,19 +378,21 @@ def test_arguments_get_types_after_what_moves_backward():
     of_result = "!quant.uniform<u8:f32, 0.0039215688593685627>"
     right = made(text, list(SEQUENCE), settings)
     assert right["x*"] == right["r"] == of_result
-    assert "x*" not in made(text, moved_before("input-types", "activations"), settings)
-    late = made(text, moved_before("input-types", "backward"), settings)
+    assert "x*" not in made(text, moved_before(assign_input_types, assign_activations), settings)
+    late = made(text, moved_before(assign_input_types, propagate_parameters_backward), settings)
     assert late["x*"] == late["r"] != of_result
 
 
-@pytest.mark.parametrize("step", ["backward", "fixed-values", "forward"])
-def test_results_get_types_after_what_moves_forward(step: str):
+@pytest.mark.parametrize(
+    "step", [propagate_parameters_backward, assign_fixed_values, propagate_parameters_forward]
+)
+def test_results_get_types_after_what_moves_forward(step: Step):
     # %r has the fixed parameters of %s, and the result likewise.
     settings = Settings(precision_of("one-u8"), output_types=("u8",))
     text = MOVED.replace("FIRST", "sigmoid")
     right = made(text, list(SEQUENCE), settings)
     assert right["r"] == "!quant.uniform<u8:f32, 3.906250e-03>"
-    assert made(text, moved_before("output-types", step), settings) != right
+    assert made(text, moved_before(assign_output_types, step), settings) != right
 
 
 def test_what_moves_a_fixed_value_is_requantized_as_that_is():
@@ -413,7 +435,7 @@ def test_ranges_follow_parameters():
         module.module,
         module.context,
         lambda keys: settings,
-        steps=["activations", "backward"],
+        steps=[assign_activations, propagate_parameters_backward],
         is_written=False,
     )
     (reverse,) = (op for op in module.module.walk() if name_of(op) == "tosa.reverse")
