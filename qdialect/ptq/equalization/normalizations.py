@@ -51,8 +51,12 @@ from qdialect.ops.interface import (
 from qdialect.ops.model import traits_of
 from qdialect.ops.unused_ops import erase_unread_results, erase_unused
 from qdialect.ptq.calibration.keys import KEY_ATTRIBUTE
-from qdialect.ptq.equalization.affine_reading import Affine, AffineReader
-from qdialect.ptq.equalization.computed_constants import ComputedConstants, Numbers
+from qdialect.ptq.equalization.affine_reading import (
+    Affine,
+    AffineReader,
+    ComputedConstants,
+    Numbers,
+)
 from qdialect.ptq.equalization.factors import Moves
 from qdialect.ptq.equalization.layers import LayerIndices, side_indices
 from qdialect.ptq.float_graph.computed_functions import PRODUCTS
