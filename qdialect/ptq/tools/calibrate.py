@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import re
 import signal
+import subprocess
 import sys
 import time
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from concurrent.futures import as_completed
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import filterfalse
+from itertools import filterfalse, pairwise
 from typing import Any, Final
 
 from typing_extensions import override
@@ -46,7 +48,6 @@ from qdialect.ptq.float_graph.flow_graph import LOWER_TENSORS, is_other_tensor
 from qdialect.ptq.schemes.profile import Fingerprint, Profile, merge_profiles
 from qdialect.ptq.schemes.ranges import OF_HISTOGRAMS, Reduction, ReductionKind
 from qdialect.ptq.tools import add_reduction
-from qdialect.ptq.tools.calibration_in_parts import record_in_parts
 from qdialect.ptq.tools.merge_profiles import read_profile
 from qdialect.ptq.tools.recording import (
     Task,
@@ -58,6 +59,7 @@ from qdialect.ptq.tools.recording import (
 )
 from qdialect.support.extras import MissingLibraryError
 from qdialect.support.terminal import Progress
+from qdialect.weights.clusters import executor
 
 TOOL: Final = "qdialect-calibrate"
 """The name that the tool's own errors begin with."""
@@ -75,6 +77,9 @@ _SECONDS_TO_KEEP: Final = 2.0
 
 _SHARE_OF_KEEPING: Final = 0.05
 """The largest fraction of the time that these writes may take."""
+
+_PARTS: Final = 8
+"""The number of parts on a cluster of an unknown number of workers."""
 
 
 class _Interruption:
@@ -226,10 +231,10 @@ def _calibrate(interruption: _Interruption, given: Sequence[str], options: Names
     aliases = {name: key for name, key in keys.aliases.items() if key in known}
     if options.cluster and count:
         chosen = _chosen(count, options.records)
-        write_file(options.output, _of_cluster(given, chosen, options).to_json())
+        write_file(options.output, _recorded_in_parts(given, chosen, options).to_json())
         sys.stderr.write(f"{TOOL}: {len(chosen)} records are recorded by {options.cluster}\n")
         return True
-    keeper = _Keeper(options, fingerprint, aliases, recorded, count)
+    keeper = _Keeper(options, fingerprint, aliases, recorded.recorded, count)
     try:
         _record(keeper, recorded, compilation, arguments, options, interruption)
     except RunFailure as failure:
@@ -248,14 +253,47 @@ def _calibrate(interruption: _Interruption, given: Sequence[str], options: Names
     return True
 
 
-def _of_cluster(given: Sequence[str], records: range, options: Namespace) -> Profile:
-    """The profile of records that a cluster has recorded. Raises ToolError."""
+def _recorded_in_parts(given: Sequence[str], records: range, options: Namespace) -> Profile:
+    """
+    The profile of records, recorded by processes of this tool on the workers of a cluster.
+
+    Each records a range of them. The profile is that of one run, byte for byte. Raises ToolError,
+    which names the records whose run failed, after all others have ended.
+    """
+    number = options.cluster.removeprefix("local:")
+    count = max(1, min(int(number) if number.isdecimal() else _PARTS, len(records)))
+    edges = [records.start + len(records) * part // count for part in range(count + 1)]
+    parts = [f"{first}:{last}" for first, last in pairwise(edges)]
+    profiles, failed = dict[str, Profile](), dict[str, str]()
     try:
-        return record_in_parts(given, records, options.cluster, options.max_memory)
+        with executor(1, options.cluster, options.max_memory) as runner:
+            assert runner is not None
+            runs = {runner.submit(_record_part, given, part, os.getcwd()): part for part in parts}
+            for run in as_completed(runs):
+                try:
+                    profiles[runs[run]] = Profile.from_json(run.result())
+                # A lost worker is an error of the library.
+                except Exception as error:
+                    failed[runs[run]] = str(error)
+        if not failed:
+            return merge_profiles([profiles[part] for part in parts])
     except MissingLibraryError as error:
         raise ToolError(str(error)) from None
     except (OSError, ValueError) as error:
         raise ToolError(f"--cluster={options.cluster}: {reason_of(error)}") from None
+    reasons = "; ".join(f"{part}: {reason}" for part, reason in failed.items())
+    raise ToolError(f"{len(failed)} of {count} parts of the records failed: {reasons}")
+
+
+def _record_part(given: Sequence[str], part: str, folder: str) -> str:
+    """The JSON of a profile. Raises RuntimeError with what the process said."""
+    # The last one of an option holds.
+    own = [*given, f"--records={part}", "-o", "-", "--cluster="]
+    command = [sys.executable, "-m", "qdialect", "calibrate", *own]
+    run = subprocess.run(command, check=False, cwd=folder, capture_output=True, encoding="utf-8")
+    if run.returncode:
+        raise RuntimeError(run.stderr.strip())
+    return run.stdout
 
 
 def _record(
@@ -330,7 +368,7 @@ class _Keeper:
         options: Namespace,
         fingerprint: Fingerprint,
         aliases: Mapping[str, str],
-        recorded: RecordedFunction,
+        recorded: RecordedValues,
         count: int,
     ) -> None:
         """Raises ToolError if the file cannot be written, or does not match `--resume`."""
@@ -343,10 +381,8 @@ class _Keeper:
         self._reduction = _reduction(options)
         self._profile: Profile | None = None
         self._new = list[Seen]()
-        self._values = recorded.recorded
-        self._keys = {*recorded.recorded.keys}
-        self._required = recorded.recorded.required
-        self._axes = dict(zip(recorded.recorded.keys, recorded.recorded.axes, strict=True))
+        self._values = recorded
+        self._keys = {*recorded.keys}
         if options.resume and os.path.exists(self._path):
             self._profile = self._read()
         if self._path not in STANDARD_OUTPUT:
@@ -376,7 +412,7 @@ class _Keeper:
             *(
                 f"value '{key}' is only in one of the two"
                 for key in {*profile.values} ^ self._keys
-                if key in profile.values or key in self._required
+                if key in profile.values or key in self._values.required
             ),
         ]
         here, there = self._fingerprint.values, profile.fingerprint.values
@@ -388,7 +424,8 @@ class _Keeper:
         if any((value.histogram is not None) != self._with_histogram for value in values):
             reasons.append(f"its values have {'no' if self._with_histogram else 'a'} histogram")
         axes = {key: value.axes[0] if value.axes else None for key, value in profile.values.items()}
-        if any(axis != self._axes.get(key, axis) for key, axis in axes.items()):
+        own_axes = dict(zip(self._values.keys, self._values.axes, strict=True))
+        if any(axis != own_axes.get(key, axis) for key, axis in axes.items()):
             reasons.append("its ranges are along other axes")
         if (last := max((int(value.records[-1]) for value in values), default=0)) >= self._all:
             reasons.append(f"it has record {last}, but there are only {self._all} records")
