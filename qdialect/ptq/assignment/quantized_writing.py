@@ -153,8 +153,7 @@ class _Writer:
         self._requantized = dict[tuple[SSAValue, Attribute], SSAValue]()
         self._dequantized = dict[SSAValue, SSAValue]()
         """The `quant.dcast` of each quantized value."""
-        self._constants = dict[tuple[SSAValue, Assigned], SSAValue]()
-        self._made = dict[tuple[SSAValue, Assigned], WrittenConstant]()
+        self._constants = dict[tuple[SSAValue, Assigned], tuple[SSAValue, WrittenConstant]]()
         self._of_uses = dict[Use, WrittenConstant]()
 
     def write(self) -> Written:
@@ -284,10 +283,12 @@ class _Writer:
         key = use.value, assigned
         if key not in self._constants:
             self._constants[key] = self._new_constant(node, use, assigned)
-        self._of_uses[use] = self._made[key]
-        return self._constants[key]
+        value, self._of_uses[use] = self._constants[key]
+        return value
 
-    def _new_constant(self, node: Node, use: Use, assigned: Assigned) -> SSAValue:
+    def _new_constant(
+        self, node: Node, use: Use, assigned: Assigned
+    ) -> tuple[SSAValue, WrittenConstant]:
         """A quantized constant and its `quant.dcast`, before shape ops that repeat elements."""
         moved = self._graph.constant(use.value)
         assert moved is not None
@@ -301,10 +302,10 @@ class _Writer:
         place = moved.provenance.sources[0]
         tensor = cast(QuantizedTensor, with_element_type(source.type, type))
         if node.bias is not None and use == node.bias.use:
-            new = self._bias(node, use, values, source, tensor, assigned)
+            new, written = self._bias(node, values, source.type, tensor, assigned.bits)
         else:
             codes = self._codes_of(node, use, values, source, tensor, assigned)
-            self._tell(use, assigned, values, codes, tensor)
+            written = self._described(assigned, values, codes, tensor)
             elements = held_as_source(codes, tensor, place, self._graph.folding.constants.resources)
             constant = ConstantOp(elements, tensor)
             back = DequantizeCastOp(constant, source.type)
@@ -319,7 +320,7 @@ class _Writer:
             clone = op.clone({op.operands[0]: result})
             Rewriter.insert_op(clone, InsertPoint.after(op))
             result = clone.results[0]
-        return result
+        return result, written
 
     def _before_shapes(
         self, value: SSAValue, type: UniformQuantizedType
@@ -383,16 +384,15 @@ class _Writer:
             return Splat(codes.reshape(-1)[0], tensor.get_shape())
         return codes
 
-    def _tell(
-        self, use: Use, assigned: Assigned, values: Values, codes: Values, tensor: QuantizedTensor
-    ) -> None:
-        """Record the saturation and the noise of a constant."""
+    def _described(
+        self, assigned: Assigned, values: Values, codes: Values, tensor: QuantizedTensor
+    ) -> WrittenConstant:
+        """The saturation and the noise of a constant."""
         type, shape = tensor.element_type, tensor.get_shape()
         is_own = assigned.rule is RuleKind.GIVEN
         if is_own and not self._is_measured:
             # Parameters that were chosen for these elements represent all of them.
-            self._made[use.value, assigned] = WrittenConstant(prod(shape), 0, None, None)
-            return
+            return WrittenConstant(prod(shape), 0, None, None)
         expressed = type.expressed_type
         numbers = float_elements(values, expressed)
         stored = codes.value if isinstance(codes, Splat) else as_view(codes).array()
@@ -404,62 +404,40 @@ class _Writer:
             low, high = (end - zero_points for end in ends)
             beyond = np.broadcast_to((steps < low - 0.5) | (steps > high + 0.5), shape)
             saturated = int(np.count_nonzero(beyond))
-        noise = None
-        if self._is_measured:
-            results = float_elements(dequantized_values(codes, tensor), expressed)
-            noise = Noise.between(*(np.broadcast_to(array, shape) for array in (numbers, results)))
-        self._note(use, assigned, numbers, prod(shape), saturated, noise)
-
-    def _note(
-        self,
-        use: Use,
-        assigned: Assigned,
-        numbers: NDArray[Any],
-        count: int,
-        saturated: int,
-        noise: Noise | None,
-    ) -> None:
-        ends = None
-        if self._is_measured:
-            whole = array_range(np.atleast_1d(numbers))
-            ends = Range(float(whole.minimum.item()), float(whole.maximum.item()))
-        self._made[use.value, assigned] = WrittenConstant(count, saturated, ends, noise)
+        if not self._is_measured:
+            return WrittenConstant(prod(shape), saturated, None, None)
+        results = float_elements(dequantized_values(codes, tensor), expressed)
+        noise = Noise.between(*(np.broadcast_to(array, shape) for array in (numbers, results)))
+        return WrittenConstant(prod(shape), saturated, _range_of(numbers), noise)
 
     def _bias(
-        self,
-        node: Node,
-        use: Use,
-        values: Values,
-        source: SSAValue,
-        tensor: QuantizedTensor,
-        assigned: Assigned,
-    ) -> list[Operation]:
-        """A bias quantized by its scales, and its `quant.dcast`."""
-        expressed = cast(AnyFloat, element_type_or_self(source.type))
+        self, node: Node, values: Values, type: Attribute, tensor: QuantizedTensor, bits: int
+    ) -> tuple[list[Operation], WrittenConstant]:
+        """A bias of `type` quantized by its scales, and its `quant.dcast`."""
+        expressed = cast(AnyFloat, element_type_or_self(type))
         shape = tensor.get_shape()
         numbers = np.broadcast_to(float_elements(values, expressed), shape).astype("f4")
         scales = _scales_on(tensor.element_type, shape).astype("f4")
         precision = self._flow.precision(node)
         quantized = bias_in_steps(numbers, scales, precision.bias, precision.bias_storage)
-        noise = None
+        ends = noise = None
         if self._is_measured:
+            ends = _range_of(numbers)
             noise = Noise.between(numbers, quantized.codes * scales.astype("f8"))
-        self._note(use, assigned, numbers, numbers.size, quantized.saturated, noise)
-        if not assigned.bits:
+        written = WrittenConstant(numbers.size, quantized.saturated, ends, noise)
+        if not bits:
             constant = ConstantOp(quantized.codes, tensor)
-            return [constant, DequantizeCastOp(constant, source.type)]
-        wide = TensorType(IntegerType(assigned.bits), shape)
+            return [constant, DequantizeCastOp(constant, type)], written
+        wide = TensorType(IntegerType(bits), shape)
         codes = ArithConstantOp(dense_elements(quantized.codes, wide.element_type), wide)
-        axis = tensor.element_type.quantized_dimensions
-        return [
-            codes,
-            DequantizeBiasOp(
-                codes,
-                source.type,
-                tensor.element_type.scales.reshape(-1),
-                axis[0] if axis else None,
-            ),
-        ]
+        axes, of_slots = tensor.element_type.quantized_dimensions, tensor.element_type.scales
+        axis = axes[0] if axes else None
+        return [codes, DequantizeBiasOp(codes, type, of_slots.reshape(-1), axis)], written
+
+
+def _range_of(numbers: NDArray[Any]) -> Range:
+    whole = array_range(np.atleast_1d(numbers))
+    return Range(float(whole.minimum.item()), float(whole.maximum.item()))
 
 
 def _scales_on(type: UniformQuantizedType, shape: Shape) -> NDArray[np.float64]:
