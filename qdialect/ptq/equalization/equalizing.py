@@ -85,9 +85,7 @@ def equalize_inputs(
         while True:
             plan = plan_equalization(graph, policy, chosen.keys, unwritable)
             changed = plan.changed
-            report = report_on(
-                plan, resolution, {layer: name_of(layer.node.ops[0]) for layer in changed}
-            )
+            report = report_on(plan, resolution)
             providers = [_providers(plan, layer) for layer in changed]
             try:
                 products = write_equalization(plan, context)
@@ -251,28 +249,24 @@ def _finite(number: float | None) -> float | None:
     return number if number is not None and math.isfinite(number) else None
 
 
-def report_on(plan: Plan, resolution: Resolution, names: Mapping[Layer, str]) -> EqualizationReport:
-    """
-    The report of a plan, from the weights before the change.
-
-    `names` has the changed layers, and the names of their ops.
-    """
+def report_on(plan: Plan, resolution: Resolution) -> EqualizationReport:
+    """The report of a plan, from the weights before the change."""
     # Weights and ends of ranges may be infinite; so is their noise.
     with np.errstate(all="ignore"):
-        return EqualizationReport([_layer(plan, *layer, resolution) for layer in names.items()])
+        return EqualizationReport([_layer(plan, layer, resolution) for layer in plan.changed])
 
 
-def _layer(plan: Plan, layer: Layer, op: str, resolution: Resolution) -> EqualizedLayer:
+def _layer(plan: Plan, layer: Layer, resolution: Resolution) -> EqualizedLayer:
     scales, rows = plan.scales.get(layer), plan.values.get(layer.result)
     axes = () if scales is None else tuple(at for at, n in enumerate(scales.shape) if n > 1)
     return EqualizedLayer(
         layer.key,
-        op,
+        name_of(layer.node.ops[0]),
         axes,
         () if scales is None else tuple(scales.reshape(-1).tolist()),
         () if rows is None else tuple(rows.reshape(-1).tolist()),
-        _noise(plan, layer, resolution, None, None, is_after=False),
-        _noise(plan, layer, resolution, scales, plan.rows(layer), is_after=True),
+        _noise(plan, layer, resolution, None, None),
+        _noise(plan, layer, resolution, scales, plan.rows(layer)),
     )
 
 
@@ -282,10 +276,12 @@ def _noise(
     resolution: Resolution,
     scales: Factors | None,
     rows: NDArray[np.float32] | None,
-    *,
-    is_after: bool,
 ) -> Noise:
-    """The noise in units of the sums before equalization, with these scales and rows."""
+    """
+    The noise in units of the sums before equalization, with these scales and rows.
+
+    Without both, it is that before it.
+    """
     weights, inputs = layer.weights, plan.inputs.get(layer)
     squares = input_steps = np.zeros((1,) * weights.ndim)
     if inputs is None:
@@ -295,6 +291,7 @@ def _noise(
         if scales is not None:
             ends = Range(*(scaled(end, scales) for end in inputs))
         step = step_of(float(ends.minimum.min()), float(ends.maximum.max()), resolution.bits)
+        is_after = scales is not None or rows is not None
         before = _squares_before(plan, layer, resolution, scales, is_after=is_after)
         input_steps = np.sqrt(step**2 + layer.indices.on_weights(before))
         squares = layer.indices.on_weights(mean_squares(*inputs))
