@@ -19,7 +19,7 @@ from qdialect.folding.report import Outcome, PassRecord, PassReport
 from qdialect.ops.fields import RuleKind
 from qdialect.ops.interface import Refusal, RefusalCode, is_cast, models_of, name_of, op_model
 from qdialect.ptq.assignment.assignment_steps import SEQUENCE, Step
-from qdialect.ptq.assignment.flow import Flow
+from qdialect.ptq.assignment.flow import Flow, range_of
 from qdialect.ptq.assignment.given_quantization import (
     drop_unit_factors,
     rewrite_casts,
@@ -39,7 +39,6 @@ from qdialect.ptq.float_graph.flow_graph import (
     LOWER_TENSORS,
     FlowGraph,
     Node,
-    Range,
     Use,
     is_other_tensor,
     is_quantizable,
@@ -128,15 +127,7 @@ class ValueReporter:
 
     def _stored(self, value: SSAValue, assigned: Assigned) -> Stored:
         """The parameters of a value, with the expected noise."""
-        type = assigned.type
-        stored = Stored(
-            type,
-            assigned.bits or type.storage_format.width,
-            assigned.rule,
-            self._scheme_name(value, assigned),
-            assigned.origin,
-            assigned.range,
-        )
+        type, stored = assigned.type, _stored(assigned, self._scheme_name(value, assigned))
         spread = self._spread(value, assigned)
         if spread is None:
             return stored
@@ -155,10 +146,7 @@ class ValueReporter:
         own = None if is_filled else self._graph.ranges.get(value)
         recorded = own or assigned.range
         if recorded is None and assigned.rule is RuleKind.FIXED:
-            type = assigned.type
-            scale, zero_point = type.single_slot
-            ends = type.storage_type_min, type.storage_type_max
-            recorded = Range(*((end - zero_point) * scale for end in ends))
+            recorded = range_of(assigned.type)
         if recorded is None:
             return None
         statistics = None
@@ -248,19 +236,19 @@ class ValueReporter:
             weights, own = precision.weights.scheme, precision.activations
             scheme = name_of_scheme(weights if role is Role.WEIGHT else own)
         constant = written.constants[use]
-        stored = Stored(
-            assigned.type,
-            assigned.bits or assigned.type.storage_format.width,
-            assigned.rule,
-            scheme,
-            assigned.origin,
-            assigned.range,
-            None if constant.noise is None else constant.noise.decibels,
-            None if constant.noise is None else Basis.MEASURED,
-            constant.saturated / constant.elements if constant.elements else 0.0,
-            constant.saturated,
+        stored = _stored(assigned, scheme)._replace(
+            decibels=None if constant.noise is None else constant.noise.decibels,
+            basis=None if constant.noise is None else Basis.MEASURED,
+            saturated=constant.saturated / constant.elements if constant.elements else 0.0,
+            saturated_elements=constant.saturated,
         )
         return report._replace(range=constant.range, stored=stored)
+
+
+def _stored(assigned: Assigned, scheme: str) -> Stored:
+    """The parameters of a value that a scheme chose; their noise is not known yet."""
+    type, rule, ends, origin, bits = assigned
+    return Stored(type, bits or type.storage_format.width, rule, scheme, origin, ends)
 
 
 def _role_of(node: Node, use: Use) -> Role:
