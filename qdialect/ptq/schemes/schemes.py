@@ -17,12 +17,7 @@ from enum import Enum, StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from qdialect.algebra.parameters import (
-    MAX_STORAGE_WIDTH,
-    Granularity,
-    QuantizationParameters,
-    StorageFormat,
-)
+from qdialect.algebra.parameters import MAX_STORAGE_WIDTH, QuantizationParameters, StorageFormat
 from qdialect.ptq.schemes.magnitudes import MagnitudeRule, scales_of
 from qdialect.support.arguments import (
     array_of,
@@ -408,23 +403,6 @@ class Range(NamedTuple):
     minimum: NDArray[np.float32]
     maximum: NDArray[np.float32]
 
-    def along(self, axes: Sequence[int], rank: int) -> Range:
-        """
-        The same ranges with one dimension per axis of a tensor of `rank`, as in `Blocks.slots`.
-
-        The ranges are those of the indices of `axes`, ascending, as in `Statistics`. Raises
-        ValueError if the number of axes differs, or if an axis is out of bounds.
-        """
-        lengths = np.shape(self.minimum)
-        if len(lengths) != len(axes) or not all(0 <= axis < rank for axis in axes):
-            raise ValueError(
-                f"ranges of shape {list(lengths)} are not along axes {list(axes)} of {rank}"
-            )
-        shape = [1] * rank
-        for axis, length in zip(axes, lengths, strict=True):
-            shape[axis] = length
-        return Range(np.reshape(self.minimum, shape), np.reshape(self.maximum, shape))
-
 
 @dataclass(frozen=True, eq=False)
 class Choice:
@@ -597,17 +575,6 @@ class Blocks:
     def of_sizes(cls, sizes: Mapping[int, int]) -> Blocks:
         """Blocks of `sizes[axis]` positions along each axis that is a key."""
         return cls(tuple(sorted(sizes.items())))
-
-    @property
-    def granularity(self) -> Granularity:
-        """The coarsest granularity of a type that can always hold such slots."""
-        match self.sizes:
-            case ():
-                return Granularity.PER_TENSOR
-            case ((_, 1),):
-                return Granularity.PER_AXIS
-            case _:
-                return Granularity.SUB_CHANNEL
 
     def lengths(self, shape: Sequence[int]) -> tuple[int, ...]:
         """

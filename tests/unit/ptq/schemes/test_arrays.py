@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays as random_arrays
 
-from qdialect.algebra.parameters import Granularity, StorageFormat
+from qdialect.algebra.parameters import StorageFormat
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.ptq.schemes import arrays
 from qdialect.ptq.schemes.arrays import array_range, quantize_array, quantize_values
 from qdialect.ptq.schemes.presets import I8, SCHEMES, U8, luci, scheme_of
-from qdialect.ptq.schemes.schemes import PER_TENSOR, Blocks, Choice, Rounding, ZeroPointPlace
+from qdialect.ptq.schemes.schemes import Blocks, Choice, Rounding, ZeroPointPlace
 
 pytestmark = pytest.mark.without_xdsl
 
@@ -252,9 +252,6 @@ def test_blocks():
     blocks = Blocks.of_sizes({2: 5, 0: 1})
     assert blocks.lengths(shape) == (1, 4, 5)
     assert blocks.slots(shape) == (6, 1, 2)
-    assert blocks.granularity is Granularity.SUB_CHANNEL
-    assert Blocks.per_axis(1).granularity is Granularity.PER_AXIS
-    assert PER_TENSOR.granularity is Granularity.PER_TENSOR
     with pytest.raises(ValueError, match="blocks of 4 do not divide axis 0 of 6 positions"):
         Blocks.of_sizes({0: 4}).lengths(shape)
     with pytest.raises(ValueError, match=r"no axis 3 in shape \[6, 4, 10\]"):

@@ -11,10 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from qdialect.ptq.schemes.arrays import quantize_array, quantize_values
-from qdialect.ptq.schemes.presets import U8, luci
 from qdialect.ptq.schemes.ranges import FloatHistogram, Statistics, merged
-from qdialect.ptq.schemes.schemes import Blocks, Range
+from qdialect.ptq.schemes.schemes import Range
 
 pytestmark = pytest.mark.without_xdsl
 
@@ -199,17 +197,3 @@ def test_numbers_are_in_their_bins(values: list[float]):
         inside |= (tensor == near[at]) & (tensor != 0)
         assert np.count_nonzero(inside) == count
     assert histogram.bins.tolist() == sorted(set(histogram.bins.tolist()))
-
-
-def test_ranges_along_axes_choose_the_parameters_of_a_tensor():
-    values = np.arange(24, dtype="f4").reshape(2, 3, 4) - 12
-    statistics = Statistics.observe(0, values, (1,))
-    found = statistics.whole().along(statistics.axes, values.ndim)
-    choice = luci(U8).choose(*found)
-    wanted = quantize_array(values, luci(U8), Blocks.per_axis(1))
-    assert np.array_equal(quantize_values(values, choice), wanted.codes)
-    assert choice.parameters(values.shape).first_difference(wanted.parameters) is None
-    assert statistics.whole().along((0,), 1).minimum.shape == (3,)
-    for axes, rank in (((), 2), ((2,), 2), ((0, 1), 3)):
-        with pytest.raises(ValueError, match="are not along axes"):
-            statistics.whole().along(axes, rank)
