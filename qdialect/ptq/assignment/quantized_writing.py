@@ -31,7 +31,7 @@ from qdialect.ir.rewriting import insert_after
 from qdialect.ir.value_types import element_type_or_self, with_element_type
 from qdialect.ops.along_axis import is_statistics
 from qdialect.ops.fields import QuantizationRule, RuleKind
-from qdialect.ops.interface import elements_attribute_of, model_of, read_movements
+from qdialect.ops.interface import elements_attribute_of
 from qdialect.ops.unused_ops import erase_unused
 from qdialect.ptq.assignment.flow import (
     Flow,
@@ -331,9 +331,9 @@ class _Writer:
             if is_statistics(op):
                 value = op.operands[0]
                 continue
-            if (model := model_of(op)) is None:
+            if (moved := self._graph.movements(op)) is None:
                 return None
-            operands, movements, padding = read_movements(op, model, self._graph.folding.operands)
+            operands, movements, padding = moved
             if len(operands) != 1 or padding is not None or operands[0] is not op.operands[0]:
                 return None
             node = Node((op,), _MOVED, (Use(op, 0),), (value,), tuple(movements))

@@ -24,10 +24,8 @@ from qdialect.ops.interface import (
     find_attribute,
     known_layer,
     known_rule,
-    model_of,
     number_of,
     op_model,
-    read_movements,
 )
 from qdialect.ops.model import imported
 from qdialect.support.lazy_numpy import NDArray, np
@@ -135,14 +133,9 @@ class Computations:
     def _read(self, op: Operation) -> Reading | None:
         if isinstance(layer := known_layer(op), Contraction):
             return self._sum(op, layer)
-        try:
-            if (model := model_of(op)) is not None:
-                read, movements, _ = read_movements(op, model, self.graph.folding.operands)
-                is_whole = all(isinstance(movement, _WHOLE) for movement in movements)
-                return Reading(frozenset(), read, is_whole=is_whole)
-        except Refusal:
-            # Its attributes or constants are unknown, or it is another op of this name.
-            pass
+        if (moved := self.graph.movements(op)) is not None:
+            is_whole = all(isinstance(movement, _WHOLE) for movement in moved.movements)
+            return Reading(frozenset(), moved.operands, is_whole=is_whole)
         if (inner := gathering_op(op)) is not None:
             return Reading(frozenset(), inner.operands[:1], is_whole=False)
         if (rule := known_rule(op)) is None:

@@ -35,7 +35,7 @@ from qdialect.folding.moved_constant import MovedConstant
 from qdialect.ir.elements import float_elements
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.ops.along_axis import is_recordable, is_statistics
-from qdialect.ops.fields import Contraction, Lookup, QuantizationRule, RuleKind, Side
+from qdialect.ops.fields import Contraction, Lookup, Movements, QuantizationRule, RuleKind, Side
 from qdialect.ops.interface import (
     Refusal,
     elements_attribute_of,
@@ -361,6 +361,14 @@ class FlowGraph:
             value for value in values if isinstance(value, BlockArgument) and is_quantizable(value)
         ]
 
+    def movements(self, op: Operation) -> Movements | None:
+        """The effect of a shape op; None for other ops, and for one that is known at run time."""
+        model = model_of(op)
+        try:
+            return None if model is None else read_movements(op, model, self.folding.operands)
+        except Refusal:
+            return None
+
     def is_constant(self, value: SSAValue) -> bool:
         """Whether a value is computed from constants."""
         return self.constant(value) is not None
@@ -544,13 +552,10 @@ def range_of(graph: FlowGraph, value: SSAValue) -> Range | None:
 
 def _moved_operand(graph: FlowGraph, value: SSAValue) -> SSAValue | None:
     """The operand whose elements a shape op moves to a value; None for other ops."""
-    if not isinstance(op := value.owner, Operation) or (model := model_of(op)) is None:
+    op = value.owner
+    if not isinstance(op, Operation) or (moved := graph.movements(op)) is None:
         return None
-    try:
-        operands, _, padding = read_movements(op, model, graph.folding.operands)
-    except Refusal:
-        return None
-    return operands[0] if len(operands) == 1 and padding is None else None
+    return moved.operands[0] if len(moved.operands) == 1 and moved.padding is None else None
 
 
 def is_mask(graph: FlowGraph, op: Operation) -> bool:

@@ -26,13 +26,10 @@ from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.ops.along_axis import is_recordable, is_statistics, statistics_of
 from qdialect.ops.fields import Contraction, Lookup, QuantizationRule, RuleKind, Side
 from qdialect.ops.interface import (
-    Refusal,
     elements_attribute_of,
     known_layer,
     known_rule,
-    model_of,
     name_of,
-    read_movements,
     rule_of,
 )
 from qdialect.ops.model import model_named
@@ -237,16 +234,12 @@ def _node(graph: FlowGraph, op: Operation, computations: Computations) -> Node |
         uses = () if graph.is_constant(op.operands[layer.operand]) else (Use(op, layer.operand),)
         weight = None if uses else Use(op, layer.operand)
         return Node((op,), _MOVED, uses, results, weight=weight)
-    if (model := model_of(op)) is not None and len(results) == 1:
-        try:
-            operands, movements, padding = read_movements(op, model, graph.folding.operands)
-            read = [*operands, padding] if padding is not None else list(operands)
-            uses = [use for use in _uses_of(op, read) if is_quantizable(use.value)]
-            rule = _MOVED if len(uses) == 1 else _SHARED
-            return _joining(graph, Node((op,), rule, tuple(uses), results, tuple(movements)))
-        except Refusal:
-            # Its attributes or constants are known only at run time.
-            pass
+    if len(results) == 1 and (moved := graph.movements(op)) is not None:
+        operands, movements, padding = moved
+        read = [*operands, padding] if padding is not None else list(operands)
+        uses = [use for use in _uses_of(op, read) if is_quantizable(use.value)]
+        rule = _MOVED if len(uses) == 1 else _SHARED
+        return _joining(graph, Node((op,), rule, tuple(uses), results, tuple(movements)))
     if (inner := gathering_op(op)) is not None:
         return Node((inner, op), _SHARED, (Use(inner, 0),), results)
     rule = known_rule(op)
@@ -482,13 +475,9 @@ def _moved_labels(
     graph: FlowGraph, op: Operation, operand: SSAValue, labels: Sequence[str], side: Side
 ) -> tuple[str, ...] | None:
     """The labels of a reshape's result; None if it splits or merges an axis of channels."""
-    model = model_of(op)
-    if model is None or len(op.results) != 1:
+    if len(op.results) != 1 or (moves := graph.movements(op)) is None:
         return None
-    try:
-        operands, movements, padding = read_movements(op, model, graph.folding.operands)
-    except Refusal:
-        return None
+    operands, movements, padding = moves
     before, after = shape_of(operand.type), shape_of(op.results[0].type)
     if len(operands) != 1 or padding is not None or before is None or after is None:
         return None
@@ -556,17 +545,12 @@ def _before_broadcast(graph: FlowGraph, value: SSAValue) -> tuple[Use, Sequence[
 
 def broadcast_axes(graph: FlowGraph, op: Operation) -> Sequence[int] | None:
     """For each axis of the operand of a broadcast, that of the result; None for other ops."""
-    model = model_of(op)
-    if model is None or not model_named(name_of(op)).repeats:
-        return None
-    try:
-        match read_movements(op, model, graph.folding.operands).movements:
-            case [BroadcastInDim(dims)]:
-                return dims
-            case _:
-                return None
-    except Refusal:
-        return None
+    moved = graph.movements(op) if model_named(name_of(op)).repeats else None
+    match () if moved is None else moved.movements:
+        case [BroadcastInDim(dims)]:
+            return dims
+        case _:
+            return None
 
 
 def _bias(
