@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple, cast
 
 from xdsl.dialects.builtin import AnyFloat, DenseResourceAttr, TensorType
@@ -17,7 +17,14 @@ from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.xdsl_private import NAME_OF_UNREGISTERED
 from qdialect.ops.interface import Refusal, RefusalCode, elements_attribute_of, find_attribute
 from qdialect.ptq.schemes.arrays import quantize_array
-from qdialect.ptq.schemes.schemes import PER_TENSOR, Blocks, Choice, Scheme, WeightGranularity
+from qdialect.ptq.schemes.schemes import (
+    PER_TENSOR,
+    Blocks,
+    Choice,
+    Scheme,
+    WeightGranularity,
+    WeightPolicy,
+)
 from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import np
 
@@ -31,19 +38,41 @@ class WeightAxes(NamedTuple):
     channels: tuple[int, ...]
     contracted: tuple[int, ...]
 
-
-def long_axes(axes: Sequence[int], shape: Shape) -> tuple[int, ...]:
-    """The axes that are longer than 1, else the last one."""
-    return tuple(axis for axis in axes if shape[axis] > 1) or tuple(axes[-1:])
+    def longer(self, shape: Shape) -> WeightAxes:
+        """Those longer than 1 in a weight of `shape`; of each role, else the last one."""
+        return WeightAxes(
+            *(tuple(axis for axis in axes if shape[axis] > 1) or axes[-1:] for axes in self)
+        )
 
 
 def blocks_of_weight(
-    axes: WeightAxes, shape: Shape, granularity: WeightGranularity, block_size: int
+    all_axes: Collection[WeightAxes], shape: Shape, policy: WeightPolicy
+) -> tuple[Blocks, WeightGranularity]:
+    """
+    Which elements of a weight of `shape` share a slot, by the first granularity that it can have.
+
+    `all_axes` has one item unless layers read the weight along other axes. Raises Refusal, about
+    the first granularity of the policy.
+    """
+    refusal: Refusal | None = None
+    for granularity in policy.granularities:
+        try:
+            return _blocks(all_axes, shape, granularity, policy.block_size), granularity
+        except Refusal as error:
+            refusal = refusal or error
+    assert refusal is not None
+    raise refusal
+
+
+def _blocks(
+    all_axes: Collection[WeightAxes], shape: Shape, granularity: WeightGranularity, block_size: int
 ) -> Blocks:
-    """Which elements of a weight of `shape` share a slot. Raises Refusal."""
+    """The blocks of one granularity. Raises Refusal."""
     if granularity is WeightGranularity.TENSOR:
         return PER_TENSOR
-    channels, contracted = axes
+    if len(all_axes) > 1:
+        raise Refusal(RefusalCode.GRANULARITY, "its weights are read along other axes by others")
+    ((channels, contracted),) = all_axes
     sizes = dict.fromkeys(channels, 1)
     if granularity is WeightGranularity.BLOCK:
         if not contracted:

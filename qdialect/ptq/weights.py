@@ -28,13 +28,12 @@ from qdialect.dialects.quant import (
     DequantizeCastOp,
     QuantizedTensor,
 )
-from qdialect.folding.graph import GraphReader
+from qdialect.folding.graph import FoldGraph, GraphReader
 from qdialect.folding.inlining import inline_calls
 from qdialect.folding.moved_constant import MovedConstant
 from qdialect.folding.report import Outcome, PassRecord
 from qdialect.folding.writing import constant_like
 from qdialect.ir.elements import float_elements
-from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import tensor_parts
 from qdialect.ops.fields import Contraction, Lookup, RuleKind
 from qdialect.ops.interface import Refusal, RefusalCode, layer_of, models_of, name_of
@@ -46,18 +45,12 @@ from qdialect.ptq.codes import (
     dequantized_values,
     held_as_source,
     kept_attributes,
-    long_axes,
     quantized_values,
 )
 from qdialect.ptq.schemes.arrays import array_range
 from qdialect.ptq.schemes.noise import Noise
 from qdialect.ptq.schemes.presets import name_of_scheme
-from qdialect.ptq.schemes.schemes import (
-    PER_TENSOR,
-    Blocks,
-    WeightGranularity,
-    WeightPolicy,
-)
+from qdialect.ptq.schemes.schemes import Blocks, WeightGranularity, WeightPolicy
 from qdialect.ptq.value_reports import (
     Basis,
     QuantizationReport,
@@ -66,7 +59,7 @@ from qdialect.ptq.value_reports import (
     ValueReport,
 )
 from qdialect.support.lazy_numpy import np
-from qdialect.support.memory import MemoryBudget, memory_budget, paused_collection
+from qdialect.support.memory import memory_budget, paused_collection
 
 
 class _Weight(NamedTuple):
@@ -100,35 +93,37 @@ def quantize_weights(
     """
     with paused_collection(), models_of(context), memory_budget() as budget:
         calls = inline_calls(module)
-        quantizer = _WeightQuantizer(module, context, policy, budget)
+        keys = keys_of(module).of_values if is_explained else None
+        graph = GraphReader(module, context, budget).graph
+        quantizer = _WeightQuantizer(graph, policy, keys, is_dequantized=is_dequantized)
         quantizer.report.records += calls
-        quantizer.is_dequantized = is_dequantized
-        if is_explained:
-            quantizer.keys = keys_of(module).of_values
-        return quantizer.run()
+        quantizer.run(module)
+        return quantizer.report
 
 
 class _WeightQuantizer:
-    is_dequantized: bool = False
-    """Whether weights are dequantized again."""
-    keys: Mapping[SSAValue, str] | None = None
-    """The keys of all values, if the report lists the chosen parameters."""
-
     def __init__(
-        self, module: ModuleOp, context: Context, policy: WeightPolicy, budget: MemoryBudget
+        self,
+        graph: FoldGraph,
+        policy: WeightPolicy,
+        keys: Mapping[SSAValue, str] | None,
+        *,
+        is_dequantized: bool,
     ) -> None:
-        self._module = module
+        """With `keys`, those of all values, the report lists the chosen parameters."""
+        self._graph = graph
         self._policy = policy
-        self._resources = ResourceBlobs.of(context)
+        self._keys = keys
+        self._is_dequantized = is_dequantized
+        self._resources = graph.constants.resources
         self.report = QuantizationReport(verb="quantized")
         self._uses = set[tuple[Operation, int]]()
         """The operands that are weights: the layer, and the operand number."""
-        self._graph = GraphReader(module, context, budget).graph
 
-    def run(self) -> QuantizationReport:
-        """Quantize the weights of the module, and return the report."""
+    def run(self, module: ModuleOp) -> None:
+        """Quantize the weights of the module."""
         weights = dict[SSAValue, _Weight]()
-        for op in list(self._module.walk()):
+        for op in list(module.walk()):
             try:
                 self._find(op, weights)
             except Refusal as error:
@@ -146,7 +141,6 @@ class _WeightQuantizer:
                 replaced.append(op.operands[number])
                 op.operands[number] = new.results[0]
         erase_unused([cast(Operation, value.owner) for value in replaced])
-        return self.report
 
     def _find(self, op: Operation, weights: dict[SSAValue, _Weight]) -> None:
         """Add the weights of a layer. Raises Refusal if they are not constant."""
@@ -234,16 +228,9 @@ class _WeightQuantizer:
                 raise Refusal(RefusalCode.USES, f"its weights are used by '{name_of(other)}' too")
         if weight.moved.repeated_bytes:
             raise Refusal(RefusalCode.GROWTH, "its weights are repeated by a shape op")
-        refusal: Refusal | None = None
-        for granularity in self._policy.granularities:
-            try:
-                blocks = self._blocks(weight, granularity)
-            except Refusal as error:
-                refusal = refusal or error
-                continue
-            return self._write(weight, blocks, granularity)
-        assert refusal is not None
-        raise refusal
+        shape = weight.moved.shape
+        all_axes = {axes.longer(shape) for axes in weight.axes}
+        return self._write(weight, *blocks_of_weight(all_axes, shape, self._policy))
 
     def _other_user(self, value: SSAValue) -> Operation | None:
         """An op that reads a value, perhaps through shape ops, but not as weights of a layer."""
@@ -259,22 +246,6 @@ class _WeightQuantizer:
                 seen.update(behind)
         return None
 
-    def _blocks(self, weight: _Weight, granularity: WeightGranularity) -> Blocks:
-        """The elements that share a slot. Raises Refusal."""
-        if granularity is WeightGranularity.TENSOR:
-            return PER_TENSOR
-        shape = weight.moved.shape
-        # Axes of length 1 are ignored, unless there are no others.
-        all_axes = {
-            WeightAxes(*(long_axes(axes, shape) for axes in roles)) for roles in weight.axes
-        }
-        if len(all_axes) > 1:
-            raise Refusal(
-                RefusalCode.GRANULARITY, "its weights are read along other axes by others"
-            )
-        (axes,) = all_axes
-        return blocks_of_weight(axes, shape, granularity, self._policy.block_size)
-
     def _write(self, weight: _Weight, blocks: Blocks, granularity: WeightGranularity) -> Operation:
         scheme = self._policy.scheme
         expressed = cast(AnyFloat, weight.moved.layers[0].element_type)
@@ -285,7 +256,7 @@ class _WeightQuantizer:
             raise Refusal(RefusalCode.ILLEGAL_TYPE, f"its weights: {error}") from None
         self._explain(weight, self._stored(values, codes, type, expressed))
         sources = weight.moved.provenance.sources
-        if self.is_dequantized:
+        if self._is_dequantized:
             numbers = dequantized_values(codes, type)
             constant = constant_like(sources, numbers, weight.value.type, self._resources)
             new = [constant]
@@ -299,7 +270,7 @@ class _WeightQuantizer:
             op.results[0].name_hint = sources[0].results[0].name_hint
         owner = cast(Operation, weight.value.owner)
         Rewriter.insert_op(new, InsertPoint.after(owner))
-        kind = "fake-quantized in " if self.is_dequantized else ""
+        kind = "fake-quantized in " if self._is_dequantized else ""
         for op in weight.layers:
             self.report.records.append(
                 PassRecord(
@@ -316,7 +287,7 @@ class _WeightQuantizer:
         self, values: Values, codes: Values, type: QuantizedTensor, expressed: AnyFloat
     ) -> Stored | None:
         """The stored form of a weight and its noise, if a report is requested."""
-        if self.keys is None:
+        if self._keys is None:
             return None
         element, scheme = type.element_type, self._policy.scheme
         shape = type.get_shape()
@@ -347,11 +318,11 @@ class _WeightQuantizer:
         self, weight: _Weight, stored: Stored | None, error: Refusal | None = None
     ) -> None:
         """Report the stored form of a weight, or why it stays float, if a report is requested."""
-        if self.keys is None:
+        if self._keys is None:
             return
         self.report.values.append(
             ValueReport(
-                self.keys.get(weight.value, ""),
+                self._keys.get(weight.value, ""),
                 weight.value,
                 Role.WEIGHT,
                 "",

@@ -66,17 +66,9 @@ class Rule(NamedTuple):
 
     def blocks(self, shape: tuple[int, ...]) -> Blocks:
         """The elements of a tensor that share a slot. Raises Refusal."""
-        policy, axis = self.policy, self.axis % len(shape)
+        axis = self.axis % len(shape)
         channels = tuple(at for at in range(len(shape)) if at != axis)
-        refusal: Refusal | None = None
-        for granularity in policy.granularities:
-            try:
-                axes = WeightAxes(channels, (axis,))
-                return blocks_of_weight(axes, shape, granularity, policy.block_size)
-            except Refusal as error:
-                refusal = refusal or error
-        assert refusal is not None
-        raise refusal
+        return blocks_of_weight([WeightAxes(channels, (axis,))], shape, self.policy)[0]
 
 
 def new_tensors(

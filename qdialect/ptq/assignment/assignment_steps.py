@@ -20,7 +20,6 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from qdialect.algebra.movement import Shape
 from qdialect.algebra.parameters import MAX_STORAGE_WIDTH, Granularity, StorageFormat
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.dialects.quant import Storage, UniformQuantizedType
@@ -43,7 +42,7 @@ from qdialect.ptq.assignment.flow import (
 )
 from qdialect.ptq.assignment.parameter_assignment import Assigned, Assignment
 from qdialect.ptq.assignment.settings import Precision, declared_scheme
-from qdialect.ptq.codes import blocks_of_weight, long_axes, type_of_choice
+from qdialect.ptq.codes import blocks_of_weight, type_of_choice
 from qdialect.ptq.float_graph.flow_graph import Bias, FlowGraph, Node, Range, Use, is_quantizable
 from qdialect.ptq.float_graph.flow_reading import unknown_bias
 from qdialect.ptq.schemes.arrays import array_range, quantize_alike
@@ -132,7 +131,8 @@ def _weight(flow: Flow, node: Node, use: Use) -> _Weight:
     """The weight of a node. Raises Refusal."""
     moved = flow.graph.constant(use.value)
     assert moved is not None
-    blocks = _blocks_of(flow, node, moved.shape)
+    axes = weight_axes(node).longer(moved.shape)
+    blocks, _ = blocks_of_weight([axes], moved.shape, flow.precision(node).weights)
     numbers = flow.graph.numbers(use.value)
     if numbers.shape != moved.shape:
         numbers = np.broadcast_to(numbers.reshape(()), moved.shape)
@@ -201,23 +201,6 @@ def assign_biases(flow: Flow, before: Assignment) -> Assignment:
             continue
         reads[node.bias.use] = (assigned,)
     return before.with_reads(reads)
-
-
-def _blocks_of(flow: Flow, node: Node, shape: Shape) -> Blocks:
-    """The blocks of elements of a node's weights that share a slot. Raises Refusal."""
-    axes = weight_axes(node)
-    axes = axes._replace(
-        channels=long_axes(axes.channels, shape), contracted=long_axes(axes.contracted, shape)
-    )
-    policy = flow.precision(node).weights
-    refusal: Refusal | None = None
-    for granularity in policy.granularities:
-        try:
-            return blocks_of_weight(axes, shape, granularity, policy.block_size)
-        except Refusal as error:
-            refusal = refusal or error
-    assert refusal is not None
-    raise refusal
 
 
 def _of_bias(flow: Flow, node: Node, before: Assignment) -> Assigned:
