@@ -269,10 +269,10 @@ class Flow:
 
     def _kept(self) -> Iterator[tuple[Operation, Refusal]]:
         """The ops that the settings leave in floats, and those that only hold their elements."""
-        layers, keys, graph = self.settings.layers, self.graph.keys, self.graph
+        layers, graph = self.settings.layers, self.graph
         kept = dict[Node, str]()
         for node in graph.nodes:
-            names = [keys.get(result, "") for op in node.ops for result in op.results]
+            names = graph.keys_of(node)
             maker = graph.makers.get(graph.value(node.uses[0].value)) if node.uses else None
             if any(name in layers and layers[name] is None for name in names):
                 kept[node] = _CONFIGURED
@@ -340,13 +340,8 @@ class Flow:
         return precisions_of
 
     def _configured(self, node: Node) -> Precision | None:
-        for op in reversed(node.ops):
-            for result in op.results:
-                if (
-                    precision := self.settings.layers.get(self.graph.keys.get(result, ""))
-                ) is not None:
-                    return precision
-        return None
+        precisions = map(self.settings.layers.get, self.graph.keys_of(node))
+        return next((precision for precision in precisions if precision is not None), None)
 
     def own(
         self, value: SSAValue, precision: Precision, otherwise: Range | None = None

@@ -29,7 +29,7 @@ from qdialect.ptq.equalization.factors import (
     recorded_range,
     statistics_behind,
 )
-from qdialect.ptq.equalization.layers import LayerIndices, indices_of, keys_of_node, layer_nodes
+from qdialect.ptq.equalization.layers import LayerIndices, indices_of, layer_nodes
 from qdialect.ptq.equalization.planning import (
     EqualizationPolicy,
     Layer,
@@ -80,7 +80,7 @@ def equalize_inputs(
     with paused_collection(), models_of(context), memory_budget() as budget:
         calls = inline_calls(module)
         graph = read_nodes(value_graph(module, context, budget))
-        chosen = choose([keys_of_node(graph, node) for node in layer_nodes(graph)])
+        chosen = choose([graph.keys_of(node) for node in layer_nodes(graph)])
         unwritable = dict[Node, Refusal]()
         while True:
             plan = plan_equalization(graph, policy, chosen.keys, unwritable)
@@ -119,7 +119,7 @@ def _providers(plan: Plan, layer: Layer) -> list[str]:
             continue
         seen.add(value)
         if maker.weight is not None:
-            keys.append(keys_of_node(plan.graph, maker)[0])
+            keys.append(plan.graph.keys_of(maker)[0])
         else:
             pending += [plan.graph.value(use.value) for use in reversed(maker.uses)]
     return keys
@@ -395,8 +395,7 @@ class _AxisFinder:
             maker = self._graph.makers.get(value)
             if maker in self._layers:
                 # A bias has the axes of its sums.
-                sums = (result for op in maker.ops[:-1] for result in op.results)
-                self._axes |= dict.fromkeys(sums, axis)
+                self._axes |= dict.fromkeys(maker.inner, axis)
         return self._axes
 
     def _number_rows(self, node: Node) -> None:

@@ -152,12 +152,6 @@ def side_indices(op: Operation, layer: Contraction, side: Side) -> LayerIndices:
     return LayerIndices(layer, side, shape)
 
 
-def keys_of_node(graph: FlowGraph, node: Node) -> list[str]:
-    """The names of a layer: the keys of the results of its ops, the last one first."""
-    results = (result for op in reversed(node.ops) for result in op.results)
-    return list(dict.fromkeys(graph.keys.get(result, "") for result in results))
-
-
 def constant_numbers(graph: FlowGraph, value: SSAValue) -> tuple[NDArray[Any], bool]:
     """
     The elements of a constant, and whether they are dequantized.

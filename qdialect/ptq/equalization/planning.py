@@ -43,7 +43,6 @@ from qdialect.ptq.equalization.layers import (
     LayerIndices,
     constant_numbers,
     indices_of,
-    keys_of_node,
 )
 from qdialect.ptq.float_graph.flow_graph import FlowGraph, Node, Use
 from qdialect.ptq.schemes.equalization import ScaleRule, scaled
@@ -188,11 +187,6 @@ class _Walk:
             else:
                 self.products.append((use, factors))
 
-    def inner(self, value: SSAValue) -> Sequence[SSAValue]:
-        """The sums of a layer, before a bias is added to them."""
-        maker = self._graph.makers[value]
-        return [result for op in maker.ops[:-1] for result in op.results]
-
     def _propagate(self, node: Node, result: SSAValue, layer: Layer | None) -> None:
         """Let the producer of a value provide the factors that are requested, if it can."""
         factors, passage = self._agreed(result), self._passages.get(node)
@@ -279,7 +273,7 @@ class _Planner:
         for node in self._graph.nodes:
             if not isinstance(node.layer, Contraction):
                 continue
-            keys = keys_of_node(self._graph, node)
+            keys = self._graph.keys_of(node)
             if chosen is not None and not set(keys) & set(chosen):
                 continue
             known.update(keys)
@@ -517,7 +511,7 @@ class _Planner:
         """
         graph, is_barred = self._graph, False
         for value, factors in walk.values.items():
-            for part in (value, *walk.inner(value)):
+            for part in (value, *graph.makers[value].inner):
                 if part in graph.given or not self._can_follow(part, factors):
                     self._bar(value, part, factors)
                     is_barred = True
@@ -548,7 +542,7 @@ class _Planner:
                 self._barred.update(use.op.results)
                 is_barred = True
         for value, factors in walk.values.items():
-            for part in (value, *walk.inner(value)):
+            for part in (value, *graph.makers[value].inner):
                 if (ranges := self._after(part, factors)) is not None:
                     plan.ranges[part] = ranges
         plan.values, plan.constants = walk.values, walk.constants

@@ -27,7 +27,7 @@ from qdialect.dialects.quant import StatisticsOp, UniformQuantizedType
 from qdialect.folding.writing import constant_like, write_constant
 from qdialect.ir.elements import dense_elements, element_dtype, floats_attribute
 from qdialect.ir.rewriting import insert_after
-from qdialect.ir.value_types import element_type_or_self, with_element_type
+from qdialect.ir.value_types import element_type_or_self
 from qdialect.lowering.dequantization import multiplied
 from qdialect.ops.along_axis import AXIS_STATS, LAYER_STATS, is_statistics
 from qdialect.ops.interface import (
@@ -106,8 +106,7 @@ class _Writer:
     def write(self) -> dict[Product, Operation]:
         replaced = [(use, self._prepared(use, steps, node)) for use, steps, node in self._steps()]
         for value, factors in self._plan.values.items():
-            maker = self._graph.makers[value]
-            for part in (value, *(result for op in maker.ops[:-1] for result in op.results)):
+            for part in (value, *self._graph.makers[value].inner):
                 self._rewrite_ranges(part, factors)
         products = {product: self._multiply(product) for product in self._plan.products.values()}
         old = [use.value.owner for use, _ in replaced]
@@ -374,7 +373,7 @@ def _requantized(numbers: NDArray[Any], like: UniformQuantizedType) -> tuple[NDA
         codes, type = quantized_values(_bits(numbers, expressed), expressed, scheme, blocks)
     except (VerifyException, TooManySlotsError, ValueError) as error:
         raise Refusal(RefusalCode.ILLEGAL_TYPE, f"its weights: {error}") from None
-    return as_view(codes).array(), with_element_type(type, type.element_type)
+    return as_view(codes).array(), type
 
 
 def _axes_of(ranges: Range) -> tuple[int, ...]:

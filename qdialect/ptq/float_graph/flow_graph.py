@@ -177,6 +177,11 @@ class Node:
         return self.ops[-1]
 
     @property
+    def inner(self) -> Sequence[SSAValue]:
+        """The results of the other ops, such as the sums that a bias is added to."""
+        return [result for op in self.ops[:-1] for result in op.results]
+
+    @property
     def kind(self) -> RuleKind:
         """The kind of the rule."""
         return self.rule.kind
@@ -360,6 +365,11 @@ class FlowGraph:
         return [
             value for value in values if isinstance(value, BlockArgument) and is_quantizable(value)
         ]
+
+    def keys_of(self, node: Node) -> list[str]:
+        """The names of a node: the keys of the results of its ops, the last one first."""
+        results = (result for op in reversed(node.ops) for result in op.results)
+        return list(dict.fromkeys(self.keys.get(result, "") for result in results))
 
     def movements(self, op: Operation) -> Movements | None:
         """The effect of a shape op; None for other ops, and for one that is known at run time."""
