@@ -295,11 +295,10 @@ class VerifyQuantizationPass(ModulePass):
         if self.config is not None:
             with _configuration_in(self.config) as configuration:
                 precision = configuration.default_precision(self.scheme)
-                words = configuration.granularity_of_weights(self.granularity)
-                policy = weight_policy(precision.weights.scheme, words, 32, "leave")
-                precision = precision.with_granularity(policy.granularity)
+                granularity = granularity_of(configuration.granularity_of_weights(self.granularity))
+                precision = precision.with_granularity(granularity)
                 layers, _ = configuration.of_layers(keys_of(op).roots.keys(), precision)
-            default = _expectation(precision, policy.granularity)
+            default = _expectation(precision, granularity)
             expected = {
                 key: _expectation(layer, layer.weights.granularity)
                 for key, layer in layers.items()
