@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
-from typing import Any, Final, cast
+from typing import Any, ClassVar, Final, cast
 
 from typing_extensions import override
 from xdsl.dialects.builtin import (
@@ -68,7 +68,6 @@ from qdialect.ops.fields import (
     Normalization,
     Operands,
     QuantizationRule,
-    ReshapedElements,
     Scalar,
     SmallOperand,
     Term,
@@ -166,34 +165,13 @@ class TorchArithmetic(ArithmeticWriter):
 
     floats = ("f16", "bf16", "f32", "f64")
     widths = ()
+    ops: ClassVar = {"multiply": "torch.aten.mul.Tensor"}
 
     @override
     def constant(self, elements: Any) -> SSAValue:
         lengths = ",".join(map(str, elements.type.get_shape()))
         type = _type("torch.vtensor", f"[{lengths}],{elements.type.element_type}")
         return self.make("torch.vtensor.literal", [], type, {"value": elements})
-
-    @override
-    def spread(
-        self, lengths: Sequence[int], elements: ReshapedElements, like: SSAValue
-    ) -> SSAValue:
-        return self.constant(elements(lengths))
-
-    @override
-    def reshape(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
-        raise NotImplementedError
-
-    @override
-    def convert(self, value: SSAValue, type: Attribute) -> SSAValue:
-        raise NotImplementedError
-
-    @override
-    def subtract(self, value: SSAValue, other: SSAValue) -> SSAValue:
-        raise NotImplementedError
-
-    @override
-    def multiply(self, value: SSAValue, other: SSAValue) -> SSAValue:
-        return self.make("torch.aten.mul.Tensor", [value, other], value.type, {})
 
     @override
     def add(self, value: SSAValue, other: SSAValue) -> SSAValue:

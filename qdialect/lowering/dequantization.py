@@ -313,7 +313,7 @@ class _OfDialect(_Writer):
         assert traits.arithmetic is not None
         self.dialect = dialect
         self._ops = ops = traits.arithmetic(builder.make)
-        self.floats, self.widths, self.has_bitcast = ops.floats, ops.widths, ops.has_bitcast
+        self.floats, self.widths, self.has_bitcast = ops.floats, ops.widths, "bitcast" in ops.ops
 
     @override
     def constant(self, elements: Attribute) -> SSAValue:
@@ -556,23 +556,16 @@ def multiplied(
     `factors` have the rank of the value, and length 1 along each axis along which they are
     constant. A dialect that does not say how it writes arithmetic gets an op of linalg.
     """
-    function = _Function(_multiply, _product)
-    return _computed(dialect, value, factors, context, behind, function)
+    return _computed(
+        dialect, value, factors, context, behind, lambda ops: ops.multiply, arith.MulfOp
+    )
 
 
 def added(
     dialect: str, value: SSAValue, numbers: NDArray[np.floating], context: Context
 ) -> Operation:
     """As `multiplied`: insert the sum of a value and numbers after its definition."""
-    function = _Function(_add, _sum)
-    return _computed(dialect, value, numbers, context, value, function)
-
-
-class _Function(NamedTuple):
-    """A function of two tensors, as an op of a dialect, and as the body of one of linalg."""
-
-    on_tensors: Callable[[ArithmeticWriter, SSAValue, SSAValue], SSAValue]
-    on_elements: Callable[[StorageBuilder, Sequence[SSAValue]], SSAValue]
+    return _computed(dialect, value, numbers, context, value, lambda ops: ops.add, arith.AddfOp)
 
 
 def _computed(
@@ -581,45 +574,38 @@ def _computed(
     numbers: NDArray[np.floating],
     context: Context,
     behind: SSAValue,
-    function: _Function,
+    on_tensors: Callable[[ArithmeticWriter], Callable[[SSAValue, SSAValue], SSAValue]],
+    on_elements: type[arith.MulfOp | arith.AddfOp],
 ) -> Operation:
+    """A function of two tensors: as a dialect writes it, or of elements in an op of linalg."""
     owner = behind.owner
     if isinstance(owner, Operation):
         point, location = InsertPoint.after(owner), owner.location
     else:
         point, location = InsertPoint.at_start(owner), cast("BlockArgument", behind).location
     builder = ContextBuilder(point, location, context)
-    type = cast(AnyFloat, element_type_or_self(value.type))
-    elements = partial(_floats, numbers, type)
     traits = traits_of(dialect)
     if traits is not None and traits.arithmetic is not None:
         ops = traits.arithmetic(builder.make)
-        result = function.on_tensors(ops, value, ops.spread(numbers.shape, elements, value))
+        elements = partial(_floats, numbers, cast(AnyFloat, element_type_or_self(value.type)))
+        result = on_tensors(ops)(value, ops.spread(numbers.shape, elements, value))
         return cast(Operation, result.owner)
-    axes = _long_axes(numbers)
-    constant = arith.ConstantOp(elements([numbers.shape[axis] for axis in axes]))
+
+    def element(inner: StorageBuilder, elements: Sequence[SSAValue]) -> SSAValue:
+        return inner.insert(on_elements(elements[0], elements[1])).result
+
+    small, init, axes = _beside(builder, value, numbers)
+    return cast(Operation, builder.along_axes(init, [value, small], axes, element).owner)
+
+
+def _beside(
+    builder: StorageBuilder, value: SSAValue, numbers: NDArray[np.floating]
+) -> tuple[SSAValue, SSAValue, Sequence[int]]:
+    """A constant of numbers, an empty tensor of the type of `value`, and the constant's axes."""
+    type, axes = cast(AnyFloat, element_type_or_self(value.type)), _long_axes(numbers)
+    constant = arith.ConstantOp(_floats(numbers, type, [numbers.shape[axis] for axis in axes]))
     small = builder.insert(constant).result
-    init = builder.empty(builder.lengths(value), type)
-    result = builder.along_axes(init, [value, small], axes, function.on_elements)
-    return cast(Operation, result.owner)
-
-
-def _multiply(ops: ArithmeticWriter, value: SSAValue, other: SSAValue) -> SSAValue:
-    return ops.multiply(value, other)
-
-
-def _add(ops: ArithmeticWriter, value: SSAValue, other: SSAValue) -> SSAValue:
-    return ops.add(value, other)
-
-
-def _product(builder: StorageBuilder, elements: Sequence[SSAValue]) -> SSAValue:
-    value, factor, _ = elements
-    return builder.insert(arith.MulfOp(value, factor)).result
-
-
-def _sum(builder: StorageBuilder, elements: Sequence[SSAValue]) -> SSAValue:
-    value, other, _ = elements
-    return builder.insert(arith.AddfOp(value, other)).result
+    return small, builder.empty(builder.lengths(value), type), axes
 
 
 def initial(
@@ -631,9 +617,5 @@ def initial(
     `numbers` are as in `multiplied`. The op is one of linalg, which starts sums with the tensor.
     """
     builder = ContextBuilder(InsertPoint.before(before), before.location, context)
-    type = cast(AnyFloat, element_type_or_self(value.type))
-    axes = _long_axes(numbers)
-    constant = arith.ConstantOp(_floats(numbers, type, [numbers.shape[axis] for axis in axes]))
-    small = builder.insert(constant).result
-    init = builder.empty(builder.lengths(value), type)
+    small, init, axes = _beside(builder, value, numbers)
     return builder.read(init, small, [AffineExpr.dimension(axis) for axis in axes])

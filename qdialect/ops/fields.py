@@ -14,11 +14,12 @@ from enum import Flag, StrEnum, auto
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol, TypeAlias
 
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.movement import Movement, Shape
 from qdialect.algebra.parameters import Granularity
+from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.refusals import Refusal, RefusalCode
 from qdialect.support.lazy_numpy import NDArray
 
@@ -136,7 +137,7 @@ MakeOp: TypeAlias = (
 """Inserts an op: its name, operands, result type and properties. Returns the result."""
 
 
-class ArithmeticWriter(ABC):
+class ArithmeticWriter:
     """Inserts arithmetic on tensors in the ops of a dialect, which a context may lack."""
 
     floats: ClassVar[Sequence[str]]
@@ -145,17 +146,23 @@ class ArithmeticWriter(ABC):
     widths: ClassVar[Sequence[int]]
     """The widths of integers that can be converted to floats."""
 
-    has_bitcast: ClassVar[bool] = False
-    """Whether signless integers that are not constant can be read as unsigned."""
+    ops: ClassVar[Mapping[str, str]]
+    """
+    The names of the ops, by the names of the methods that insert them.
+
+    With `bitcast`, signless integers that are not constant can be read as unsigned.
+    """
+
+    elements: ClassVar[str] = "value"
+    """The name of the attribute of a constant."""
 
     def __init__(self, make: MakeOp) -> None:
         self.make = make
 
-    @abstractmethod
     def constant(self, elements: Any) -> SSAValue:
         """A constant that holds `elements`."""
+        return self.make(self.ops["constant"], [], elements.type, {self.elements: elements})
 
-    @abstractmethod
     def spread(
         self, lengths: Sequence[int], elements: ReshapedElements, like: SSAValue
     ) -> SSAValue:
@@ -164,30 +171,32 @@ class ArithmeticWriter(ABC):
 
         `lengths` are those of the constant: 1 for an axis along which it is the same.
         """
+        return self.constant(elements(lengths))
 
-    @abstractmethod
     def reshape(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
         """`value` in another static shape."""
+        type = TensorType(element_type_or_self(value.type), shape)
+        return self.make(self.ops["reshape"], [value], type, {})
 
-    @abstractmethod
     def convert(self, value: SSAValue, type: Attribute) -> SSAValue:
         """Integers as floats of the tensor type `type`."""
+        return self.make(self.ops["convert"], [value], type, {})
 
-    @abstractmethod
     def subtract(self, value: SSAValue, other: SSAValue) -> SSAValue:
         """`value - other`, of the type of `value`."""
+        return self.make(self.ops["subtract"], [value, other], value.type, {})
 
-    @abstractmethod
     def multiply(self, value: SSAValue, other: SSAValue) -> SSAValue:
         """`value * other`, of the type of `value`."""
+        return self.make(self.ops["multiply"], [value, other], value.type, {})
 
-    @abstractmethod
     def add(self, value: SSAValue, other: SSAValue) -> SSAValue:
         """`value + other`, of the type of `value`."""
+        return self.make(self.ops["add"], [value, other], value.type, {})
 
     def bitcast(self, value: SSAValue, type: Attribute) -> SSAValue:
-        """The same bits, read as elements of the tensor type `type`; see `has_bitcast`."""
-        raise NotImplementedError
+        """The same bits, read as elements of the tensor type `type`; see `ops`."""
+        return self.make(self.ops["bitcast"], [value], type, {})
 
 
 ReshapedElements: TypeAlias = Callable[[Sequence[int]], Any]

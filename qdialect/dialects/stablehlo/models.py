@@ -12,7 +12,7 @@ from functools import lru_cache, partial
 from math import inf
 from string import ascii_letters
 from types import MappingProxyType
-from typing import Any, Final, cast
+from typing import Any, ClassVar, Final, cast
 
 from typing_extensions import override
 from xdsl.dialects.builtin import (
@@ -648,11 +648,15 @@ class StableHLOArithmetic(ArithmeticWriter):
 
     floats = ("f16", "bf16", "f32", "f64")
     widths = (2, 4, 8, 16, 32)
-    has_bitcast = True
-
-    @override
-    def constant(self, elements: Any) -> SSAValue:
-        return self.make("stablehlo.constant", [], elements.type, {"value": elements})
+    ops: ClassVar = {
+        "constant": "stablehlo.constant",
+        "reshape": "stablehlo.reshape",
+        "convert": "stablehlo.convert",
+        "subtract": "stablehlo.subtract",
+        "multiply": "stablehlo.multiply",
+        "add": "stablehlo.add",
+        "bitcast": "stablehlo.bitcast_convert",
+    }
 
     @override
     def spread(
@@ -681,31 +685,6 @@ class StableHLOArithmetic(ArithmeticWriter):
         return self.make(
             "stablehlo.concatenate", lengths, whole, {"dimension": IntegerAttr(0, i64)}
         )
-
-    @override
-    def reshape(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
-        type = TensorType(cast("TensorType[Attribute]", value.type).element_type, shape)
-        return self.make("stablehlo.reshape", [value], type, {})
-
-    @override
-    def convert(self, value: SSAValue, type: Attribute) -> SSAValue:
-        return self.make("stablehlo.convert", [value], type, {})
-
-    @override
-    def subtract(self, value: SSAValue, other: SSAValue) -> SSAValue:
-        return self.make("stablehlo.subtract", [value, other], value.type, {})
-
-    @override
-    def multiply(self, value: SSAValue, other: SSAValue) -> SSAValue:
-        return self.make("stablehlo.multiply", [value, other], value.type, {})
-
-    @override
-    def add(self, value: SSAValue, other: SSAValue) -> SSAValue:
-        return self.make("stablehlo.add", [value, other], value.type, {})
-
-    @override
-    def bitcast(self, value: SSAValue, type: Attribute) -> SSAValue:
-        return self.make("stablehlo.bitcast_convert", [value], type, {})
 
 
 # The table

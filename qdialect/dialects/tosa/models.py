@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from typing_extensions import override
 from xdsl.dialects.builtin import (
@@ -50,7 +50,6 @@ from qdialect.ops.fields import (
     PoolWindow,
     QuantizationRule,
     Reduction,
-    ReshapedElements,
     RuleKind,
     RunTimeOperands,
     Window,
@@ -293,15 +292,13 @@ class TosaArithmetic(ArithmeticWriter):
     floats = ("f16", "bf16", "f32")
     widths = (4, 8, 16, 32)
 
-    @override
-    def constant(self, elements: Any) -> SSAValue:
-        return self.make("tosa.const", [], elements.type, {"values": elements})
-
-    @override
-    def spread(
-        self, lengths: Sequence[int], elements: ReshapedElements, like: SSAValue
-    ) -> SSAValue:
-        return self.constant(elements(lengths))
+    ops: ClassVar = {
+        "constant": "tosa.const",
+        "convert": "tosa.cast",
+        "subtract": "tosa.sub",
+        "add": "tosa.add",
+    }
+    elements = "values"
 
     @override
     def reshape(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
@@ -312,21 +309,9 @@ class TosaArithmetic(ArithmeticWriter):
         return self.make("tosa.reshape", [value, new_shape], result, {})
 
     @override
-    def convert(self, value: SSAValue, type: Attribute) -> SSAValue:
-        return self.make("tosa.cast", [value], type, {})
-
-    @override
-    def subtract(self, value: SSAValue, other: SSAValue) -> SSAValue:
-        return self.make("tosa.sub", [value, other], value.type, {})
-
-    @override
     def multiply(self, value: SSAValue, other: SSAValue) -> SSAValue:
         shift = self.constant(dense_elements(np.zeros(1, dtype=np.int8), i8))
         return self.make("tosa.mul", [value, other, shift], value.type, {})
-
-    @override
-    def add(self, value: SSAValue, other: SSAValue) -> SSAValue:
-        return self.make("tosa.add", [value, other], value.type, {})
 
 
 # The table
