@@ -140,8 +140,19 @@ def _storage_type(type: UniformQuantizedType) -> IntegerType:
     return IntegerType(type.storage_type.bitwidth)
 
 
-def insert_constant(builder: StorageBuilder, value: IntegerAttr | FloatAttr | DenseElementsAttr):
-    return builder.insert(arith.ConstantOp(value)).result
+SlotConstants: TypeAlias = Callable[
+    [UniformQuantizedType], tuple[DenseElementsAttr, DenseElementsAttr]
+]
+"""`slot_constants`, cached: many casts have the same type, and writing many slots is slow."""
+
+
+def slot_constants(type: UniformQuantizedType) -> tuple[DenseElementsAttr, DenseElementsAttr]:
+    """The scales, rounded to the expressed type, and the zero points, truncated to the storage."""
+    scales = dense_floats(type.scales, type.expressed_type)
+    if type.storage_format.codebook is not None:
+        return scales, dense_floats(type.zero_points.astype(np.float64), type.expressed_type)
+    cut = StorageFormat(type.storage_type.bitwidth, signed=True).wrap(type.zero_points)
+    return scales, dense_elements(cut, _storage_type(type))
 
 
 class CastBuilder(StorageBuilder):
@@ -155,7 +166,7 @@ class CastBuilder(StorageBuilder):
     def index(self, length: Length) -> SSAValue:
         if isinstance(length, SSAValue):
             return length
-        return insert_constant(self, IntegerAttr.from_index_int_value(length))
+        return self.constant(IntegerAttr.from_index_int_value(length))
 
     def spread_to(self, value: SSAValue) -> Spread:
         """The broadcast of scalars to the shape of `value`, if that is a tensor."""
@@ -241,9 +252,7 @@ class _Arithmetic:
         if self.type.granularity is Granularity.PER_TENSOR:
             return self._of_one_slot(builder, value)
         shape = cast(TensorType[Attribute], value.type).get_shape()
-        scales, zero_points = (
-            insert_constant(builder, elements) for elements in builder.slots.of(self.type)
-        )
+        scales, zero_points = (builder.constant(elements) for elements in builder.slots(self.type))
         init = builder.empty(builder.lengths(value), self.computed_element)
         slots = AffineMap(len(shape), 0, tuple(self._slot_at(axes, len(shape))))
 
@@ -271,8 +280,8 @@ class _Arithmetic:
 
     def _of_one_slot(self, builder: CastBuilder, value: SSAValue) -> SSAValue:
         slot, expressed = self.type.single_slot, self.type.expressed_type
-        scale = insert_constant(builder, FloatAttr(slot.scale, expressed))
-        zero_point = insert_constant(builder, self._written(slot.zero_point))
+        scale = builder.constant(FloatAttr(slot.scale, expressed))
+        zero_point = builder.constant(self._written(slot.zero_point))
         used = zero_point if slot.zero_point else None
         return self.element(_Slot(builder, scale, used, builder.spread_to(value)), value)
 
@@ -364,7 +373,7 @@ class _Quantization(_Arithmetic):
         if slot.zero_point is None:
             return value
         zero_point = slot.spread(slot.zero_point)
-        zero = insert_constant(slot.builder, FloatAttr(0.0, self.type.expressed_type))
+        zero = slot.builder.constant(FloatAttr(0.0, self.type.expressed_type))
         less = slot.builder.insert(arith.SubfOp(slot.spread(zero), zero_point)).result
         return slot.builder.insert(arith.SubfOp(value, less)).result
 
@@ -406,7 +415,7 @@ def _clamped(
     ops: Sequence[Callable[[SSAValue, SSAValue], Any]],
 ) -> SSAValue:
     """The maximum of a value and the first bound, and the minimum of that and the second."""
-    constants = [insert_constant(slot.builder, bound) for bound in bounds]
+    constants = [slot.builder.constant(bound) for bound in bounds]
     for op, bound in zip(ops, [slot.spread(constant) for constant in constants], strict=True):
         value = slot.builder.insert(op(value, bound)).result
     return value
@@ -422,26 +431,6 @@ _ROUNDING_OPS: Final = {
 def _holds(format: FloatFormat, bounds: tuple[int, int]) -> bool:
     numbers = np.array(bounds, dtype=np.float64)
     return bool((format.round(numbers) == numbers).all())
-
-
-class SlotConstants:
-    """
-    A cache of the constants of scales and zero points, one pair per type.
-
-    Many casts have the same type, and writing many slots is slow.
-    """
-
-    def __init__(self) -> None:
-        self._known: dict[UniformQuantizedType, tuple[DenseElementsAttr, DenseElementsAttr]] = {}
-
-    def of(self, type: UniformQuantizedType) -> tuple[DenseElementsAttr, DenseElementsAttr]:
-        """
-        The scales, rounded to the expressed type, and the zero points, truncated to the
-        storage.
-        """
-        if type not in self._known:
-            self._known[type] = _scales(type), _zero_points(type)
-        return self._known[type]
 
 
 def bytes_of_constants(op: ArithmeticCast) -> Mapping[object, int]:
@@ -461,27 +450,16 @@ def _slot_bytes(type: UniformQuantizedType) -> int:
     return type.scales.size * sum(sizes)
 
 
-def _scales(type: UniformQuantizedType) -> DenseElementsAttr:
-    return dense_floats(type.scales, type.expressed_type)
-
-
-def _zero_points(type: UniformQuantizedType) -> DenseElementsAttr:
-    if type.storage_format.codebook is not None:
-        return dense_floats(type.zero_points.astype(np.float64), type.expressed_type)
-    cut = StorageFormat(type.storage_type.bitwidth, signed=True).wrap(type.zero_points)
-    return dense_elements(cut, _storage_type(type))
-
-
 def _lower_bias(op: DequantizeBiasOp, builder: CastBuilder) -> SSAValue:
     scales, axis = op.scales_of_elements
     type = cast("TensorType[Attribute]", op.result.type)
     expressed = cast(AnyFloat, type.element_type)
     if axis is None:
-        scale = insert_constant(builder, FloatAttr(float(scales[0]), f64))
+        scale = builder.constant(FloatAttr(float(scales[0]), f64))
         spread = builder.spread_to(op.input)
         return _computed(builder, op.input, scale, expressed, spread)
     bits = FLOAT_FORMATS[f64.name].encode(scales).astype(element_dtype(f64))
-    constant = insert_constant(builder, dense_elements(bits, f64))
+    constant = builder.constant(dense_elements(bits, f64))
 
     def element(inner: StorageBuilder, elements: Sequence[SSAValue]) -> SSAValue:
         value, scale, _ = elements

@@ -34,7 +34,7 @@ def numbers_of(builder: StorageBuilder, codes: SSAValue, type: UniformQuantizedT
     """The numbers, in expressed floats, of codes in signless integers: a scalar or a tensor."""
     format, expressed = type.storage_format, type.expressed_type
     book = cast(Codebook, format.codebook)
-    table = _floats(builder, type.expressed_format.round(book.numbers), expressed)
+    table = builder.constant(dense_floats(type.expressed_format.round(book.numbers), expressed))
 
     def element(inner: StorageBuilder, code: SSAValue) -> SSAValue:
         last = len(book.numbers) - 1
@@ -80,10 +80,10 @@ def nearest_codes(
     bounds[: len(stored.bounds)] = _at_most(stored.bounds, type.expressed_format)
     codes = np.pad(stored.codes, (0, size - len(stored.codes)), mode="edge")
     holder = code_type(type)
-    limits = _floats(builder, bounds, expressed) if steps else None
+    limits = builder.constant(dense_floats(bounds, expressed)) if steps else None
     wrap = StorageFormat(holder.bitwidth, signed=True).wrap
     wrapped = wrap(codes).astype(element_dtype(holder))
-    listed = builder.insert(arith.ConstantOp(dense_elements(wrapped, holder))).result
+    listed = builder.constant(dense_elements(wrapped, holder))
     negative_zero = int(wrap(np.array(len(book.numbers) // 2)))
 
     def element(inner: StorageBuilder, number: SSAValue) -> SSAValue:
@@ -116,7 +116,7 @@ def _is_negative_zero(
     """Whether a number with this nearest code is negative, and not below the range."""
     bits = IntegerType(expressed.bitwidth)
     pattern = builder.insert(arith.BitcastOp(number, bits)).result
-    low = builder.insert(arith.ConstantOp(FloatAttr(lowest, expressed))).result
+    low = builder.constant(FloatAttr(lowest, expressed))
     zero = constant_of(builder, 0, cast(IntegerType, code.type))
     is_zero = builder.insert(arith.CmpiOp(code, zero, "eq")).result
     is_less = builder.insert(arith.CmpiOp(pattern, constant_of(builder, 0, bits), "slt")).result
@@ -133,7 +133,3 @@ def _at_most(numbers: NDArray[np.float64], format: FloatFormat) -> NDArray[np.fl
     below = np.where(np.signbit(rounded), bits + np.uint64(1), bits - np.uint64(1))
     below = np.where(rounded == 0.0, sign | np.uint64(1), below)
     return np.where(rounded > numbers, format.decode(below), rounded)
-
-
-def _floats(builder: StorageBuilder, numbers: NDArray[np.float64], type: AnyFloat) -> SSAValue:
-    return builder.insert(arith.ConstantOp(dense_floats(numbers, type))).result

@@ -346,7 +346,7 @@ class _OfMLIR(_Writer):
 
     @override
     def constant(self, elements: Attribute) -> SSAValue:
-        return self.builder.insert(arith.ConstantOp(cast(Any, elements))).result
+        return self.builder.constant(cast(Any, elements))
 
     @override
     def reshape(self, value: SSAValue, shape: Shape) -> SSAValue:
@@ -603,8 +603,7 @@ def _beside(
 ) -> tuple[SSAValue, SSAValue, Sequence[int]]:
     """A constant of numbers, an empty tensor of the type of `value`, and the constant's axes."""
     type, axes = cast(AnyFloat, element_type_or_self(value.type)), _long_axes(numbers)
-    constant = arith.ConstantOp(_floats(numbers, type, [numbers.shape[axis] for axis in axes]))
-    small = builder.insert(constant).result
+    small = builder.constant(_floats(numbers, type, [numbers.shape[axis] for axis in axes]))
     return small, builder.empty(builder.lengths(value), type), axes
 
 

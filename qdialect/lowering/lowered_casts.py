@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Final, cast
 
 from xdsl.dialects.builtin import (
@@ -28,9 +29,9 @@ from qdialect.ir.rewriting import Replacements
 from qdialect.ir.value_types import element_type_or_self, with_element_type
 from qdialect.lowering.cast_arithmetic import (
     ArithmeticCast,
-    SlotConstants,
     bytes_of_constants,
     lower_cast,
+    slot_constants,
     unknown_arithmetic,
 )
 from qdialect.lowering.code_tables import code_type
@@ -78,7 +79,7 @@ def _lower(
             if constant not in reserved:
                 reserve_for(op, nbytes)
                 reserved.add(constant)
-    slots = SlotConstants()
+    slots = cache(slot_constants)
     for op in lowered:
         result = lower_cast(op, rounding, slots)
         if result.name_hint is None:

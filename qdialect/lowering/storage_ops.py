@@ -97,6 +97,10 @@ class StorageBuilder:
         Rewriter.insert_op(op, self._point)
         return op
 
+    def constant(self, value: IntegerAttr | FloatAttr | DenseElementsAttr) -> SSAValue:
+        """A constant of `arith`."""
+        return self.insert(arith.ConstantOp(value)).result
+
     # Lengths and indices
 
     def index(self, length: Length) -> SSAValue:
@@ -104,8 +108,7 @@ class StorageBuilder:
         if isinstance(length, SSAValue):
             return length
         if length not in self._indices:
-            constant = arith.ConstantOp(IntegerAttr(length, IndexType()))
-            self._indices[length] = self.insert(constant).result
+            self._indices[length] = self.constant(IntegerAttr(length, IndexType()))
         return self._indices[length]
 
     def length(self, value: SSAValue, axis: int) -> Length:
@@ -191,7 +194,7 @@ class StorageBuilder:
         """`value`, padded with `element`."""
         type = _type_of(value)
         block = Block(arg_types=[IndexType()] * type.get_num_dims())
-        block.add_op(tensor.YieldOp(self.insert(arith.ConstantOp(element)).result))
+        block.add_op(tensor.YieldOp(self.constant(element)))
         op = tensor.PadOp(
             value,
             [],
@@ -306,7 +309,7 @@ def dense_floats(numbers: NDArray[np.float64], type: AnyFloat) -> DenseElementsA
 
 def constant_of(builder: StorageBuilder, value: int, type: IntegerType) -> SSAValue:
     """An integer constant."""
-    return builder.insert(arith.ConstantOp(IntegerAttr(value, type))).result
+    return builder.constant(IntegerAttr(value, type))
 
 
 def extended(
@@ -325,8 +328,8 @@ def clamped(
     """An integer between two limits."""
     ops = (arith.MaxUIOp, arith.MinUIOp) if is_unsigned else (arith.MaxSIOp, arith.MinSIOp)
     for op, end in zip(ops, limits, strict=True):
-        constant = inner.insert(arith.ConstantOp(IntegerAttr(end, cast(IntegerType, value.type))))
-        value = inner.insert(op(value, constant.result)).result
+        limit = constant_of(inner, end, cast(IntegerType, value.type))
+        value = inner.insert(op(value, limit)).result
     return value
 
 
@@ -395,8 +398,8 @@ def _take(builder: StorageBuilder, movement: Take, moved: Moved) -> SSAValue:
     element_type = _type_of(operand).element_type
     lengths = builder.lengths(operand)
     lengths[movement.dim] = len(movement.indices)
-    listed = dense_elements(np.array(movement.indices, dtype=np.int64), IndexType())
-    indices = builder.insert(arith.ConstantOp(listed)).result
+    listed = np.array(movement.indices, dtype=np.int64)
+    indices = builder.constant(dense_elements(listed, IndexType()))
 
     def element(inner: StorageBuilder, taken: Sequence[SSAValue]) -> SSAValue:
         positions = [
@@ -546,7 +549,7 @@ def _pad_with_slots(
     element = _type_of(operand).element_type
     coarse = parameters.coarsen()
     zero_points = StorageFormat(element.bitwidth, signed=True).wrap(coarse.zero_points)
-    slots = builder.insert(arith.ConstantOp(dense_elements(zero_points, element))).result
+    slots = builder.constant(dense_elements(zero_points, element))
     lengths = builder.lengths(operand)
     padded = [
         builder.add(length, low + high)
