@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 from xdsl.dialects.builtin import AnyFloat, ComplexType, IndexType, IntegerType
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from qdialect.algebra.movement import DYNAMIC, Shape
+from qdialect.algebra.movement import DYNAMIC
 from qdialect.algebra.padding import PadWith
 from qdialect.check.attribute_keys import AttributeKeys, TypeClasses
 from qdialect.check.compared_modules import (
@@ -43,13 +43,13 @@ from qdialect.check.value_nodes import (
 from qdialect.dialects.quant.storage import StoredType
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
+from qdialect.ops.fields import RunTimeOperands
 from qdialect.ops.interface import Refusal, elements_attribute_of, lists_of, name_of, op_model
 from qdialect.ops.model import Effects
 from qdialect.ops.reading import computes_integers
-from qdialect.support.lazy_numpy import NDArray
 
 if TYPE_CHECKING:
-    from qdialect.support.lazy_numpy import np
+    pass
 
 _STEPS_PER_OP: Final = 3_000
 
@@ -115,23 +115,6 @@ class Calls:
 
     kept: set[str] = field(default_factory=set[str])
     """The names of functions whose calls have been read as opaque calls."""
-
-
-@dataclass(frozen=True)
-class _StatedOperands:
-    """The operands of an op, as far as they are constant, for its registered `run_time_shape`."""
-
-    op: Operation
-    reader: TermReader
-    lists: Mapping[str, tuple[int, ...]]
-
-    def shape(self, number: int) -> Shape:
-        """The declared shape of an operand."""
-        return shape_of(self.op.operands[number].type) or ()
-
-    def integers(self, number: int) -> NDArray[np.integer[Any]]:
-        """The elements of an operand. Raises Refusal."""
-        return self.reader.integers(self.op.operands[number])
 
 
 class TermReader(GraphReader):
@@ -291,7 +274,12 @@ class TermReader(GraphReader):
             return
         try:
             lists = lists_of(op, model.static_lists, self)
-            operands = _StatedOperands(op, self, dict(zip(model.static_lists, lists, strict=True)))
+            operands = RunTimeOperands(
+                op,
+                dict(zip(model.static_lists, lists, strict=True)),
+                lambda number: shape_of(op.operands[number].type) or (),
+                lambda number: self.integers(op.operands[number]),
+            )
             stated = model.run_time_shape(operands)
         except Refusal:
             # It is not constant.

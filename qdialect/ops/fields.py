@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Flag, StrEnum, auto
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -63,27 +63,27 @@ class ShapeOpInterface(ABC):
 ShapeOpModel = Callable[[Any, Operands], Movements]
 """Reads an op of one name. Raises Refusal."""
 
+ResultT = TypeVar("ResultT")
 
-class RunTimeOperands(Protocol):
+Reads: TypeAlias = Callable[[Any], ResultT]
+"""Reads something of an op, by its name. Raises Refusal."""
+
+
+@dataclass(frozen=True)
+class RunTimeOperands:
     """An op that is being run, and its operands."""
 
-    @property
-    def op(self) -> Operation:
-        """The op, whose types may be dynamic."""
-        ...
+    op: Operation
+    """The op, whose types may be dynamic."""
 
-    @property
-    def lists(self) -> Mapping[str, tuple[int, ...]]:
-        """The static lists of the op, with operands in the place of dynamic entries."""
-        ...
+    lists: Mapping[str, tuple[int, ...]]
+    """The static lists of the op, with operands in the place of dynamic entries."""
 
-    def shape(self, number: int) -> Shape:
-        """The shape of an operand; a negative number counts from the last."""
-        ...
+    shape: Callable[[int], Shape]
+    """The shape of an operand; a negative number counts from the last."""
 
-    def integers(self, number: int) -> NDArray[np.integer[Any]]:
-        """The elements of an operand: see `integers_in`. Raises Refusal."""
-        ...
+    integers: Callable[[int], NDArray[np.integer[Any]]]
+    """The elements of an operand: see `integers_in`. Raises Refusal."""
 
 
 RunTimeShape = Callable[[RunTimeOperands], Sequence[int]]
@@ -533,6 +533,9 @@ class Lookup:
     """Whether the axes of the indices come first in the result, and then those of the table."""
 
 
+Layer: TypeAlias = Contraction | Lookup
+
+
 @dataclass(frozen=True)
 class Window:
     """How one axis of the weights slides over one axis of the other operand."""
@@ -578,10 +581,6 @@ class Normalization(NamedTuple):
     epsilon: float
 
 
-ReadNormalization = Callable[[Any], Normalization]
-"""Reads an op by its name. Raises Refusal."""
-
-
 @dataclass(frozen=True)
 class PoolWindow:
     """A window along one axis, whose elements are combined."""
@@ -622,10 +621,6 @@ class Reduction(NamedTuple):
     """Whether it is divided by the number of elements in a window, without padding."""
 
 
-ReadReduction = Callable[[Any], Reduction]
-"""Reads an op by its name. Raises Refusal."""
-
-
 class Comparison(NamedTuple):
     """A comparison of two elements."""
 
@@ -639,10 +634,6 @@ class Comparison(NamedTuple):
     """Whether signless integers are compared as unsigned."""
 
 
-ReadComparison = Callable[[Any], Comparison]
-"""Reads an op by its name. Raises Refusal."""
-
-
 class Loops(NamedTuple):
     """The loops of an op whose body computes one element of the results."""
 
@@ -654,10 +645,6 @@ class Loops(NamedTuple):
 
     positions: Mapping[SSAValue, int]
     """The values of the body that are the position in a loop."""
-
-
-ReadLoops = Callable[[Any], Loops]
-"""Reads an op by its name. Raises Refusal."""
 
 
 class WindowNumbers(NamedTuple):
@@ -680,9 +667,6 @@ class WindowNumbers(NamedTuple):
     vector: int
     """The axis of the indices that holds index vectors; their rank if there is none."""
 
-
-ReadProduct = Callable[[Any], Contraction | Lookup | None]
-"""Reads an op by its name; None if the op is not a layer. Raises Refusal."""
 
 ReadWindows = Callable[[Any, Contraction], Sequence[Window]]
 """Reads the windows of an op that is a contraction. Raises Refusal."""
@@ -757,10 +741,6 @@ class QuantizationRule:
 
     limits: tuple[Limit, Limit] | None = None
     """The lowest and the highest number of the results of a clamp, if they are known."""
-
-
-ReadRule = Callable[[Any], QuantizationRule | None]
-"""Reads an op by its name; None if it has no rule."""
 
 
 def _rule(kind: RuleKind, *operands: int, function: str = "", **fields: Any) -> QuantizationRule:

@@ -51,7 +51,7 @@ from qdialect.ops.fields import (
     CastReads,
     Contraction,
     DialectTraits,
-    Lookup,
+    Layer,
     Movements,
     Operands,
     QuantizationRule,
@@ -394,7 +394,7 @@ def function_of(name: str) -> str:
     return function
 
 
-def layer_of(op: Operation) -> Contraction | Lookup | None:
+def layer_of(op: Operation) -> Layer | None:
     """The sum of products or look-up that `op` computes; None for other ops. Raises Refusal."""
     product = model_named(name_of(op)).product
     return product(op) if callable(product) else product
@@ -417,7 +417,7 @@ def known_rule(op: Operation) -> QuantizationRule | None:
         return None
 
 
-def known_layer(op: Operation) -> Contraction | Lookup | None:
+def known_layer(op: Operation) -> Layer | None:
     """The sum of products, or the look-up, that an op is; None for other ops."""
     try:
         return layer_of(op)

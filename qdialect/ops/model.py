@@ -161,16 +161,16 @@ class OpModel:
 
     # Read by the quantizer and by equalization
 
-    product: fields.Contraction | fields.Lookup | fields.ReadProduct | None = None
-    """The sum of products, or the look-up in a table, that the op is; or reads it."""
+    product: fields.Layer | fields.Reads[fields.Layer | None] | None = None
+    """The sum of products, or the look-up in a table, that the op is; or reads it: None if none."""
 
     windows: fields.ReadWindows | None = None
     """Reads how the weights of `product` slide over the other operand."""
 
-    normalization: fields.ReadNormalization | None = None
+    normalization: fields.Reads[fields.Normalization] | None = None
     """Reads the normalization by given means and variances that the op is."""
 
-    rule: fields.QuantizationRule | fields.ReadRule | None = None
+    rule: fields.QuantizationRule | fields.Reads[fields.QuantizationRule | None] | None = None
     """The rule by which parameters of operands and results follow from others; or reads it."""
 
     stays_float: str | None = None
@@ -194,13 +194,13 @@ class OpModel:
     maps_elements: bool = False
     """Whether its body computes each element of the result from elements of the operands."""
 
-    loops: fields.ReadLoops | None = None
+    loops: fields.Reads[fields.Loops] | None = None
     """Reads how the loops of its body read operands, and write results."""
 
-    reduction: fields.ReadReduction | None = None
+    reduction: fields.Reads[fields.Reduction] | None = None
     """Reads how it combines elements along axes, or in windows."""
 
-    comparison: fields.ReadComparison | None = None
+    comparison: fields.Reads[fields.Comparison] | None = None
     """Reads how it compares two elements."""
 
     rounding: str | None = None

@@ -68,7 +68,7 @@ from qdialect.ir.elements import element_dtype, in_width
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import shape_of
 from qdialect.ops.elementwise import operand_movements, read_elementwise, values_of
-from qdialect.ops.fields import Movements, ShapeOpModel
+from qdialect.ops.fields import Movements, RunTimeOperands, ShapeOpModel
 from qdialect.ops.interface import (
     Refusal,
     RefusalCode,
@@ -332,23 +332,6 @@ def _with_lengths(
 # Models read lengths from types and attributes, whose dynamic lengths are filled in here.
 
 
-@dataclass(frozen=True)
-class _RunTimeOperands:
-    """An op and its operands, for its registered `run_time_shape`."""
-
-    op: Operation
-    operands: Sequence[TypedArray]
-    lists: Mapping[str, tuple[int, ...]]
-
-    def shape(self, number: int) -> Shape:
-        """The shape of an operand."""
-        return self.operands[number].shape
-
-    def integers(self, number: int) -> NDArray[np.integer[Any]]:
-        """The elements of an operand. Raises Refusal."""
-        return _integers(self.operands[number])
-
-
 @contextmanager
 def _at_run_time(op: Operation, operands: Sequence[TypedArray]) -> Generator[Operation]:
     """`op` itself if its types are static, or else a copy whose types are."""
@@ -363,7 +346,10 @@ def _at_run_time(op: Operation, operands: Sequence[TypedArray]) -> Generator[Ope
     if isinstance(op, ShapeOp):
         result = _with_shape(result, with_lengths_of_slots(uniform_tensor(result)))
     elif model.run_time_shape is not None:
-        result = _with_shape(result, model.run_time_shape(_RunTimeOperands(op, operands, lists)))
+        read = RunTimeOperands(
+            op, lists, lambda at: operands[at].shape, lambda at: _integers(operands[at])
+        )
+        result = _with_shape(result, model.run_time_shape(read))
     arrays = {name: DenseArrayBase.from_list(i64, values) for name, values in lists.items()}
     known = type(op).create(
         operands=Block(arg_types=[operand.type for operand in operands]).args,
