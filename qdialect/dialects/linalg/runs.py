@@ -75,12 +75,11 @@ from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.value_types import is_static, shape_of
 from qdialect.ops.fields import ShapeOpModel
 from qdialect.ops.interface import (
-    Refusal,
     attribute_of,
     find_attribute,
     integer_of,
     integers_of,
-    layer_of,
+    known_layer,
     model_of,
     name_of,
     op_model,
@@ -381,7 +380,7 @@ def _reduced(op: Operation, run: GenericRun, first: int) -> Arrays:
     initial = [_without(array, run.reducing) for array in run.read[first:]]
     if not math.prod(run.loops):
         return initial
-    if _is_sum_of_products(op):
+    if known_layer(op) is not None:
         return [_sum_of_products(run, initial[0])]
     combiners = _combiners(op.regions[0].block, len(op.results))
     if combiners is None:
@@ -394,13 +393,6 @@ def _without(array: NDArray[Any], loops: Sequence[int]) -> NDArray[Any]:
     at = tuple(0 if axis in loops else slice(None) for axis in range(array.ndim))
     # Indexing each axis returns a scalar.
     return np.asarray(array[at])
-
-
-def _is_sum_of_products(op: Operation) -> bool:
-    try:
-        return layer_of(op) is not None
-    except Refusal:
-        return False
 
 
 def _sum_of_products(run: GenericRun, initial: NDArray[Any]) -> NDArray[Any]:
