@@ -20,6 +20,7 @@ from qdialect.dialects.arrays.elements import Function, Numbers, on_numbers
 from qdialect.dialects.arrays.values import (
     Slices,
     TypedArray,
+    TypedArrays,
     at_all_positions,
     computed,
     elementwise,
@@ -48,7 +49,7 @@ _SHIFTS: Final[dict[str, tuple[Callable[[TypedArray], Numbers], Function]]] = {
 }
 
 
-def shift(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+def shift(_: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     read, function = _SHIFTS[name_of(op)]
 
     def shift(shifted: TypedArray, by: TypedArray) -> Numbers:
@@ -60,7 +61,7 @@ def shift(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequ
     return [computed(shift, operands, op.results[0].type)]
 
 
-def truncate(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+def truncate(_: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     """The conversion of floats to integers, truncating toward zero."""
     is_signed = name_of(op) == "arith.fptosi"
     width = width_of(held_type(element_type_or_self(op.results[0].type)))
@@ -93,16 +94,12 @@ _FLOAT_PREDICATES: Final[Sequence[Function]] = (
 _ORDERED, _UNORDERED, _ALWAYS = 7, 14, 15
 
 
-def compare_integers(
-    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
-) -> Sequence[TypedArray]:
+def compare_integers(interpreter: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     function, _, is_unsigned = comparison_of(op)
     return on_numbers(getattr(np, function), is_unsigned=is_unsigned)(interpreter, op, operands)
 
 
-def compare_floats(
-    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
-) -> Sequence[TypedArray]:
+def compare_floats(interpreter: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     return on_numbers(comparison(op))(interpreter, op, operands)
 
 
@@ -138,7 +135,7 @@ def choice(op: Operation) -> Function:
     return choose
 
 
-def select(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+def select(_: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     condition, one, other = operands
 
     def choose(_: Slices, condition: Numbers, one: Numbers, other: Numbers) -> Numbers:

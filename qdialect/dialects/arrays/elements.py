@@ -17,6 +17,7 @@ from xdsl.utils.exceptions import InterpretationError
 from qdialect.dialects.arrays.values import (
     Slices,
     TypedArray,
+    TypedArrays,
     at_all_positions,
     computed,
     dequantized,
@@ -49,7 +50,7 @@ Function = Callable[..., Any]
 Functions = tuple[Function | None, Function | None, Function | None]
 """The functions of floats, of integers, and of truth values."""
 
-NamedRun = Callable[[Interpreter, Operation, Sequence[TypedArray]], Sequence[TypedArray]]
+NamedRun = Callable[[Interpreter, Operation, TypedArrays], TypedArrays]
 """Computes the results of an op. Raises InterpretationError and Refusal."""
 
 
@@ -81,7 +82,7 @@ def functions_of(run: OnElements) -> Functions:
     return floats, integers, truths
 
 
-def bitcast(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+def bitcast(_: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     """The same bits, as elements of the type of the result. Raises InterpretationError."""
     return [reinterpreted(operands[0], op.results[0].type)]
 
@@ -148,7 +149,7 @@ def on_elements(
     or they are scalars.
     """
 
-    def run(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> list[TypedArray]:
+    def run(_: Interpreter, op: Operation, operands: TypedArrays) -> list[TypedArray]:
         values = operands[:count]
         if count is not None and len(values) < count:
             raise InterpretationError(f"it has {len(values)} operands, not {count}")
@@ -172,7 +173,7 @@ def on_numbers(function: Function, *, is_unsigned: bool = False) -> NamedRun:
                 function(*(operand.elements.view(np.float32) for operand in operands))
             )
 
-    def run(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> list[TypedArray]:
+    def run(_: Interpreter, op: Operation, operands: TypedArrays) -> list[TypedArray]:
         is_single = rounds_once(op) and all(value.element_type == f32 for value in operands)
         declared = op.results[0].type
         return [computed(compute_singles if is_single else compute, operands, declared)]
@@ -221,7 +222,7 @@ def function_for(functions: Functions, type: Attribute) -> Function | None:
     return truths if is_truth(type) else integers
 
 
-def applied(functions: Functions, values: Sequence[TypedArray], declared: Attribute) -> TypedArray:
+def applied(functions: Functions, values: TypedArrays, declared: Attribute) -> TypedArray:
     """The function for the type of the last of `values`, applied to their elements."""
     type = values[-1].element_type
     function = function_for(functions, type)
@@ -237,7 +238,7 @@ def applied(functions: Functions, values: Sequence[TypedArray], declared: Attrib
 
 def run_conversion(
     op: Operation,
-    operands: Sequence[TypedArray],
+    operands: TypedArrays,
     to_integers: Callable[[Numbers, int, int], Numbers],
 ) -> TypedArray:
     """
@@ -258,7 +259,7 @@ def run_conversion(
     return applied((convert, None, None), operands, declared)
 
 
-def _require_one_shape(op: Operation, values: Sequence[TypedArray], *, broadcasts: bool) -> None:
+def _require_one_shape(op: Operation, values: TypedArrays, *, broadcasts: bool) -> None:
     # Use declared shapes: in a vectorized body, values have additional axes.
     shapes = [shape_of(operand.type) or () for operand in op.operands[: len(values)]]
     if broadcasts:

@@ -52,6 +52,7 @@ from qdialect.algebra.views import ArrayView, Splat
 from qdialect.dialects.arrays.values import (
     MIN_COUNTED,
     TypedArray,
+    TypedArrays,
     allocated,
     computed,
     reinterpreted,
@@ -333,7 +334,7 @@ def _with_lengths(
 
 
 @contextmanager
-def _at_run_time(op: Operation, operands: Sequence[TypedArray]) -> Generator[Operation]:
+def _at_run_time(op: Operation, operands: TypedArrays) -> Generator[Operation]:
     """`op` itself if its types are static, or else a copy whose types are."""
     ends = (*op.operand_types, *op.result_types)
     if not any(DYNAMIC in shape for shape in map(shape_of, ends) if shape is not None):
@@ -365,7 +366,7 @@ def _at_run_time(op: Operation, operands: Sequence[TypedArray]) -> Generator[Ope
 
 
 def _filled_lists(
-    op: Operation, operands: Sequence[TypedArray], names: Sequence[str]
+    op: Operation, operands: TypedArrays, names: Sequence[str]
 ) -> Mapping[str, tuple[int, ...]]:
     """
     The lists of integers in the attributes `names`, with DYNAMIC entries replaced by the last

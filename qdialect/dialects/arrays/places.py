@@ -20,6 +20,7 @@ from qdialect.dialects.arrays.reductions import Arrays, Combine
 from qdialect.dialects.arrays.scalar_functions import total_order
 from qdialect.dialects.arrays.values import (
     TypedArray,
+    TypedArrays,
     allocated,
     temporary_memory,
     value_of,
@@ -85,7 +86,7 @@ def indices_of(value: TypedArray) -> Integers:
     return allocated(numbers, 8 * value.elements.size)
 
 
-def rows_at(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+def rows_at(_: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     """
     The rows of a tensor at positions along its first axis; -1 is the last row.
 
@@ -226,11 +227,11 @@ _ARRAYS = 12
 def run_sort(
     interpreter: Interpreter,
     op: Operation,
-    operands: Sequence[TypedArray],
+    operands: TypedArrays,
     axis: int,
     *,
     is_strict: bool,
-) -> Sequence[TypedArray]:
+) -> TypedArrays:
     """
     The operands, sorted along `axis` by the region of an op. Equal elements keep their order.
 
@@ -303,7 +304,7 @@ def _merged(order: Order, width: int, is_before: IsBefore) -> Order:
     return np.take_along_axis(order, np.argsort(place, axis=1, kind="stable"), 1)
 
 
-def top_k(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+def top_k(_: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     """The greatest elements of each row, and their positions; the first of equal ones."""
     (value,) = operands
     count = integer_of(op, "k")

@@ -32,6 +32,7 @@ from qdialect.dialects.arrays.elements import (
 )
 from qdialect.dialects.arrays.values import (
     TypedArray,
+    TypedArrays,
     at_all_positions,
     elements_of_numbers,
     require_possible,
@@ -312,7 +313,7 @@ def _dtype_for(lhs: Numbers, rhs: Numbers, terms: int) -> np.dtype[Any]:
     return np.dtype(np.float64 if is_exact else np.int64)
 
 
-def run_layer(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> list[TypedArray]:
+def run_layer(_: Interpreter, op: Operation, operands: TypedArrays) -> list[TypedArray]:
     """
     The result of a sum of products, with its bias. Raises InterpretationError and Refusal.
     """
@@ -528,8 +529,8 @@ Reduce = Callable[[Combine, Arrays, Arrays], Arrays]
 def reduce_by_region(
     interpreter: Interpreter,
     op: Operation,
-    values: Sequence[TypedArray],
-    initial: Sequence[TypedArray],
+    values: TypedArrays,
+    initial: TypedArrays,
     reduce: Reduce,
     *,
     is_started: bool,

@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from io import StringIO
-from typing import Any, Final, Protocol, TextIO, cast
+from typing import Any, Final, Protocol, TextIO, TypeAlias, cast
 from weakref import finalize
 
 import numpy as np
@@ -424,6 +424,10 @@ def _as_constant(elements: NDArray[Any]) -> Elements:
 
     same = elementwise(is_first, [distinct], np.dtype(bool))
     return Splat(first[0], elements.shape) if same.all() else elements
+
+
+TypedArrays: TypeAlias = Sequence[TypedArray]
+"""The operands, or the results, of an op that is run."""
 
 
 def value_of(value: Any, type: Attribute) -> TypedArray:

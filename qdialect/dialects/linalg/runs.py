@@ -63,6 +63,7 @@ from qdialect.dialects.arrays.reductions import (
 )
 from qdialect.dialects.arrays.values import (
     TypedArray,
+    TypedArrays,
     allocated,
     at_all_positions,
     dtype_of,
@@ -225,7 +226,7 @@ def lengths_of_loops(maps: Sequence[AffineMap], shapes: Sequence[Shape]) -> Shap
 class GenericRun:
     """A `linalg.generic` with its operands."""
 
-    values: Sequence[TypedArray]
+    values: TypedArrays
     accesses: Sequence[Access]
 
     read: Arrays
@@ -250,9 +251,7 @@ _POSITIONS: Final[ContextVar[Indices]] = ContextVar("qdialect_positions")
 """The positions for which the innermost body is run."""
 
 
-def generic(
-    interpreter: Interpreter, op: GenericOp, operands: Sequence[TypedArray]
-) -> Sequence[TypedArray]:
+def generic(interpreter: Interpreter, op: GenericOp, operands: TypedArrays) -> TypedArrays:
     if any(_reads_several_slots(value.element_type) for value in operands):
         # Elements in loop order have no quantized type, as that names axes of the operand.
         return [run_shape_op(interpreter, op, cast(ShapeOpModel, model_of(op)), operands)]
@@ -340,12 +339,12 @@ def _run_body(
     return [value_of(value, type).elements for value, type in zip(yielded, types, strict=True)]
 
 
-def index(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+def index(_: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     indices = _POSITIONS.get()[integer_of(op, "dim")]
     return [TypedArray.of(indices, at_all_positions(op.results[0].type, indices.shape))]
 
 
-def fill(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+def fill(_: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     element, *_others, target = operands
     return [
         TypedArray.of(np.broadcast_to(element.elements, target.shape), result.type)
@@ -353,7 +352,7 @@ def fill(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Seque
     ]
 
 
-def _results(op: Operation, run: GenericRun) -> Sequence[TypedArray]:
+def _results(op: Operation, run: GenericRun) -> TypedArrays:
     first = len(run.values) - len(op.results)
     if not run.reducing:
         computed = run.body(run.read, run.positions)
@@ -495,9 +494,7 @@ _KINDS: Final = {"max_signed": "max", "min_signed": "min"}
 """The ops that compute the kinds of `linalg.elementwise` of another name."""
 
 
-def elementwise(
-    _: Interpreter, op: Operation, operands: Sequence[TypedArray]
-) -> Sequence[TypedArray]:
+def elementwise(_: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     kind = re.search(r"<(\w+)>", str(attribute_of(op, "kind")))
     name = "" if kind is None else _KINDS.get(kind[1], kind[1])
     run = model_named(f"linalg.{name}").run
@@ -523,7 +520,7 @@ def elementwise(
     return [applied(functions_of(run), inputs, op.results[0].type)]
 
 
-def pool(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+def pool(_: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     image, window, initial = operands
     combine, windows = read_reduction(op)
     # The type of the window may leave its lengths open.
@@ -536,9 +533,7 @@ def pool(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Seque
         return [rounded(pools, op.results[0].type)]
 
 
-def reduce(
-    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
-) -> Sequence[TypedArray]:
+def reduce(interpreter: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     count = len(operands) // 2
     values, initial = operands[:count], operands[count:]
     axes = integers_of(op, "dimensions")
@@ -557,9 +552,7 @@ def reduce(
     return reduce_by_region(interpreter, op, values, initial, reduce_axes, is_started=False)
 
 
-def map_elements(
-    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
-) -> Sequence[TypedArray]:
+def map_elements(interpreter: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     (region,) = op.regions
     shape = operands[-1].shape
     given: list[Any] = []

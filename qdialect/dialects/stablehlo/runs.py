@@ -43,6 +43,7 @@ from qdialect.dialects.arrays.scalar_functions import (
 )
 from qdialect.dialects.arrays.values import (
     TypedArray,
+    TypedArrays,
     computed,
     held_type,
     require_possible,
@@ -62,9 +63,7 @@ from qdialect.ops.interface import attribute_of, find_attribute, integer_of, int
 from qdialect.support.float_format import FloatFormat
 
 
-def compare(
-    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
-) -> Sequence[TypedArray]:
+def compare(interpreter: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     function: Function = getattr(np, comparison_of(op))
     is_total = "TOTALORDER" in str(find_attribute(op, "compare_type"))
 
@@ -76,7 +75,7 @@ def compare(
     return on_elements(floats, function, truths=function, count=2)(interpreter, op, operands)
 
 
-def convert(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+def convert(_: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     """A conversion: floats to integers truncate toward zero, all others are casts."""
 
     def truncate(numbers: Numbers, least: int, greatest: int) -> Numbers:
@@ -94,9 +93,7 @@ def convert(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Se
 _LAST_PLACE_OF_DOUBLE: Final = -1074
 
 
-def reduce_precision(
-    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
-) -> Sequence[TypedArray]:
+def reduce_precision(interpreter: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     exponent, mantissa = (integer_of(op, f"{name}_bits") for name in ("exponent", "mantissa"))
     if exponent < 2 or mantissa < 1:
         raise InterpretationError(
@@ -114,7 +111,7 @@ def reduce_precision(
     return on_elements(reduce, count=1)(interpreter, op, operands)
 
 
-def shift(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+def shift(_: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     """A shift; by the width or more, all bits are shifted in."""
     name = name_of(op).removeprefix("stablehlo.shift_")
     width = width_of(held_type(operands[0].element_type))
@@ -130,9 +127,7 @@ def shift(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequ
     return [computed(shift, operands[:2], op.results[0].type)]
 
 
-def count_bits(
-    _: Interpreter, op: Operation, operands: Sequence[TypedArray]
-) -> Sequence[TypedArray]:
+def count_bits(_: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     width = width_of(held_type(operands[0].element_type))
 
     def count(value: TypedArray) -> Numbers:
@@ -146,9 +141,7 @@ def count_bits(
     return [computed(count, operands, op.results[0].type)]
 
 
-def normalize(
-    _: Interpreter, op: Operation, operands: Sequence[TypedArray]
-) -> Sequence[TypedArray]:
+def normalize(_: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     axis, epsilon = integer_of(op, "feature_index"), find_attribute(op, "epsilon")
     rank = len(operands[0].shape)
     if not isinstance(epsilon, FloatAttr) or not 0 <= axis < rank:
@@ -160,11 +153,11 @@ def normalize(
         return [rounded(normal * scale + offset, op.results[0].type)]
 
 
-def barrier(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+def barrier(_: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     return operands
 
 
-def iota(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+def iota(_: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     return [_numbered(op, op.results[0].type)]
 
 
@@ -184,25 +177,19 @@ def _numbered(op: Operation, declared: Attribute) -> TypedArray:
         return rounded(np.broadcast_to(numbers, shape), declared)
 
 
-def dynamic_iota(
-    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
-) -> Sequence[TypedArray]:
+def dynamic_iota(interpreter: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     shape = [int(length) for length in operands[0].numbers]
     return [_numbered(op, TensorType(element_type_or_self(op.results[0].type), shape))]
 
 
-def get_dimension_size(
-    _: Interpreter, op: Operation, operands: Sequence[TypedArray]
-) -> Sequence[TypedArray]:
+def get_dimension_size(_: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     axis, shape = integer_of(op, "dimension"), operands[0].shape
     if not 0 <= axis < len(shape):
         raise InterpretationError(f"its operand has no axis {axis}")
     return [TypedArray.of_numbers(np.array(shape[axis]), op.results[0].type)]
 
 
-def composite(
-    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
-) -> Sequence[TypedArray]:
+def composite(interpreter: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     """The results of the function that is its decomposition."""
     name = attribute_of(op, "decomposition")
     if not isinstance(name, SymbolRefAttr):
@@ -215,8 +202,8 @@ def composite(
 
 
 def _halves(
-    operands: Sequence[TypedArray],
-) -> tuple[Sequence[TypedArray], Sequence[TypedArray]]:
+    operands: TypedArrays,
+) -> tuple[TypedArrays, TypedArrays]:
     """The values to reduce, and their initial elements."""
     count = len(operands) // 2
     values, initial = operands[:count], operands[count:]
@@ -227,9 +214,7 @@ def _halves(
     return values, initial
 
 
-def reduce(
-    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
-) -> Sequence[TypedArray]:
+def reduce(interpreter: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     values, initial = _halves(operands)
     axes = integers_of(op, "dimensions")
     shape = values[0].shape
@@ -248,9 +233,7 @@ def reduce(
     return reduce_by_region(interpreter, op, values, initial, reduce, is_started=False)
 
 
-def reduce_window(
-    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
-) -> Sequence[TypedArray]:
+def reduce_window(interpreter: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     values, initial = _halves(operands)
     windows = windows_of_pool(op)
 
@@ -263,16 +246,14 @@ def reduce_window(
 # Places that are known at run time
 
 
-def gather(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+def gather(_: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     value, indices = operands
     numbers = window_numbers(op, "dimension_numbers", GATHERED)
     windows = gathered(value.elements, indices_of(indices), numbers, integers_of(op, "slice_sizes"))
     return [TypedArray.of(windows, op.results[0].type)]
 
 
-def scatter(
-    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
-) -> Sequence[TypedArray]:
+def scatter(interpreter: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     """Elements are combined in the order of the updates, which StableHLO leaves open."""
     count = len(operands) // 2
     values, indices, updates = operands[:count], operands[count], operands[count + 1 :]
@@ -289,9 +270,7 @@ def scatter(
         return reduce_by_region(interpreter, op, updates, values, scatter, is_started=True)
 
 
-def sort(
-    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
-) -> Sequence[TypedArray]:
+def sort(interpreter: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     axis = integer_of(op, "dimension") if find_attribute(op, "dimension") is not None else -1
     return run_sort(interpreter, op, operands, axis, is_strict=True)
 
@@ -304,9 +283,7 @@ def _values(values: Sequence[object], op: Operation) -> list[TypedArray]:
     return [value_of(value, result.type) for value, result in zip(values, op.results, strict=True)]
 
 
-def repeat(
-    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
-) -> Sequence[TypedArray]:
+def repeat(interpreter: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     condition, body = op.regions
     values = tuple(operands)
     while True:
@@ -316,9 +293,7 @@ def repeat(
         values = tuple(_values(interpreter.run_ssacfg_region(body, values, name_of(op)), op))
 
 
-def branch(
-    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
-) -> Sequence[TypedArray]:
+def branch(interpreter: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     """Run the selected branch. The last branch of a `case` is the default."""
     is_if = name_of(op) == "stablehlo.if"
     number = int(not operands[0]) if is_if else index(operands[0])

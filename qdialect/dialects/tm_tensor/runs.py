@@ -7,8 +7,6 @@ https://github.com/llvm/torch-mlir/blob/main/include/torch-mlir-dialects/Dialect
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.interpreter import Interpreter
@@ -22,7 +20,7 @@ from qdialect.dialects.arrays.places import (
     within,
 )
 from qdialect.dialects.arrays.reductions import Arrays, Combine, reduce_by_region
-from qdialect.dialects.arrays.values import TypedArray, temporary_memory
+from qdialect.dialects.arrays.values import TypedArray, TypedArrays, temporary_memory
 from qdialect.ops.fields import WindowNumbers
 from qdialect.ops.interface import attribute_of, integer_of, integers_of
 
@@ -34,9 +32,7 @@ def _axis(op: Operation, rank: int) -> int:
     return axis
 
 
-def scan(
-    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
-) -> Sequence[TypedArray]:
+def scan(interpreter: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     """
     A scan, which combines each element with all elements before it, one at a time.
 
@@ -72,17 +68,13 @@ def scan(
     return [scanned, ends]
 
 
-def sort(
-    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
-) -> Sequence[TypedArray]:
+def sort(interpreter: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     """A sort, whose region returns whether two neighbours need not be swapped."""
     axis = _axis(op, len(operands[0].shape))
     return run_sort(interpreter, op, operands, axis, is_strict=False)
 
 
-def scatter(
-    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
-) -> Sequence[TypedArray]:
+def scatter(interpreter: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     """
     Elements are combined in the order of the updates, which are the first axis.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final, cast
 
 import numpy as np
@@ -34,7 +33,13 @@ from qdialect.dialects.arrays.scalar_functions import (
     smaller,
     smaller_number,
 )
-from qdialect.dialects.arrays.values import TypedArray, allocated, temporary_memory, unsigned
+from qdialect.dialects.arrays.values import (
+    TypedArray,
+    TypedArrays,
+    allocated,
+    temporary_memory,
+    unsigned,
+)
 from qdialect.dialects.tosa.models import ignores_nan
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.interface import find_attribute, integer_of, name_of
@@ -46,16 +51,12 @@ _FIRST_OF: Final = {
 """The functions of two numbers, by whether they ignore NaN."""
 
 
-def extreme(
-    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
-) -> Sequence[TypedArray]:
+def extreme(interpreter: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     function = _FIRST_OF[ignores_nan(op)][name_of(op)[len("tosa.") :][:3]]
     return on_elements(function, function, count=2, broadcasts=True)(interpreter, op, operands)
 
 
-def clamp(
-    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
-) -> Sequence[TypedArray]:
+def clamp(interpreter: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     function = clamping(op)
     return on_elements(function, function, count=1)(interpreter, op, operands)
 
@@ -80,9 +81,7 @@ def _number_of(op: Operation, name: str) -> float | int:
     return cast("FloatAttr[Any] | IntegerAttr[Any]", attribute).value.data
 
 
-def mul(
-    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
-) -> Sequence[TypedArray]:
+def mul(interpreter: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     if len(operands) > 2 and operands[2].numbers.any():
         raise InterpretationError("its shift is not 0")
     return on_elements(np.multiply, np.multiply, count=2, broadcasts=True)(
@@ -90,17 +89,13 @@ def mul(
     )
 
 
-def negate(
-    interpreter: Interpreter, op: Operation, operands: Sequence[TypedArray]
-) -> Sequence[TypedArray]:
+def negate(interpreter: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     if any(point.numbers.any() for point in operands[1:]):
         raise InterpretationError("its zero points are not 0")
     return on_elements(np.negative, count=1)(interpreter, op, operands)
 
 
-def conversion(
-    _: Interpreter, op: Operation, operands: Sequence[TypedArray]
-) -> Sequence[TypedArray]:
+def conversion(_: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     """A conversion: floats to integers round half to even and saturate, all others are casts."""
 
     def nearest_code(numbers: Numbers, least: int, greatest: int) -> Numbers:
@@ -117,7 +112,7 @@ def conversion(
 # Reductions
 
 
-def reduce(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+def reduce(_: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     combine, _windows = read_reduction(op)
     axis = _axis(op, operands[0])
     if not operands[0].shape[axis]:
@@ -134,7 +129,7 @@ def _axis(op: Operation, operand: TypedArray) -> int:
     return axis
 
 
-def argmax(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+def argmax(_: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     axis = _axis(op, operands[0])
     if not operands[0].shape[axis]:
         raise InterpretationError("it searches an axis of length 0")
@@ -149,7 +144,7 @@ def argmax(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Seq
         return [rounded(indices, op.results[0].type)]
 
 
-def scatter(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+def scatter(_: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     """Replace rows of the first operand by those of the third; of several for one row, the last."""
     values, indices, rows = operands
     if [len(value.shape) for value in operands] != [3, 2, 3] or indices.shape != rows.shape[:2]:
@@ -164,7 +159,7 @@ def scatter(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Se
 # Integers
 
 
-def rescale(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+def rescale(_: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     """
     `((value - zero) * m + half) >> shift`, and the other zero: with a single rounding.
 
@@ -192,7 +187,7 @@ def rescale(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Se
         return [rounded(codes.clip(low, high), op.results[0].type)]
 
 
-def table(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+def table(_: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     """The elements of a table of 256 entries, of which -128 reads the first."""
     places, entries = operands
     if entries.shape != (256,) or places.elements.dtype != np.int8:
@@ -204,13 +199,13 @@ def table(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequ
 # Pooling
 
 
-def _image(operands: Sequence[TypedArray]) -> TypedArray:
+def _image(operands: TypedArrays) -> TypedArray:
     if len(operands[0].shape) != 4:
         raise InterpretationError(f"its operand has rank {len(operands[0].shape)}, not 4")
     return operands[0]
 
 
-def max_pool(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+def max_pool(_: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     image = _image(operands)
     least: Any = -np.inf
     if not is_float(image):
@@ -222,9 +217,7 @@ def max_pool(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> S
         return [rounded(pools, op.results[0].type)]
 
 
-def average_pool(
-    _: Interpreter, op: Operation, operands: Sequence[TypedArray]
-) -> Sequence[TypedArray]:
+def average_pool(_: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     """The mean of the elements in each window; padding does not count."""
     image = _image(operands)
     add, windows = read_reduction(op)
@@ -238,7 +231,7 @@ def average_pool(
             return [rounded(total / count, op.results[0].type)]
 
 
-def resize(_: Interpreter, op: Operation, operands: Sequence[TypedArray]) -> Sequence[TypedArray]:
+def resize(_: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     image, *lists = operands
     shape = _image(operands).shape
     if [value.elements.size for value in lists] != [4, 2, 2]:
