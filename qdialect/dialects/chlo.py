@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from qdialect.dialects import FUNCTIONS
 from qdialect.ops.fields import own, shared
 from qdialect.ops.model import Bits, Effects, OnElements, OpModel, OpModels
 from qdialect.text.syntax import DialectSyntax
@@ -12,26 +13,14 @@ _pure = partial(OpModel, effects=Effects.NONE)
 _exact = partial(_pure, bits=Bits.EXACT)
 _rounded = partial(_pure, bits=Bits.ROUNDED)
 
-_RUNS = {
-    "acos": "numpy:arccos",
-    "acosh": "numpy:arccosh",
-    "asin": "numpy:arcsin",
-    "asinh": "numpy:arcsinh",
-    "atan": "numpy:arctan",
-    "atanh": "numpy:arctanh",
-    "cosh": "numpy:cosh",
-    "erf": "qdialect.dialects.arrays.scalar_functions:erf",
-    "erfc": "qdialect.dialects.arrays.scalar_functions:erfc",
-    "sinh": "numpy:sinh",
-    "square": "numpy:square",
-    "tan": "numpy:tan",
-}
-"""Functions of floats."""
+_FLOATS = "acos acosh asin asinh atan atanh cosh erf erfc sinh square tan"
 
 MODELS = OpModels(
     "chlo",
     {
-        **{name: _rounded(rule=own(0), run=OnElements(run)) for name, run in _RUNS.items()},
+        **{
+            name: _rounded(rule=own(0), run=OnElements(FUNCTIONS[name])) for name in _FLOATS.split()
+        },
         "is_inf": _exact(rule=own(0), run=OnElements("numpy:isinf")),
         "is_neg_inf": _exact(rule=own(0), run=OnElements("numpy:isneginf")),
         "is_pos_inf": _exact(rule=own(0), run=OnElements("numpy:isposinf")),

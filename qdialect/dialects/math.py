@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from qdialect.dialects import FUNCTIONS, scalar
 from qdialect.ops.fields import fixed, own, whole_number
 from qdialect.ops.model import Bits, OnNumbers, OpModel, OpModels
 from qdialect.text.syntax import DialectSyntax
@@ -12,43 +13,11 @@ _exact = partial(OpModel, bits=Bits.EXACT)
 _rounded = partial(OpModel, bits=Bits.ROUNDED)
 
 
-def _scalar(function: str) -> OnNumbers:
-    return OnNumbers(f"qdialect.dialects.arrays.scalar_functions:{function}")
-
-
-_WHOLE = {
-    "ceil": OnNumbers("numpy:ceil"),
-    "floor": OnNumbers("numpy:floor"),
-    "round": OnNumbers("qdialect.support.float_format:rounded_half_away"),
-    "roundeven": OnNumbers("numpy:rint"),
-    "trunc": OnNumbers("numpy:trunc"),
-}
-_FLOATS = {
-    "acos": OnNumbers("numpy:arccos"),
-    "acosh": OnNumbers("numpy:arccosh"),
-    "asin": OnNumbers("numpy:arcsin"),
-    "asinh": OnNumbers("numpy:arcsinh"),
-    "atan": OnNumbers("numpy:arctan"),
-    "atan2": OnNumbers("numpy:arctan2"),
-    "atanh": OnNumbers("numpy:arctanh"),
-    "cbrt": OnNumbers("numpy:cbrt"),
-    "cos": OnNumbers("numpy:cos"),
-    "cosh": OnNumbers("numpy:cosh"),
-    "erf": _scalar("erf"),
-    "exp": OnNumbers("numpy:exp"),
-    "exp2": OnNumbers("numpy:exp2"),
-    "expm1": OnNumbers("numpy:expm1"),
-    # Runs round the product as well.
-    "fma": _scalar("multiply_add"),
-    "log": OnNumbers("numpy:log"),
-    "log10": OnNumbers("numpy:log10"),
-    "log1p": OnNumbers("numpy:log1p"),
-    "log2": OnNumbers("numpy:log2"),
-    "rsqrt": _scalar("reciprocal_root"),
-    "sin": OnNumbers("numpy:sin"),
-    "sinh": OnNumbers("numpy:sinh"),
-    "tan": OnNumbers("numpy:tan"),
-}
+_WHOLE = "ceil floor round roundeven trunc"
+_FLOATS = (
+    "acos acosh asin asinh atan atan2 atanh cbrt cos cosh erf exp exp2 expm1 log log10 log1p log2 "
+    "rsqrt sin sinh tan"
+)
 """Functions of floats whose results are not defined to the last bit."""
 
 MODELS = OpModels(
@@ -59,10 +28,15 @@ MODELS = OpModels(
         "absf": _exact(rule=own(function="abs"), run=OnNumbers("numpy:abs")),
         "copysign": _exact(rule=own(), run=OnNumbers("numpy:copysign")),
         "sqrt": _exact(rule=own(), run=OnNumbers("numpy:sqrt")),
-        **{name: _exact(rule=whole_number(), run=run) for name, run in _WHOLE.items()},
-        **{name: _rounded(rule=own(), run=run) for name, run in _FLOATS.items()},
-        "powf": _rounded(rule=own(function="pow"), run=_scalar("power")),
-        "fpowi": _rounded(rule=own(0, 1, function="pow"), run=_scalar("power")),
+        **{
+            name: _exact(rule=whole_number(), run=OnNumbers(FUNCTIONS[name]))
+            for name in _WHOLE.split()
+        },
+        **{name: _rounded(rule=own(), run=OnNumbers(FUNCTIONS[name])) for name in _FLOATS.split()},
+        # Runs round the product as well.
+        "fma": _rounded(rule=own(), run=OnNumbers(scalar("multiply_add"))),
+        "powf": _rounded(rule=own(function="pow"), run=OnNumbers(scalar("power"))),
+        "fpowi": _rounded(rule=own(0, 1, function="pow"), run=OnNumbers(scalar("power"))),
         "tanh": _rounded(rule=fixed("tanh"), run=OnNumbers("numpy:tanh")),
         "erfc sincos": OpModel(rule=own()),
         "clampf": OpModel(rule=own(0, function="clamp")),

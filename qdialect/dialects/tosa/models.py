@@ -24,7 +24,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.joins import Concat
 from qdialect.algebra.movement import Movement, Reshape, Reverse, Slice, Take, Transpose
-from qdialect.dialects import run_in, scalar
+from qdialect.dialects import FUNCTIONS, run_in, scalar
 from qdialect.dialects.arrays import layer_model
 from qdialect.dialects.tosa.syntax import ShapeType
 from qdialect.ir.elements import dense_elements
@@ -319,6 +319,7 @@ class TosaArithmetic(ArithmeticWriter):
 _exact = partial(OpModel, bits=Bits.EXACT)
 _rounded = partial(OpModel, bits=Bits.ROUNDED)
 
+_FLOATS = "cos erf exp log reciprocal rsqrt sin"
 _each = OnElements
 _pair = partial(OnElements, arity=2, broadcasts=True)
 
@@ -383,13 +384,7 @@ MODELS = OpModels(
         "floor": _exact(rule=whole_number(0), run=_each("numpy:floor")),
         "bitwise_not": _exact(run=_each("", "numpy:invert")),
         "logical_not": _exact(run=_each("", "", "numpy:logical_not")),
-        "cos": _rounded(rule=own(0), run=_each("numpy:cos")),
-        "erf": _rounded(rule=own(0), run=_each(scalar("erf"))),
-        "exp": _rounded(rule=own(0), run=_each("numpy:exp")),
-        "log": _rounded(rule=own(0), run=_each("numpy:log")),
-        "reciprocal": _rounded(rule=own(0), run=_each(scalar("reciprocal"))),
-        "rsqrt": _rounded(rule=own(0), run=_each(scalar("reciprocal_root"))),
-        "sin": _rounded(rule=own(0), run=_each("numpy:sin")),
+        **{name: _rounded(rule=own(0), run=_each(FUNCTIONS[name])) for name in _FLOATS.split()},
         "sigmoid": _rounded(rule=fixed("logistic", 0), run=_each(scalar("logistic"))),
         "tanh": _rounded(rule=fixed("tanh", 0), run=_each("numpy:tanh")),
         # Functions of two elements, or of three
