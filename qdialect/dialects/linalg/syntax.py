@@ -27,7 +27,6 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerAttr,
     IntegerType,
-    LocationAttr,
     MemRefType,
     StringAttr,
     TensorType,
@@ -112,6 +111,15 @@ _BINARY: Final = "add div div_unsigned max min mul powf sub"
 
 _WINDOW: Final = "strides dilations"
 
+_POOLS: Final[Mapping[str, tuple[str, Body]]] = {
+    "max": ("nchw ncw ndhwc nhwc nwc", ("max", -1, ("cast", 0))),
+    "min": ("ndhwc nhwc nwc", ("min", -1, ("cast", 0))),
+    "sum": ("nchw ncw ndhwc nhwc nwc", ("add", -1, ("cast", 0))),
+    "max_unsigned": ("nhwc nwc", ("max_unsigned", -1, ("cast_unsigned", 0))),
+    "min_unsigned": ("nhwc nwc", ("min_unsigned", -1, ("cast_unsigned", 0))),
+}
+"""The layouts of each kind of pools, and their body."""
+
 _TABLE: Final[Sequence[tuple[str, Body, str]]] = (
     ("batch_matvec batch_mmt4d batch_vecmat dot matvec mmt4d vecmat", _SUM_OF_PRODUCTS, ""),
     ("batch_matmul batch_reduce_matmul contract matmul", _SUM_OF_PRODUCTS, "indexing_maps cast"),
@@ -134,30 +142,10 @@ _TABLE: Final[Sequence[tuple[str, Body, str]]] = (
         _WITH_ZERO_POINTS,
         _WINDOW,
     ),
-    (
-        "pooling_nchw_max pooling_ncw_max pooling_ndhwc_max pooling_nhwc_max pooling_nwc_max",
-        ("max", -1, ("cast", 0)),
-        _WINDOW,
-    ),
-    (
-        "pooling_ndhwc_min pooling_nhwc_min pooling_nwc_min",
-        ("min", -1, ("cast", 0)),
-        _WINDOW,
-    ),
-    (
-        "pooling_nchw_sum pooling_ncw_sum pooling_ndhwc_sum pooling_nhwc_sum pooling_nwc_sum",
-        ("add", -1, ("cast", 0)),
-        _WINDOW,
-    ),
-    (
-        "pooling_nhwc_max_unsigned pooling_nwc_max_unsigned",
-        ("max_unsigned", -1, ("cast_unsigned", 0)),
-        _WINDOW,
-    ),
-    (
-        "pooling_nhwc_min_unsigned pooling_nwc_min_unsigned",
-        ("min_unsigned", -1, ("cast_unsigned", 0)),
-        _WINDOW,
+    *(
+        (f"pooling_{layout}_{kind}", body, _WINDOW)
+        for kind, (layouts, body) in _POOLS.items()
+        for layout in layouts.split()
     ),
     *((name, (name, 0), "") for name in _UNARY.split()),
     *((name, (name, 0, 1), "") for name in _BINARY.split()),
@@ -175,27 +163,20 @@ _BODIES: Final = {f"linalg.{name}": body for names, body, _ in _TABLE for name i
 _FUNCTIONS: Final[Mapping[str, str]] = {
     "abs": "absf",
     "add": "addf addi ori add",
-    "ceil": "ceil",
     "div": "divf divsi - div",
     "div_unsigned": "- divui",
-    "erf": "erf",
-    "exp": "exp",
-    "floor": "floor",
-    "log": "log",
     "max": "maximumf maxsi maxsi",
     "max_unsigned": "- maxui maxui",
     "min": "minimumf minsi minsi",
     "min_unsigned": "- minui minui",
     "mul": "mulf muli andi mul",
-    "negf": "negf",
-    "powf": "powf",
-    "round": "round",
-    "rsqrt": "rsqrt",
-    "sqrt": "sqrt",
     "sub": "subf subi - sub",
-    "tanh": "tanh",
 }
-"""For each function, its op for floats, integers, `i1` and complex numbers. `-` marks none."""
+"""
+For each function, its op for floats, integers, `i1` and complex numbers. `-` marks none.
+
+The others are defined on floats, by an op of their name.
+"""
 
 
 def _maps(*axes: str) -> ArrayAttr[AffineMapAttr]:
@@ -529,7 +510,7 @@ def _function(name: str, values: Sequence[SSAValue]) -> Operation:
         kind, modules = 3, ("complex",)
     else:
         raise VerifyException(f"is not defined on '{type}'")
-    op_name = dict(enumerate(_FUNCTIONS[name].split())).get(kind, "-")
+    op_name = dict(enumerate(_FUNCTIONS.get(name, name).split())).get(kind, "-")
     for module in modules:
         if (op_type := _OPS.get(f"{module}.{op_name}")) is not None:
             return op_type(*values)
@@ -645,11 +626,17 @@ class BodySyntax(KnowsItsForms, IRDLOperation, ABC):
     def parse(cls, parser: Parser) -> Self:
         one = _parse_one(parser)
         inputs, inits = (parse_operands(parser, keyword) for keyword in ("ins", "outs"))
-        properties = {"dimensions": _parse_axes(parser, "dimensions")} if cls.IS_REDUCTION else {}
+        properties: dict[str, Attribute] = {}
+        if cls.IS_REDUCTION:
+            parser.parse_keyword("dimensions")
+            parser.parse_punctuation("=")
+            axes = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+            properties["dimensions"] = DenseArrayBase.from_list(i64, axes)
         attributes = parser.parse_optional_attr_dict()
         if one is None:
             arguments = parser.parse_comma_separated_list(
-                parser.Delimiter.PAREN, lambda: _parse_argument(parser)
+                parser.Delimiter.PAREN,
+                lambda: (parser.parse_argument(), parser.parse_optional_location()),
             )
             region = parser.parse_region([argument for argument, _ in arguments])
             for value, (_, location) in zip(region.block.args, arguments, strict=True):
@@ -672,10 +659,6 @@ class BodySyntax(KnowsItsForms, IRDLOperation, ABC):
             attributes=attributes,
             regions=[region],
         )
-
-
-def _parse_argument(parser: Parser) -> tuple[Parser.Argument, LocationAttr | None]:
-    return parser.parse_argument(), parser.parse_optional_location()
 
 
 def _parse_one(parser: Parser) -> tuple[type[Operation], dict[str, Attribute]] | None:
@@ -765,14 +748,6 @@ class MapOp(BodySyntax):
     def has_custom_form(self) -> bool:
         """Never: only in LLVM 22 does the body have the output as an argument."""
         return False
-
-
-def _parse_axes(parser: Parser, keyword: str) -> Attribute:
-    """Parse `keyword = [0, 1]`."""
-    parser.parse_keyword(keyword)
-    parser.parse_punctuation("=")
-    axes = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
-    return DenseArrayBase.from_list(i64, axes)
 
 
 def parse_operands(parser: Parser, keyword: str) -> Sequence[SSAValue]:
