@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, Final, cast
+from typing import ClassVar, Final, cast
 
 from typing_extensions import override
 from xdsl.dialects.builtin import (
@@ -57,10 +57,6 @@ from qdialect.ops.along_axis import BiasScales, bias_scales_of, statistics_of
 from qdialect.ops.interface import Refusal, keeping_attribute_of
 from qdialect.support.arguments import number_array
 from qdialect.support.float_format import Rounding
-
-if TYPE_CHECKING:
-    pass
-
 
 _FLOATS = "floating-point"
 _QUANTIZED = "quantized type"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, cast
 
 from typing_extensions import override
@@ -34,7 +33,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.views import ArrayView, Elements, Joined, Splat, Values, as_view
 from qdialect.dialects.quant import builder_arguments
-from qdialect.dialects.quant.storage import StoredType, element_type_of
+from qdialect.dialects.quant.storage import StoredType, element_type_of, integer_type
 from qdialect.dialects.quant.tables import brief, table_of_elements, table_of_slots
 from qdialect.dialects.quant.types import QuantizedTensor, UniformQuantizedType, uniform_tensor
 from qdialect.dialects.quant.verification import verified_parts, verify_fits
@@ -50,7 +49,7 @@ from qdialect.ir.value_types import element_type_or_self
 from qdialect.ir.xdsl_private import parse_resource_key, resume_from
 from qdialect.support.arguments import array_of
 from qdialect.support.lazy_numpy import NDArray, np
-from qdialect.support.memory import BoundedCache, registered_cache
+from qdialect.support.memory import BoundedCache
 from qdialect.support.terminal import Displayed, Table
 from qdialect.text.dense import DenseLiteral, print_dense
 from qdialect.text.plain_lists import (
@@ -321,14 +320,11 @@ def _listed_type(type: QuantizedTensor) -> AnyDenseElement:
     """
     stored = element_type_of(type.element_type)
     if isinstance(stored, IntegerType):
-        return _integers_of_sign(stored.bitwidth, type.element_type.is_signed)
+        is_signed = type.element_type.is_signed
+        return integer_type(
+            stored.bitwidth, Signedness.SIGNED if is_signed else Signedness.UNSIGNED
+        )
     return stored
-
-
-@registered_cache
-@lru_cache(maxsize=64)
-def _integers_of_sign(width: int, is_signed: bool) -> IntegerType:
-    return IntegerType(width, Signedness.SIGNED if is_signed else Signedness.UNSIGNED)
 
 
 def _value_of(

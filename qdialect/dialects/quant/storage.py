@@ -471,11 +471,13 @@ def element_type_of(type: StoredType) -> IntegerType | AnyFloat:
     if isinstance(stored, QuantileType):
         stored = stored.storage_type
     if isinstance(stored, IntegerType):
-        return _held_integers(stored.bitwidth, type.is_signed)
+        signed, unsigned = Signedness.SIGNLESS, Signedness.UNSIGNED
+        return integer_type(stored.bitwidth, signed if type.is_signed else unsigned)
     return stored
 
 
 @registered_cache
-@lru_cache(maxsize=64)
-def _held_integers(width: int, is_signed: bool) -> IntegerType:
-    return IntegerType(width, Signedness.SIGNLESS if is_signed else Signedness.UNSIGNED)
+@lru_cache(maxsize=128)
+def integer_type(width: int, signedness: Signedness) -> IntegerType:
+    """The type of integers of a width: the same object each time."""
+    return IntegerType(width, signedness)

@@ -28,6 +28,7 @@ from qdialect.dialects.quant.slots import (
 from qdialect.dialects.quant.storage import (
     FLOAT_STORAGE,
     QuantileType,
+    Storage,
     StorageType,
     default_range,
 )
@@ -98,17 +99,14 @@ def errors_at(parser: AttrParser, position: Position) -> Generator[None]:
 _FLOAT_STORAGE: Final = re.compile(rf"({'|'.join(FLOAT_STORAGE)})(?![\w.$])")
 
 
-def parse_storage(parser: AttrParser) -> tuple[StorageType, bool, int | None, int | None]:
-    """
-    Parse `i8`, `u8`, `i8<-8:7>`, `f8E5M2` or a table: the type, whether codes are signed, and the
-    written range. Raises ParseError.
-    """
+def parse_storage(parser: AttrParser) -> Storage:
+    """Parse `i8`, `u8`, `i8<-8:7>`, `f8E5M2` or a table, with its range. Raises ParseError."""
     position = parser.pos
     type, is_signed = _parse_storage_type(parser)
     if not 1 <= type.bitwidth <= MAX_STORAGE_WIDTH:
         parser.raise_error(f"illegal storage type size: {type.bitwidth}", position)
     if parser.parse_optional_punctuation("<") is None:
-        return type, is_signed, None, None
+        return Storage.of(type, signed=is_signed)
     least, greatest = default_range(type, is_signed)
     at_minimum = parser.pos
     minimum, at_maximum, maximum = _parse_range(parser)
@@ -116,7 +114,7 @@ def parse_storage(parser: AttrParser) -> tuple[StorageType, bool, int | None, in
         parser.raise_error(f"illegal storage type minimum: {minimum}", at_minimum)
     if maximum > greatest:
         parser.raise_error(f"illegal storage type maximum: {maximum}", at_maximum)
-    return type, is_signed, minimum, maximum
+    return Storage.of(type, signed=is_signed, minimum=minimum, maximum=maximum)
 
 
 def _parse_range(parser: AttrParser) -> tuple[int, Position, int]:

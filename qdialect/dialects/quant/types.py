@@ -89,7 +89,7 @@ class AnyQuantizedType(StoredType):
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         keyword = keyword_position("any", parser)
         expect(parser, "<")
-        storage = _parse_storage(parser)
+        storage = parse_storage(parser)
         expressed: Attribute = NoneAttr()
         if parser.parse_optional_punctuation(":") is not None:
             expressed = parse_expressed(parser)
@@ -485,7 +485,7 @@ class UniformQuantizedType(StoredType, Displayed):
             resume_from(parser, start + len(text))
             return known
         expect(parser, "<")
-        storage = _parse_storage(parser)
+        storage = parse_storage(parser)
         expect(parser, ":")
         expressed = parse_expressed(parser)
         slots = parse_slots(parser, storage.format, FLOAT_FORMATS[expressed.name])
@@ -692,8 +692,3 @@ _MAX_INT32, _MAX_INT64 = 2**31 - 1, 2**63 - 1
 
 _KNOWN_TEXTS = BoundedCache[str, Sequence[Attribute]](max_bytes=16 << 20)
 """The parameters of parsed types, keyed by the text between angle brackets."""
-
-
-def _parse_storage(parser: AttrParser) -> Storage:
-    type, is_signed, minimum, maximum = parse_storage(parser)
-    return Storage.of(type, signed=is_signed, minimum=minimum, maximum=maximum)
