@@ -74,6 +74,7 @@ from qdialect.ops.model import OpModel, OpModels
 from qdialect.ops.readers import (
     broadcast_trailing,
     listed,
+    moved,
     moves,
     padded,
     reshaped,
@@ -131,22 +132,20 @@ def _slice(op: Operation, operands: Operands) -> Movements:
             starts[axis] = max(min(start, length - 1) + step * (sizes[axis] - 1), 0)
             backward.append(axis % len(shape))
         steps[axis] = abs(step)
-    movements: list[Movement] = [Slice(tuple(starts), tuple(sizes), tuple(steps))]
-    return Movements(
-        op.operands[:1], [*movements, Reverse(tuple(backward))] if backward else movements
-    )
+    forward = Slice(tuple(starts), tuple(sizes), tuple(steps))
+    return moved(op, forward, *([Reverse(tuple(backward))] if backward else ()))
 
 
 def _gather(op: Operation, operands: Operands) -> Movements:
     rank = len(shape_of(op.operands[0]))
     axis = 0 if find_attribute(op, "axis") is None else axis_of(op, "axis", rank)
     indices = operands.integers(op.operands[1])
-    return Movements(op.operands[:1], taken(op, axis, indices, from_end=True))
+    return moved(op, *taken(op, axis, indices, from_end=True))
 
 
 def _tile(op: Operation, operands: Operands) -> Movements:
     multiples = _optional(op, 1, operands) or ()
-    return Movements(op.operands[:1], tiled(static_shape_of(op.operands[0]), multiples))
+    return moved(op, *tiled(static_shape_of(op.operands[0]), multiples))
 
 
 def _pad(op: Operation, operands: Operands) -> Movements:
@@ -161,7 +160,7 @@ def _pad(op: Operation, operands: Operands) -> Movements:
         low[axis], high[axis] = widths[at], widths[at + len(widths) // 2]
     with_value = len(op.operands) > 2 and _is_given(op.operands[2])
     movements = padded(shape, low, high, with_zero=not with_value)
-    return Movements(op.operands[:1], movements, op.operands[2] if with_value else None)
+    return moved(op, *movements, padding=op.operands[2] if with_value else None)
 
 
 def _depth_to_space(op: Operation, operands: Operands) -> Movements:

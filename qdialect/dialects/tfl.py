@@ -27,16 +27,12 @@ from qdialect.ops.interface import (
     static_shape_of,
 )
 from qdialect.ops.model import OpModel, OpModels
-from qdialect.ops.readers import broadcast_trailing, listed, reshaped, taken
-
-
-def _transpose(op: Operation, operands: Operands) -> Movements:
-    return Movements(op.operands[:1], [Transpose(listed(operands, op.operands[1]))])
+from qdialect.ops.readers import broadcast_trailing, listed, moved, reshaped, taken
 
 
 def _slice(op: Operation, operands: Operands) -> Movements:
     offsets, sizes = listed(operands, op.operands[1]), static_shape_of(op.results[0])
-    return Movements(op.operands[:1], [Slice(offsets, sizes, (1,) * len(sizes))])
+    return moved(op, Slice(offsets, sizes, (1,) * len(sizes)))
 
 
 def _concatenation(op: Operation, operands: Operands) -> Movements:
@@ -49,7 +45,7 @@ def _concatenation(op: Operation, operands: Operands) -> Movements:
 def _reverse(op: Operation, operands: Operands) -> Movements:
     rank = len(shape_of(op.operands[0]))
     axes = tuple(axis % max(rank, 1) for axis in listed(operands, op.operands[1]))
-    return Movements(op.operands[:1], [Reverse(axes)])
+    return moved(op, Reverse(axes))
 
 
 def _gather(op: Operation, operands: Operands) -> Movements:
@@ -58,13 +54,13 @@ def _gather(op: Operation, operands: Operands) -> Movements:
     if find_attribute(op, "batch_dims") is not None and integer_of(op, "batch_dims"):
         raise Refusal(RefusalCode.UNKNOWN_OP, "it takes different positions of each batch")
     indices = operands.integers(op.operands[1])
-    return Movements(op.operands[:1], taken(op, axis, indices, from_end=False))
+    return moved(op, *taken(op, axis, indices, from_end=False))
 
 
 def _pad(op: Operation, operands: Operands) -> Movements:
     """Read a pad with real zero."""
     widths = listed(operands, op.operands[1])
-    return Movements(op.operands[:1], [Pad(widths[::2], widths[1::2])])
+    return moved(op, Pad(widths[::2], widths[1::2]))
 
 
 MODELS = OpModels(
@@ -73,7 +69,9 @@ MODELS = OpModels(
         "pseudo_const pseudo_qconst": OpModel(constant="value"),
         "quantize": OpModel(cast=CastReads.CODES),
         "dequantize": OpModel(cast=CastReads.NUMBERS),
-        "transpose": OpModel(movement=_transpose),
+        "transpose": OpModel(
+            movement=lambda op, operands: moved(op, Transpose(listed(operands, op.operands[1])))
+        ),
         "reshape expand_dims squeeze": OpModel(movement=reshaped),
         "slice": OpModel(movement=_slice),
         "concatenation": OpModel(movement=_concatenation),

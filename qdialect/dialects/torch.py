@@ -87,6 +87,7 @@ from qdialect.ops.model import Carrier, Effects, OnNumbers, OpModel, OpModels
 from qdialect.ops.readers import (
     broadcast_trailing,
     listed,
+    moved,
     padded,
     positions_along,
     positions_on_any_axis,
@@ -204,6 +205,11 @@ def _axes(value: SSAValue, operands: Operands, rank: int) -> tuple[int, ...]:
     return axes
 
 
+def _all_axes(op: Operation, operands: Operands) -> tuple[int, ...]:
+    """The axes of the first operand that the second one names."""
+    return _axes(op.operands[1], operands, len(shape_of(op.operands[0])))
+
+
 def _axis(op: Operation, number: int, operands: Operands) -> int:
     (axis,) = _axes(op.operands[number], operands, len(shape_of(op.operands[0])))
     return axis
@@ -233,26 +239,18 @@ def _constant(number: int, type: Attribute) -> Operation:
 # Shape ops
 
 
-def _one(op: Operation, *movements: Movement) -> Movements:
-    return Movements(op.operands[:1], movements)
-
-
-def _permute(op: Operation, operands: Operands) -> Movements:
-    return _one(op, Transpose(_axes(op.operands[1], operands, len(shape_of(op.operands[0])))))
-
-
 def _transpose(op: Operation, operands: Operands) -> Movements:
     order = list(range(len(shape_of(op.operands[0]))))
     one, other = _axis(op, 1, operands), _axis(op, 2, operands)
     order[one], order[other] = other, one
-    return _one(op, Transpose(tuple(order)))
+    return moved(op, Transpose(tuple(order)))
 
 
 def _reversed_axes(op: Operation, operands: Operands) -> Movements:
     rank = len(shape_of(op.operands[0]))
     if rank > 2 and name_of(op) == "torch.aten.t":
         raise Refusal(RefusalCode.UNKNOWN_OP, f"it does not transpose a tensor of rank {rank}")
-    return _one(op, Transpose(tuple(reversed(range(rank)))))
+    return moved(op, Transpose(tuple(reversed(range(rank)))))
 
 
 def _slice(op: Operation, operands: Operands) -> Movements:
@@ -261,18 +259,18 @@ def _slice(op: Operation, operands: Operands) -> Movements:
     positions = range(*slice(start, end, step).indices(shape[axis]))
     if positions.step > 0:
         end = max(positions.stop, positions.start)
-        return _one(op, _along(axis, shape, positions.start, end, positions.step))
+        return moved(op, _along(axis, shape, positions.start, end, positions.step))
     # Imported from ONNX: the same positions, from the last.
     positions = positions[::-1]
     forward = _along(axis, shape, positions.start, positions.stop, positions.step)
-    return _one(op, forward, Reverse((axis,)))
+    return moved(op, forward, Reverse((axis,)))
 
 
 def _narrow(op: Operation, operands: Operands) -> Movements:
     shape, axis = static_shape_of(op.operands[0]), _axis(op, 1, operands)
     start, length = (_integer(op.operands[number], operands) for number in (2, 3))
     start += shape[axis] if start < 0 else 0
-    return _one(op, _along(axis, shape, start, start + length, 1))
+    return moved(op, _along(axis, shape, start, start + length, 1))
 
 
 def _along(axis: int, shape: Shape, start: int, end: int, step: int) -> Movement:
@@ -288,7 +286,7 @@ def _cat(op: Operation, operands: Operands) -> Movements:
 
 def _index_select(op: Operation, operands: Operands) -> Movements:
     axis, indices = _axis(op, 1, operands), operands.integers(op.operands[2])
-    return _one(op, *taken(op, axis, indices, from_end=False))
+    return moved(op, *taken(op, axis, indices, from_end=False))
 
 
 def _pad(op: Operation, operands: Operands) -> Movements:
@@ -300,15 +298,7 @@ def _pad(op: Operation, operands: Operands) -> Movements:
         raise Refusal(RefusalCode.PADDING, "it pads with another number than 0.0")
     rest = [0] * (len(shape) - len(widths) // 2)
     low, high = ([*rest, *reversed(widths[end::2])] for end in (0, 1))
-    return _one(op, *padded(shape, low, high, with_zero=True))
-
-
-def _flip(op: Operation, operands: Operands) -> Movements:
-    return _one(op, Reverse(_axes(op.operands[1], operands, len(shape_of(op.operands[0])))))
-
-
-def _same(op: Operation, operands: Operands) -> Movements:
-    return _one(op)
+    return moved(op, *padded(shape, low, high, with_zero=True))
 
 
 def _reshape_again(op: Operation, operand: SSAValue, type: Attribute) -> list[Operation]:
@@ -663,7 +653,9 @@ MODELS = OpModels(
         # `none` stands for an omitted list or number.
         "prim.ListConstruct constant.none": OpModel(is_list=True),
         # Shape ops
-        "aten.permute": OpModel(movement=_permute),
+        "aten.permute": OpModel(
+            movement=lambda op, operands: moved(op, Transpose(_all_axes(op, operands)))
+        ),
         "aten.transpose.int": OpModel(movement=_transpose),
         "aten.t aten.numpy_T": OpModel(movement=_reversed_axes),
         "aten.view aten._unsafe_view aten.reshape": OpModel(
@@ -677,8 +669,12 @@ MODELS = OpModels(
         "aten.expand aten.broadcast_to": OpModel(movement=broadcast_trailing),
         "aten.index_select": OpModel(movement=_index_select, positions=positions_on_any_axis),
         "aten.constant_pad_nd": OpModel(movement=_pad),
-        "aten.flip": OpModel(movement=_flip),
-        "aten.alias aten.clone aten.contiguous aten.detach": OpModel(movement=_same),
+        "aten.flip": OpModel(
+            movement=lambda op, operands: moved(op, Reverse(_all_axes(op, operands)))
+        ),
+        "aten.alias aten.clone aten.contiguous aten.detach": OpModel(
+            movement=lambda op, operands: moved(op)
+        ),
         "aten.embedding": _pure(positions=positions_along(0)),
         "aten.gather": _pure(positions=positions_on_any_axis),
         "aten.index.Tensor aten.index.Tensor_hacked_twin": _pure(

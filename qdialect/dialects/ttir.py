@@ -12,28 +12,20 @@ from qdialect.algebra.movement import Reverse, Slice, Transpose
 from qdialect.ops.fields import CastReads, Movements, Operands
 from qdialect.ops.interface import integer_of, integers_of, shape_of
 from qdialect.ops.model import OpModel, OpModels
-from qdialect.ops.readers import reshaped
+from qdialect.ops.readers import moved, reshaped
 from qdialect.text.syntax import DialectSyntax
-
-
-def _permute(op: Operation, operands: Operands) -> Movements:
-    return Movements(op.operands[:1], [Transpose(integers_of(op, "permutation"))])
 
 
 def _transpose(op: Operation, operands: Operands) -> Movements:
     order = list(range(len(shape_of(op.operands[0]))))
     one, other = integer_of(op, "dim0"), integer_of(op, "dim1")
     order[one], order[other] = order[other], order[one]
-    return Movements(op.operands[:1], [Transpose(tuple(order))])
-
-
-def _reverse(op: Operation, operands: Operands) -> Movements:
-    return Movements(op.operands[:1], [Reverse(integers_of(op, "dimensions"))])
+    return moved(op, Transpose(tuple(order)))
 
 
 def _slice(op: Operation, operands: Operands) -> Movements:
     lists = (integers_of(op, name) for name in ("begins", "ends", "step"))
-    return Movements(op.operands[:1], [Slice.between(*lists)])
+    return moved(op, Slice.between(*lists))
 
 
 MODELS = OpModels(
@@ -42,10 +34,14 @@ MODELS = OpModels(
         "constant": OpModel(constant="value"),
         "quantize": OpModel(cast=CastReads.CODES),
         "dequantize": OpModel(cast=CastReads.NUMBERS),
-        "permute": OpModel(movement=_permute),
+        "permute": OpModel(
+            movement=lambda op, operands: moved(op, Transpose(integers_of(op, "permutation")))
+        ),
         "transpose": OpModel(movement=_transpose),
         "reshape squeeze unsqueeze": OpModel(movement=reshaped),
-        "reverse": OpModel(movement=_reverse),
+        "reverse": OpModel(
+            movement=lambda op, operands: moved(op, Reverse(integers_of(op, "dimensions")))
+        ),
         "slice_static": OpModel(movement=_slice),
     },
 )

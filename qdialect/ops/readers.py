@@ -56,15 +56,20 @@ def moves(read: Callable[[Any], Movement]) -> ShapeOpModel:
     return lambda op, operands: Movements(op.operands, [read(op)])
 
 
+def moved(op: Operation, *movements: Movement, padding: SSAValue | None = None) -> Movements:
+    """Movements of the first operand; other operands parametrize them."""
+    return Movements(op.operands[:1], movements, padding)
+
+
 def reshaped(op: Operation, operands: Operands) -> Movements:
     """The first operand gets the shape of the result; another operand with that is redundant."""
-    return Movements(op.operands[:1], [Reshape(shape_of(op.results[0]))])
+    return moved(op, Reshape(shape_of(op.results[0])))
 
 
 def broadcast_trailing(op: Operation, operands: Operands) -> Movements:
     """The first operand is broadcast to the shape of the result as in numpy."""
     source, result = shape_of(op.operands[0]), shape_of(op.results[0])
-    return Movements(op.operands[:1], [BroadcastInDim.trailing(source, result)])
+    return moved(op, BroadcastInDim.trailing(source, result))
 
 
 def listed(operands: Operands, value: SSAValue) -> tuple[int, ...]:

@@ -76,7 +76,7 @@ from qdialect.ops.interface import (
     static_shape_of,
 )
 from qdialect.ops.model import Bits, Effects, OnElements, OpModel, OpModels
-from qdialect.ops.readers import positive, reduction_by_region, sliding_axes
+from qdialect.ops.readers import moved, positive, reduction_by_region, sliding_axes
 from qdialect.ops.reading import integers_of_op
 from qdialect.ops.unused_ops import erase_unused
 from qdialect.support.lazy_numpy import NDArray, np
@@ -86,17 +86,17 @@ from qdialect.support.lazy_numpy import NDArray, np
 
 def _transpose(op: Operation, operands: Operands) -> Movements:
     _require_moved(op)
-    return Movements(op.operands[:1], [Transpose(integers_of(op, "permutation"))])
+    return moved(op, Transpose(integers_of(op, "permutation")))
 
 
 def _broadcast(op: Operation, operands: Operands) -> Movements:
     _require_moved(op)
     new, shape = integers_of(op, "dimensions"), shape_of(op.results[0])
     dims = tuple(axis for axis in range(len(shape)) if axis not in new)
-    return Movements(op.operands[:1], [BroadcastInDim(dims, shape)])
+    return moved(op, BroadcastInDim(dims, shape))
 
 
-def _moved(op: Operation, operands: Operands) -> Movements:
+def _generic_movement(op: Operation, operands: Operands) -> Movements:
     """A `linalg.generic` that yields its input, with axes permuted or broadcast."""
     _require_moved(op)
     maps = attribute_of(op, "indexing_maps")
@@ -107,7 +107,7 @@ def _moved(op: Operation, operands: Operands) -> Movements:
     if None in results or len(set(results)) != len(shape):
         raise Refusal(RefusalCode.UNKNOWN_OP, "its result is not written in a permutation of axes")
     axes = [None if loop is None else results.index(loop) for loop in inputs]
-    return Movements(op.operands[:1], movements_along(axes, shape_of(op.operands[0]), shape))
+    return moved(op, *movements_along(axes, shape_of(op.operands[0]), shape))
 
 
 def _require_moved(op: Operation) -> None:
@@ -715,7 +715,7 @@ MODELS = OpModels(
         "generic": _pure(
             maps_elements=True,
             loops=_read_loops,
-            movement=_moved,
+            movement=_generic_movement,
             run_time_shape=_shape_of_last,
             term=ElementwiseModel(_term, _write_generic),
             integers=_integers,

@@ -88,6 +88,7 @@ from qdialect.ops.model import Bits, Effects, OnElements, OpModel, OpModels
 from qdialect.ops.readers import (
     conversion_rule,
     listed,
+    moved,
     moves,
     padded,
     per_window,
@@ -117,13 +118,11 @@ def _broadcast_in_dim(op: Operation, operands: Operands) -> Movements:
 
 
 def _pad(op: Operation, operands: Operands) -> Movements:
-    movements = padded(
-        shape_of(op.operands[0]),
-        integers_of(op, "edge_padding_low"),
-        integers_of(op, "edge_padding_high"),
-        integers_of(op, "interior_padding"),
+    widths = (
+        integers_of(op, name)
+        for name in ("edge_padding_low", "edge_padding_high", "interior_padding")
     )
-    return Movements(op.operands[:1], movements, op.operands[1])
+    return moved(op, *padded(shape_of(op.operands[0]), *widths), padding=op.operands[1])
 
 
 # These move elements where their operands are constant.
@@ -136,7 +135,7 @@ def _dynamic_broadcast_in_dim(op: Operation, operands: Operands) -> Movements:
 def _dynamic_slice(op: Operation, operands: Operands) -> Movements:
     sizes = integers_of(op, "slice_sizes")
     starts = _clamped(op.operands[1:], sizes, op.operands[0], operands)
-    return Movements(op.operands[:1], [Slice(starts, sizes, (1,) * len(sizes))])
+    return moved(op, Slice(starts, sizes, (1,) * len(sizes)))
 
 
 def _dynamic_update_slice(op: Operation, operands: Operands) -> Movements:
@@ -160,13 +159,13 @@ def _clamped(
 
 def _real_dynamic_slice(op: Operation, operands: Operands) -> Movements:
     starts, limits, strides = (listed(operands, operand) for operand in op.operands[1:])
-    return Movements(op.operands[:1], [Slice.between(starts, limits, strides)])
+    return moved(op, Slice.between(starts, limits, strides))
 
 
 def _dynamic_pad(op: Operation, operands: Operands) -> Movements:
     low, high, interior = (listed(operands, operand) for operand in op.operands[2:])
     movements = padded(shape_of(op.operands[0]), low, high, interior)
-    return Movements(op.operands[:1], movements, op.operands[1])
+    return moved(op, *movements, padding=op.operands[1])
 
 
 def _dynamic_gather(op: Operation, operands: Operands) -> Movements:
@@ -211,8 +210,8 @@ def _gathered(op: Operation, sizes: Shape, operands: Operands) -> Movements:
     rank = len(batch) + len(window)
     places = (*(at for at in range(rank) if at not in numbers.windows), *numbers.windows)
     lengths = dict(zip(places, (*batch, *window), strict=True))
-    movements.append(BroadcastInDim(places, tuple(lengths[at] for at in range(rank))))
-    return Movements(op.operands[:1], movements)
+    spread = BroadcastInDim(places, tuple(lengths[at] for at in range(rank)))
+    return moved(op, *movements, spread)
 
 
 def window_numbers(op: Operation, name: str, fields: str) -> WindowNumbers:

@@ -16,7 +16,7 @@ from xdsl.dialects.tensor import CollapseShapeOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.joins import Concat, InsertSlice
-from qdialect.algebra.movement import DYNAMIC, Movement, Reshape, Slice
+from qdialect.algebra.movement import DYNAMIC, Reshape, Slice
 from qdialect.dialects import run_in
 from qdialect.ops.elementwise import shape_of_type
 from qdialect.ops.fields import (
@@ -38,7 +38,7 @@ from qdialect.ops.interface import (
     static_shape_of,
 )
 from qdialect.ops.model import Bits, OpModel, OpModels
-from qdialect.ops.readers import padded, positions_of_elements, reshaped, shape_in
+from qdialect.ops.readers import moved, moves, padded, positions_of_elements, reshaped, shape_in
 from qdialect.support.lazy_numpy import np
 
 _SLICE_LISTS = ("static_offsets", "static_sizes", "static_strides")
@@ -85,25 +85,17 @@ def _reshape_again(op: Operation, operand: SSAValue, type: Attribute) -> list[Op
 
 
 def _extract_slice(op: Operation, operands: Operands) -> Movements:
-    movement = Slice(*lists_of(op, _SLICE_LISTS, operands))
-    movements: list[Movement] = [movement]
-    if (shape := shape_of(op.results[0])) != movement.sizes:
-        movements.append(Reshape(shape))
-    return Movements(op.operands[:1], movements)
+    movement, shape = Slice(*lists_of(op, _SLICE_LISTS, operands)), shape_of(op.results[0])
+    return moved(op, movement, *([Reshape(shape)] if shape != movement.sizes else ()))
 
 
 def _insert_slice(op: Operation, operands: Operands) -> Movements:
     return Movements(op.operands[:2], [InsertSlice(*lists_of(op, _SLICE_LISTS, operands))])
 
 
-def _concat(op: Operation, operands: Operands) -> Movements:
-    return Movements(op.operands, [Concat(integer_of(op, "dim"))])
-
-
 def _pad(op: Operation, operands: Operands) -> Movements:
     low, high = lists_of(op, _PAD_LISTS, operands)
-    movements = padded(shape_of(op.operands[0]), low, high)
-    return Movements(op.operands[:1], movements, _padding_of(op))
+    return moved(op, *padded(shape_of(op.operands[0]), low, high), padding=_padding_of(op))
 
 
 def _padding_of(op: Operation) -> SSAValue:
@@ -151,7 +143,7 @@ MODELS = OpModels(
             run=_run("cast"),
             rule=QuantizationRule(RuleKind.SHARED, (0,), is_homogeneous=True, keeps_places=True),
         ),
-        "concat": _exact(movement=_concat, rule=shared()),
+        "concat": _exact(movement=moves(lambda op: Concat(integer_of(op, "dim"))), rule=shared()),
         "insert_slice": _exact(
             movement=_insert_slice, static_lists=_SLICE_LISTS, rule=shared(0, 1)
         ),

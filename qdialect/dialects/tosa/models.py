@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qdialect.algebra.joins import Concat
-from qdialect.algebra.movement import Movement, Reshape, Reverse, Slice, Take, Transpose
+from qdialect.algebra.movement import Reshape, Reverse, Slice, Take, Transpose
 from qdialect.dialects import FUNCTIONS, run_in, scalar
 from qdialect.dialects.arrays import layer_model
 from qdialect.dialects.tosa.syntax import ShapeType
@@ -72,6 +72,7 @@ from qdialect.ops.interface import (
 from qdialect.ops.model import Bits, Effects, OnElements, OpModel, OpModels
 from qdialect.ops.readers import (
     conversion_rule,
+    moved,
     moves,
     padded,
     per_window,
@@ -91,13 +92,13 @@ from qdialect.support.lazy_numpy import NDArray, np
 def _slice(op: Operation, operands: Operands) -> Movements:
     offsets = _known(operands.integers(op.operands[1]))
     sizes = static_shape_of(op.results[0])
-    return Movements(op.operands[:1], [Slice(offsets, sizes, (1,) * len(sizes))])
+    return moved(op, Slice(offsets, sizes, (1,) * len(sizes)))
 
 
 def _pad(op: Operation, operands: Operands) -> Movements:
     widths = _known(operands.integers(op.operands[1]))
     movements = padded(shape_of(op.operands[0]), widths[::2], widths[1::2])
-    return Movements(op.operands[:1], movements, op.operands[2])
+    return moved(op, *movements, padding=op.operands[2])
 
 
 def _tiled_shape(operands: RunTimeOperands) -> list[int]:
@@ -108,8 +109,8 @@ def _tiled_shape(operands: RunTimeOperands) -> list[int]:
 def _tile(op: Operation, operands: Operands) -> Movements:
     multiples = _known(operands.integers(op.operands[1]))
     if all(count == 1 for count in multiples):
-        return Movements(op.operands[:1], [])
-    return Movements(op.operands[:1], tiled(static_shape_of(op.operands[0]), multiples))
+        return moved(op)
+    return moved(op, *tiled(static_shape_of(op.operands[0]), multiples))
 
 
 def _known(values: NDArray[np.integer[Any]]) -> tuple[int, ...]:
@@ -130,17 +131,17 @@ def _gather(op: Operation, operands: Operands) -> Movements:
         )
     count = indices.shape[1]
     if not batches:
-        return Movements(op.operands[:1], [Reshape((0, count, channels))])
+        return moved(op, Reshape((0, count, channels)))
     if (indices == indices[0]).all():
-        return Movements(op.operands[:1], [Take(1, tuple(indices[0].tolist()))])
+        return moved(op, Take(1, tuple(indices[0].tolist())))
     # Each batch has indices of its own, which count from its first row.
     rows = indices + length * np.arange(batches)[:, np.newaxis]
-    movements: list[Movement] = [
+    return moved(
+        op,
         Reshape((batches * length, channels)),
         Take(0, tuple(rows.reshape(-1).tolist())),
         Reshape((batches, count, channels)),
-    ]
-    return Movements(op.operands[:1], movements)
+    )
 
 
 # Terms, and integers that are computed from constants
