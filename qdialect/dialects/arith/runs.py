@@ -17,6 +17,7 @@ from xdsl.utils.exceptions import InterpretationError
 
 from qdialect.dialects.arith.models import comparison_of
 from qdialect.dialects.arrays.elements import Function, Numbers, on_numbers
+from qdialect.dialects.arrays.scalar_functions import truncated
 from qdialect.dialects.arrays.values import (
     Slices,
     TypedArray,
@@ -25,6 +26,7 @@ from qdialect.dialects.arrays.values import (
     computed,
     elementwise,
     held_type,
+    signed,
     unsigned,
     width_of,
 )
@@ -32,20 +34,10 @@ from qdialect.ir.elements import integer_range
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.interface import integer_of, name_of
 
-
-def _require(is_defined: Numbers, otherwise: str) -> None:
-    if not np.all(is_defined):
-        raise InterpretationError(f"the result is undefined: {otherwise}")
-
-
-def _numbers(value: TypedArray) -> Numbers:
-    return value.numbers
-
-
 _SHIFTS: Final[dict[str, tuple[Callable[[TypedArray], Numbers], Function]]] = {
     "arith.shli": (unsigned, np.left_shift),
     "arith.shrui": (unsigned, np.right_shift),
-    "arith.shrsi": (_numbers, np.right_shift),
+    "arith.shrsi": (signed, np.right_shift),
 }
 
 
@@ -54,7 +46,8 @@ def shift(_: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
 
     def shift(shifted: TypedArray, by: TypedArray) -> Numbers:
         counts = unsigned(by)
-        _require(counts < width_of(held_type(by.element_type)), "a shift by the width or more")
+        if not np.all(counts < width_of(held_type(by.element_type))):
+            raise InterpretationError("the result is undefined: a shift by the width or more")
         numbers = read(shifted)
         return function(numbers, counts.astype(numbers.dtype))
 
@@ -63,16 +56,11 @@ def shift(_: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
 
 def truncate(_: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     """The conversion of floats to integers, truncating toward zero."""
-    is_signed = name_of(op) == "arith.fptosi"
     width = width_of(held_type(element_type_or_self(op.results[0].type)))
-    least, greatest = integer_range(width, is_signed)
+    ends = integer_range(width, name_of(op) == "arith.fptosi")
 
     def truncate(value: TypedArray) -> Numbers:
-        numbers = np.trunc(value.numbers)
-        # The maximum of 64 bits is not a double, but the number after it is.
-        fits = (numbers >= least) & (numbers < float(greatest + 1))
-        _require(fits, "a float is outside the range of the integers")
-        return numbers.astype(np.int64 if is_signed else np.uint64)
+        return truncated(value.numbers, *ends)
 
     return [computed(truncate, operands, op.results[0].type)]
 

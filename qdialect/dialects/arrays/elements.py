@@ -29,6 +29,7 @@ from qdialect.dialects.arrays.values import (
     is_in_single,
     quantized,
     reinterpreted,
+    signed,
     temporary_memory,
     unsigned,
     value_of,
@@ -161,7 +162,7 @@ def on_elements(
 
 def on_numbers(function: Function, *, is_unsigned: bool = False) -> NamedRun:
     """A run that applies a function to the numbers of elements: see `OnNumbers`."""
-    read = unsigned if is_unsigned else _numbers
+    read = unsigned if is_unsigned else signed
 
     def compute(*operands: TypedArray) -> Numbers:
         with np.errstate(all="ignore"):
@@ -301,9 +302,9 @@ def run_cast(op: Operation, args: Sequence[Any]) -> TypedArray:
             return computed(_is_not_zero, [operand], declared)
         case IntegerType(), _ if isinstance(result, IntegerType | AnyFloat):
             is_unsigned = source.bitwidth == 1 or reads_unsigned(op)
-            return computed(unsigned if is_unsigned else _numbers, [operand], declared)
+            return computed(unsigned if is_unsigned else signed, [operand], declared)
         case _ if isinstance(source, AnyFloat) and isinstance(result, AnyFloat):
-            return computed(_numbers, [operand], declared)
+            return computed(signed, [operand], declared)
         case _:
             raise InterpretationError(f"no cast from '{source}' to '{result}' is defined")
 
@@ -322,10 +323,6 @@ def run_bias(op: DequantizeBiasOp, codes: TypedArray) -> TypedArray:
         return codes.numbers.astype(np.float64) * scales.numbers
 
     return computed(multiply, [codes, of_elements], op.result.type)
-
-
-def _numbers(value: TypedArray) -> NDArray[Any]:
-    return value.numbers
 
 
 def _is_not_zero(value: TypedArray) -> NDArray[Any]:

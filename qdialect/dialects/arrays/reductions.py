@@ -36,6 +36,7 @@ from qdialect.dialects.arrays.values import (
     at_all_positions,
     elements_of_numbers,
     require_possible,
+    signed,
     spend_elements,
     spend_products,
     temporary_memory,
@@ -507,13 +508,9 @@ def combiner_of(op: Operation) -> Combiner | None:
             return None if function is None else Combiner(function, model.identity, numbers_of)
         case OnNumbers() as run:
             # Signed and unsigned integers are combined to the same bits.
-            return Combiner(imported(run.function), model.identity, _as_numbers)
+            return Combiner(imported(run.function), model.identity, signed)
         case _:
             return None
-
-
-def _as_numbers(value: TypedArray) -> Numbers:
-    return value.numbers
 
 
 def _combiner_in(block: Block) -> Combiner | None:

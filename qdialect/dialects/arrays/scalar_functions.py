@@ -71,6 +71,21 @@ def _nonzero(numbers: Numbers) -> Numbers:
     return numbers
 
 
+def truncated(numbers: Numbers, least: int, greatest: int) -> Numbers:
+    """
+    Floats as integers, truncated toward zero: uint64 if `least` is 0, else int64.
+
+    Raises InterpretationError for a number outside of the range.
+    """
+    cut = np.trunc(numbers)
+    # The greatest 64-bit integer is not a double, but the number after it is.
+    if not np.all((cut >= least) & (cut < float(greatest + 1))):
+        raise InterpretationError(
+            "the result is undefined: a float is outside the range of the integers"
+        )
+    return cut.astype(np.int64 if least else np.uint64)
+
+
 def floor_quotient(one: Numbers, other: Numbers) -> Numbers:
     """The quotient of integers, rounded down. Raises InterpretationError as above."""
     return one // _nonzero(other)

@@ -623,6 +623,11 @@ def width_of(type: AnyDenseElement) -> int:
             return type.bitwidth
 
 
+def signed(value: TypedArray) -> NDArray[Any]:
+    """The numbers of a value: integers as signed."""
+    return value.numbers
+
+
 def unsigned(value: TypedArray) -> NDArray[np.uint64]:
     """The integers as unsigned: uint64."""
     plain = held_type(value.element_type)

@@ -38,9 +38,7 @@ from qdialect.dialects.arrays.reductions import (
     reduce_by_region,
     reduced,
 )
-from qdialect.dialects.arrays.scalar_functions import (
-    total_order,
-)
+from qdialect.dialects.arrays.scalar_functions import total_order, truncated
 from qdialect.dialects.arrays.values import (
     TypedArray,
     TypedArrays,
@@ -77,17 +75,7 @@ def compare(interpreter: Interpreter, op: Operation, operands: TypedArrays) -> T
 
 def convert(_: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     """A conversion: floats to integers truncate toward zero, all others are casts."""
-
-    def truncate(numbers: Numbers, least: int, greatest: int) -> Numbers:
-        cut = np.trunc(numbers)
-        # The greatest 64-bit integer is not a double, but the number after it is.
-        if not np.all((cut >= least) & (cut < float(greatest + 1))):
-            raise InterpretationError(
-                "the result is undefined: a float is outside the range of the integers"
-            )
-        return cut.astype(np.int64 if least else np.uint64)
-
-    return [run_conversion(op, operands, truncate)]
+    return [run_conversion(op, operands, truncated)]
 
 
 _LAST_PLACE_OF_DOUBLE: Final = -1074
