@@ -20,11 +20,11 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.tensor import EmptyOp
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+from xdsl.ir.affine import AffineDimExpr
 
 from qdialect.algebra.movement import inverse
 from qdialect.ir.value_types import element_type_or_self, is_tensor
-from qdialect.ops.elementwise import conversion, recreated, shape_of_type
+from qdialect.ops.elementwise import converted_term, indexing_maps, recreated, shape_of_type
 from qdialect.ops.fields import (
     Apply,
     Arithmetic,
@@ -52,13 +52,6 @@ QUANTIZE_AFFINE = "iree_linalg_ext.quantize_affine"
 
 UNSIGNED_FLAGS = {DEQUANTIZE_AFFINE: "input_unsigned", QUANTIZE_AFFINE: "storage_unsigned"}
 """The attribute of each op that says that the stored integers are unsigned."""
-
-
-def indexing_maps(rank: int, axes: Sequence[Sequence[int]]) -> Attribute:
-    """The indexing maps of operands, each along some axes of the result, and of the result."""
-    loops = [AffineExpr.dimension(axis) for axis in range(rank)]
-    maps = [AffineMap(rank, 0, tuple(loops[axis] for axis in along)) for along in axes]
-    return ArrayAttr([AffineMapAttr(map) for map in (*maps, AffineMap.identity(rank))])
 
 
 def _write(op: Operation, small: Sequence[SmallOperand], type: Attribute) -> list[Operation]:
@@ -148,12 +141,7 @@ def _term(terms: Sequence[Term], result: Attribute, *, is_unsigned: bool) -> Ter
         to_float = Arithmetic.UNSIGNED_TO_FLOAT
     value = Apply(to_float, (value,), expressed)
     term = Apply(Arithmetic.MULTIPLY, (value, scale), expressed)
-    if expressed == result:
-        return term
-    arithmetic = conversion(expressed, result)
-    if arithmetic is None:
-        raise Refusal(RefusalCode.ARITHMETIC, f"'{expressed}' is not converted to '{result}'")
-    return Apply(arithmetic, (term,), result)
+    return term if expressed == result else converted_term(term, result)
 
 
 def _quantize(interpreter: Any, op: Operation, operands: Sequence[Any]) -> Sequence[Any]:

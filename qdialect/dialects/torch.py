@@ -50,7 +50,7 @@ from qdialect.ir.elements import has_signedness
 from qdialect.ir.value_types import TensorParts, register_tensor_type, tensor_element_type
 from qdialect.ops.elementwise import (
     axes_from_last,
-    conversion,
+    converted_term,
     recreated,
     shape_of_type,
     write_broadcasting,
@@ -332,14 +332,7 @@ def _of_one(op: Operation, term: Term) -> Elementwise:
 
 def _converted(term: Term, type: Attribute) -> Term:
     """A term of the numbers of `term` in a type, which may be its own."""
-    return term if term.type == type else _cast(term, type)
-
-
-def _cast(term: Term, type: Attribute) -> Term:
-    arithmetic = conversion(term.type, type)
-    if arithmetic is None:
-        raise Refusal(RefusalCode.ARITHMETIC, f"'{term.type}' is not converted to '{type}'")
-    return Apply(arithmetic, (term,), type)
+    return term if term.type == type else converted_term(term, type)
 
 
 def _promoted(term: Term, result: Attribute) -> Term:
@@ -400,7 +393,7 @@ def _convert(op: Operation, operands: Operands) -> Elementwise:
     value, result = _types_of(op)
     if shape_of(op.operands[0]) != shape_of(op.results[0]):
         raise Refusal(RefusalCode.ARITHMETIC, "its result has another shape")
-    return _of_one(op, _cast(Input(0, value), result))
+    return _of_one(op, converted_term(Input(0, value), result))
 
 
 # Dequantization: https://docs.pytorch.org, `torch.ao.quantization.fx._decomposed`

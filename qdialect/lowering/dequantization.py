@@ -44,13 +44,13 @@ from qdialect.dialects.iree_linalg_ext import (
     DEQUANTIZE_AFFINE,
     QUANTIZE_AFFINE,
     UNSIGNED_FLAGS,
-    indexing_maps,
 )
 from qdialect.dialects.quant.casts import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.elements import DenseElementsAttr, dense_elements, element_dtype, integer_range
 from qdialect.ir.value_types import element_type_or_self, has_encoding, with_element_type
 from qdialect.lowering.storage_ops import ContextBuilder, StorageBuilder, as_bits, dense_floats
+from qdialect.ops.elementwise import indexing_maps
 from qdialect.ops.fields import ArithmeticWriter
 from qdialect.ops.interface import Refusal, RefusalCode, elements_attribute_of, find_attribute
 from qdialect.ops.model import traits_of

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
-from xdsl.dialects.builtin import AnyFloat, IntegerType, Signedness
+from xdsl.dialects.builtin import AffineMapAttr, AnyFloat, ArrayAttr, IntegerType, Signedness
 from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
 
 from qdialect.algebra.movement import BroadcastInDim, Movement, Reshape, Shape, Transpose
 from qdialect.algebra.parameters import MAX_WIDTH, StorageFormat
@@ -202,6 +203,13 @@ def with_type(
     }
 
 
+def indexing_maps(rank: int, axes: Sequence[Sequence[int]]) -> Attribute:
+    """The indexing maps of operands, each along some axes of the result, and of the result."""
+    loops = [AffineExpr.dimension(axis) for axis in range(rank)]
+    maps = [AffineMap(rank, 0, tuple(loops[axis] for axis in along)) for along in axes]
+    return ArrayAttr([AffineMapAttr(map) for map in (*maps, AffineMap.identity(rank))])
+
+
 def shape_of_type(type: Attribute) -> tuple[int, ...]:
     """The shape of a ranked tensor type."""
     shape = tensor_shape(type)
@@ -260,6 +268,13 @@ def converted(op: Operation, operands: Operands) -> Elementwise:
     if arithmetic is None:
         raise Refusal(RefusalCode.ARITHMETIC, f"'{types[0]}' is not converted to '{types[1]}'")
     return same_shape(op, arithmetic, op.operands)
+
+
+def converted_term(term: Term, type: Attribute) -> Term:
+    """The numbers of a term in a type. Raises Refusal if the conversion is not known."""
+    if (arithmetic := conversion(term.type, type)) is None:
+        raise Refusal(RefusalCode.ARITHMETIC, f"'{term.type}' is not converted to '{type}'")
+    return Apply(arithmetic, (term,), type)
 
 
 def conversion(source: Attribute, target: Attribute) -> Arithmetic | None:

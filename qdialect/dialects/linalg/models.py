@@ -29,14 +29,14 @@ from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.dialects.tensor import EmptyOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
-from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap
 
 from qdialect.algebra.movement import BroadcastInDim, Shape, Transpose
 from qdialect.dialects import run_in, scalar
 from qdialect.dialects.arith.models import term_of
 from qdialect.dialects.arrays import layer_model
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.ops.elementwise import movements_along, recreated, shape_of_type
+from qdialect.ops.elementwise import indexing_maps, movements_along, recreated, shape_of_type
 from qdialect.ops.fields import (
     Contraction,
     Elementwise,
@@ -156,10 +156,8 @@ def _write_generic(
     empty = EmptyOp([], type)
     new = recreated(op, [*(operand.value for operand in operands), empty.tensor], type)
     rank = len(shape_of_type(type))
-    loops = [AffineExpr.dimension(axis) for axis in range(rank)]
-    maps = [AffineMap(rank, 0, tuple(loops[axis] for axis in o.axes)) for o in operands]
-    maps.append(AffineMap.identity(rank))
-    set_attribute(new, "indexing_maps", ArrayAttr([AffineMapAttr(map) for map in maps]))
+    axes = [operand.axes for operand in operands]
+    set_attribute(new, "indexing_maps", indexing_maps(rank, axes))
     set_attribute(new, "iterator_types", ArrayAttr([IteratorTypeAttr.parallel()] * rank))
     new.add_region(op.regions[0].clone())
     return [empty, new]
