@@ -17,6 +17,7 @@ from functools import cache, lru_cache
 from typing import Any, Final, cast
 
 from xdsl.dialects.builtin import (
+    AnyFloat,
     ArrayAttr,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
@@ -42,9 +43,9 @@ from qdialect.ir.elements import (
     has_signedness,
 )
 from qdialect.ir.errors import describe, message_of, place_of
+from qdialect.ir.value_types import element_type_or_self, tensor_parts
 from qdialect.ir.value_types import register_tensor_type as register_tensor_type
 from qdialect.ir.value_types import shape_of as tensor_shape
-from qdialect.ir.value_types import tensor_parts
 from qdialect.ops.fields import (
     WINDOW,
     AlongAxis,
@@ -507,6 +508,11 @@ def held_elements(op: Operation) -> Attribute | None:
     values = np.array(numbers if isinstance(value, ArrayAttr) else numbers[0], dtype=dtype)
     known = cast(Any, type)
     return dense_elements(values.view(element_dtype(known)), known)
+
+
+def is_of_floats(value: SSAValue) -> bool:
+    """Whether a value is a float, or a tensor of floats."""
+    return isinstance(element_type_or_self(value.type), AnyFloat)
 
 
 def is_integer(type: Attribute) -> bool:

@@ -38,6 +38,7 @@ from qdialect.ops.interface import (
     RefusalCode,
     find_attribute,
     integers_of,
+    is_of_floats,
     name_of,
     shape_of,
     static_shape_of,
@@ -300,9 +301,6 @@ def conversion_rule(op: Operation) -> QuantizationRule:
 
     Between float types, the result has the elements of the operand, rounded.
     """
-    is_of_floats = all(
-        isinstance(element_type_or_self(value.type), AnyFloat)
-        for value in (*op.operands, *op.results)
-    )
-    kind = RuleKind.SHARED if is_of_floats else RuleKind.OWN
-    return QuantizationRule(kind, (0,), is_homogeneous=is_of_floats, keeps_places=True)
+    keeps = all(map(is_of_floats, (*op.operands, *op.results)))
+    kind = RuleKind.SHARED if keeps else RuleKind.OWN
+    return QuantizationRule(kind, (0,), is_homogeneous=keeps, keeps_places=True)

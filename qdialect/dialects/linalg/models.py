@@ -17,7 +17,6 @@ from typing import Any, Final, NamedTuple, cast
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import (
     AffineMapAttr,
-    AnyFloat,
     ArrayAttr,
     DenseArrayBase,
     FloatAttr,
@@ -35,7 +34,6 @@ from qdialect.algebra.movement import BroadcastInDim, Shape, Transpose
 from qdialect.dialects import run_in, scalar
 from qdialect.dialects.arith.models import term_of
 from qdialect.dialects.arrays import layer_model
-from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.elementwise import indexing_maps, movements_along, recreated, shape_of_type
 from qdialect.ops.fields import (
     Contraction,
@@ -68,6 +66,7 @@ from qdialect.ops.interface import (
     function_of,
     integer_of,
     integers_of,
+    is_of_floats,
     name_of,
     number_of,
     rule_of,
@@ -374,7 +373,7 @@ def gathering_op(op: Operation) -> Operation | None:
     if len(extracts) != 1 or (end := body.last_op) is None:
         return None
     (gather,) = extracts
-    if list(end.operands) != list(gather.results) or not _is_of_floats(gather.operands[0]):
+    if list(end.operands) != list(gather.results) or not is_of_floats(gather.operands[0]):
         return None
     others = [inner for inner in body.ops if inner not in (gather, end)]
     is_of_integers = all(
@@ -385,11 +384,7 @@ def gathering_op(op: Operation) -> Operation | None:
 
 
 def _has_float(op: Operation) -> bool:
-    return any(map(_is_of_floats, (*op.operands, *op.results)))
-
-
-def _is_of_floats(value: SSAValue) -> bool:
-    return isinstance(element_type_or_self(value.type), AnyFloat)
+    return any(map(is_of_floats, (*op.operands, *op.results)))
 
 
 def _functions_of(op: Operation) -> frozenset[str]:

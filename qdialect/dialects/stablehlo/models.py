@@ -16,7 +16,6 @@ from typing import Any, ClassVar, Final, cast
 
 from typing_extensions import override
 from xdsl.dialects.builtin import (
-    AnyFloat,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
     IntegerAttr,
@@ -42,7 +41,6 @@ from qdialect.algebra.parameters import Granularity
 from qdialect.dialects import BITCAST, run_in, scalar
 from qdialect.dialects.arrays import layer_model
 from qdialect.ir.elements import dense_elements
-from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.elementwise import converted, recreated, same_shape, unbroadcast
 from qdialect.ops.fields import (
     Arithmetic,
@@ -78,6 +76,7 @@ from qdialect.ops.interface import (
     find_attribute,
     integer_of,
     integers_of,
+    is_of_floats,
     name_of,
     rule_of,
     set_attribute,
@@ -540,10 +539,8 @@ def _scatter(op: Operation) -> QuantizationRule | None:
 
 def _sort(op: Operation) -> QuantizationRule:
     """A reordering of elements: of one float tensor, or of several with separate parameters."""
-    floats = [
-        value for value in op.operands if isinstance(element_type_or_self(value.type), AnyFloat)
-    ]
-    return QuantizationRule(RuleKind.SHARED if len(floats) == 1 else RuleKind.OWN)
+    is_of_one = sum(map(is_of_floats, op.operands)) == 1
+    return QuantizationRule(RuleKind.SHARED if is_of_one else RuleKind.OWN)
 
 
 def _reduce(op: Operation) -> QuantizationRule | None:
@@ -563,11 +560,8 @@ def _choosing(op: Operation) -> QuantizationRule | None:
     """A reduction of several tensors that selects elements, such as a maximum and its position."""
     if not {name_of(inner) for inner in op.regions[0].block.ops} <= _CHOOSING:
         return None
-    chosen = tuple(
-        at
-        for at, value in enumerate(op.operands[: len(op.results)])
-        if isinstance(element_type_or_self(value.type), AnyFloat)
-    )
+    values = enumerate(op.operands[: len(op.results)])
+    chosen = tuple(at for at, value in values if is_of_floats(value))
     kind = RuleKind.SHARED if len(chosen) == 1 else RuleKind.OWN
     return QuantizationRule(kind, chosen, frozenset({"reduce"}))
 
@@ -588,7 +582,7 @@ def _reduce_window(op: Operation) -> QuantizationRule | None:
         (0,),
         frozenset() if is_maximum else frozenset({"reduce"}),
         is_homogeneous=combiner in _HOMOGENEOUS,
-        mixed_axes=_windowed_axes(op),
+        mixed_axes=tuple(windows_of_pool(op)),
         starts=(1,),
     )
 
@@ -616,19 +610,6 @@ def _read_pool(op: Operation) -> Reduction:
 def _functions_of(op: Operation | None) -> frozenset[str]:
     read = None if op is None else rule_of(op)
     return frozenset() if read is None else read.functions
-
-
-def _windowed_axes(op: Operation) -> tuple[int, ...]:
-    """The axes along which a window has several elements, or elements are padded or skipped."""
-    lists = [
-        integers_of(op, name)
-        for name in ("window_dimensions", "window_strides", "base_dilations", "window_dilations")
-        if find_attribute(op, name) is not None
-    ]
-    if find_attribute(op, "padding") is not None:
-        pads = integers_of(op, "padding")
-        lists += [[1 + pad for pad in pads[at::2]] for at in (0, 1)]
-    return tuple(axis for axis, numbers in enumerate(zip(*lists, strict=True)) if {*numbers} != {1})
 
 
 def _combiner(op: Operation) -> str | None:
