@@ -222,6 +222,12 @@ def lengths_of_loops(maps: Sequence[AffineMap], shapes: Sequence[Shape]) -> Shap
     return tuple(lengths[loop] for loop in range(count))
 
 
+def _accesses(maps: Sequence[AffineMap], loops: Shape) -> tuple[Indices, list[Access]]:
+    """The positions of each loop, and what the maps of operands read there."""
+    grid = tuple(np.indices(loops, sparse=True))
+    return grid, [Access(map, grid, loops) for map in maps]
+
+
 @dataclass(frozen=True)
 class GenericRun:
     """A `linalg.generic` with its operands."""
@@ -258,8 +264,7 @@ def generic(interpreter: Interpreter, op: GenericOp, operands: TypedArrays) -> T
     maps = [map.data for map in op.indexing_maps.data]
     loops = lengths_of_loops(maps, [value.shape for value in operands])
     require_possible(loops)
-    grid = tuple(np.indices(loops, sparse=True))
-    accesses = [Access(map, grid, loops) for map in maps]
+    grid, accesses = _accesses(maps, loops)
     run = GenericRun(
         operands,
         accesses,
@@ -284,8 +289,7 @@ def generic_on_arrays(op: GenericOp) -> Function | None:
     if any(kind.data is not IteratorType.PARALLEL for kind in op.iterator_types):
         return None
     loops = lengths_of_loops(maps, cast("Sequence[Shape]", shapes))
-    grid = tuple(np.indices(loops, sparse=True))
-    accesses = [Access(map, grid, loops) for map in maps]
+    _, accesses = _accesses(maps, loops)
     block = op.body.block
     inside = {*block.args, *(result for inner in block.ops for result in inner.results)}
     read = dict.fromkeys(value for inner in block.ops for value in inner.operands)
@@ -504,11 +508,8 @@ def elementwise(_: Interpreter, op: Operation, operands: TypedArrays) -> TypedAr
     maps = find_attribute(op, "indexing_maps")
     if isinstance(maps, ArrayAttr):
         loops = target.shape
-        grid = tuple(np.indices(loops, sparse=True))
-        *read, written = [
-            Access(cast("AffineMapAttr", map).data, grid, loops)
-            for map in cast("ArrayAttr[Attribute]", maps)
-        ]
+        listed = [map.data for map in cast("ArrayAttr[AffineMapAttr]", maps)]
+        *read, written = _accesses(listed, loops)[1]
         if [*written.dims] != [*range(len(loops))]:
             raise InterpretationError("its result is not written in the order of its axes")
         inputs = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -243,14 +243,9 @@ def resize(_: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
         raise InterpretationError(f"its mode {mode} is not supported")
     with all_numbers(image) as (numbers,):
         for axis in (1, 2):
-            number = axis - 1
-            above, below = scale[2 * number : 2 * number + 2]
-            numbers = _resized(
-                numbers,
-                axis,
-                _Places(shape[axis], above, below, offset[number], border[number]),
-                is_bilinear=is_bilinear,
-            )
+            above, below = scale[2 * axis - 2 : 2 * axis]
+            places = _places(shape[axis], above, below, offset[axis - 1], border[axis - 1])
+            numbers = _resized(numbers, axis, places, is_bilinear=is_bilinear)
         return [rounded(numbers, op.results[0].type)]
 
 
@@ -258,30 +253,31 @@ _BYTES_OF_PLACE: Final = 48
 """The bytes per position: its index, the two that it reads, and temporary ones."""
 
 
-class _Places:
+class _Places(NamedTuple):
     """The positions along an axis that a resized image reads, in steps of 1 / `above`."""
 
-    def __init__(self, length: int, above: int, below: int, offset: int, border: int) -> None:
-        if length < 1 or above < 1 or below < 1:
-            raise InterpretationError("its scale, or an axis of its operand, is not positive")
-        self.above = above
-        reach = (length - 1) * above - offset + border
-        if reach < 0 or reach % below:
-            raise InterpretationError("its scale, offset and border do not give a whole length")
-        self.count = reach // below + 1
-        with temporary_memory(_BYTES_OF_PLACE * self.count):
-            self._find(length, np.arange(self.count) * below + offset)
+    above: int
+    before: NDArray[np.int64]
+    after: NDArray[np.int64]
+    rest: NDArray[np.int64]
+    """How many steps each position is behind `before`."""
 
-    def _find(self, length: int, places: NDArray[np.int64]) -> None:
-        above = self.above
-        before = places // above
-        self.rest = places - before * above
-        self.before = np.clip(before, 0, length - 1)
-        self.after = np.clip(before + 1, 0, length - 1)
+
+def _places(length: int, above: int, below: int, offset: int, border: int) -> _Places:
+    if length < 1 or above < 1 or below < 1:
+        raise InterpretationError("its scale, or an axis of its operand, is not positive")
+    reach = (length - 1) * above - offset + border
+    if reach < 0 or reach % below:
+        raise InterpretationError("its scale, offset and border do not give a whole length")
+    count = reach // below + 1
+    with temporary_memory(_BYTES_OF_PLACE * count):
+        before, rest = np.divmod(np.arange(count) * below + offset, above)
+        ends = (before.clip(0, length - 1), (before + 1).clip(0, length - 1))
+        return _Places(above, *ends, rest)
 
 
 def _resized(numbers: Numbers, axis: int, places: _Places, *, is_bilinear: bool) -> Numbers:
-    size = numbers.size // numbers.shape[axis] * places.count
+    size = numbers.size // numbers.shape[axis] * len(places.rest)
     with temporary_memory(_ARRAYS_OF_RESIZE * 8 * size):
         if is_bilinear:
             return _between(numbers, axis, places)
@@ -295,7 +291,7 @@ _ARRAYS_OF_RESIZE: Final = 4
 
 def _between(numbers: Numbers, axis: int, places: _Places) -> Numbers:
     shape = [1, 1, 1, 1]
-    shape[axis] = places.count
+    shape[axis] = len(places.rest)
     rest = places.rest.reshape(shape)
     weights = places.above - rest, rest
     if numbers.dtype.kind == "f":
