@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, cast
@@ -75,16 +76,14 @@ class Form(StrEnum):
         return self is Form.LINALG_EXT
 
 
+@dataclass(frozen=True)
 class DequantizationLowering:
     """Lowers dequantizations to one form."""
 
-    def __init__(
-        self, form: Form, context: Context, constants: Constants, budget: MemoryBudget
-    ) -> None:
-        self._form = form
-        self._context = context
-        self._constants = constants
-        self._budget = budget
+    form: Form
+    context: Context
+    constants: Constants
+    budget: MemoryBudget
 
     def lower(self, op: DequantizeCastOp | QuantizeCastOp) -> SSAValue:
         """
@@ -94,8 +93,8 @@ class DequantizationLowering:
         express `op`; nothing is inserted then.
         """
         source = _Cast.read(op)
-        builder = ContextBuilder(InsertPoint.before(op), op.location, self._context)
-        writer = _WRITERS[self._form](builder)
+        builder = ContextBuilder(InsertPoint.before(op), op.location, self.context)
+        writer = _WRITERS[self.form](builder)
         writer.check(source)
         if isinstance(op, QuantizeCastOp):
             stored = writer.on_grid(op.input, source, writer.quantized)
@@ -113,11 +112,11 @@ class DequantizationLowering:
         """The stored integers with an unsigned type."""
         type = IntegerType(source.type.storage_type.bitwidth, Signedness.UNSIGNED)
         op = stored.owner
-        values = self._constants.read(op) if isinstance(op, Operation) else None
+        values = self.constants.read(op) if isinstance(op, Operation) else None
         if values is None:
             return writer.bitcast(stored, TensorType(type, source.shape))
         try:
-            self._budget.reserve(math.prod(source.shape) * element_dtype(type).itemsize)
+            self.budget.reserve(math.prod(source.shape) * element_dtype(type).itemsize)
         except MemoryLimitError as error:
             raise Refusal(RefusalCode.MEMORY, str(error)) from None
         new = writer.constant(self._elements(cast(Operation, op), values, type))
@@ -134,7 +133,7 @@ class DequantizationLowering:
         array = as_view(values).array()
         unsigned = array.view(f"u{array.itemsize}") & dtype.type(mask)
         if isinstance(old, DenseResourceAttr):
-            return self._constants.resources.write(unsigned, type, old.resource_handle.data)
+            return self.constants.resources.write(unsigned, type, old.resource_handle.data)
         return dense_elements(unsigned, type)
 
 
@@ -246,6 +245,9 @@ class _Writer(ABC):
     has_bitcast: bool = False
     """Whether signless integers that are not constant can be read as unsigned by another op."""
 
+    has_blocks: ClassVar[bool] = False
+    """Whether the form has an op with a scale for each block of an axis, which needs no grid."""
+
     def __init__(self, builder: ContextBuilder) -> None:
         self.builder = builder
 
@@ -277,8 +279,8 @@ class _Writer(ABC):
     def on_grid(
         self, value: SSAValue, source: _Cast, compute: Callable[[SSAValue, _Cast], SSAValue]
     ) -> SSAValue:
-        """Insert ops, on the grid if that is not the shape."""
-        if source.grid == source.shape:
+        """Insert ops, on the grid if that is not the shape, and the form needs it."""
+        if self.has_blocks or source.grid == source.shape:
             return compute(value, source)
         return self.reshape(compute(self.reshape(value, source.grid), source), source.shape)
 
@@ -287,12 +289,12 @@ class _Writer(ABC):
         """Insert a constant that holds `elements`."""
 
     @abstractmethod
-    def reshape(self, value: SSAValue, shape: Shape) -> SSAValue:
-        """Insert a reshape between the original shape and the grid."""
-
-    @abstractmethod
     def computed(self, stored: SSAValue, source: _Cast) -> SSAValue:
         """Insert the arithmetic on the grid."""
+
+    def reshape(self, value: SSAValue, shape: Shape) -> SSAValue:
+        """Insert a reshape between the original shape and the grid."""
+        raise NotImplementedError
 
     def quantized(self, value: SSAValue, source: _Cast) -> SSAValue:
         """Insert the op that quantizes on the grid."""
@@ -467,6 +469,7 @@ class _Onnx(_Writer):
     dialect = "onnx"
     floats = ("f16", "bf16", "f32")
     widths = (4, 8, 16, 32)
+    has_blocks = True
 
     @override
     def check(self, source: _Cast) -> None:
@@ -486,16 +489,6 @@ class _Onnx(_Writer):
     @override
     def constant(self, elements: Attribute) -> SSAValue:
         return onnx.constant(self.builder.make, elements)
-
-    @override
-    def reshape(self, value: SSAValue, shape: Shape) -> SSAValue:
-        raise NotImplementedError
-
-    @override
-    def on_grid(
-        self, value: SSAValue, source: _Cast, compute: Callable[[SSAValue, _Cast], SSAValue]
-    ) -> SSAValue:
-        return compute(value, source)
 
     @override
     def computed(self, stored: SSAValue, source: _Cast) -> SSAValue:
