@@ -260,15 +260,8 @@ def _block_size(op: Operation) -> int:
     return 0 if find_attribute(op, "block_size") is None else integer_of(op, "block_size")
 
 
-def _per_block(term: Callable[[Sequence[Attribute], Attribute], Term]) -> ElementwiseModel:
-    def read(op: Operation, operands: Operands) -> Elementwise:
-        return _with_scales(op, term)
-
-    return ElementwiseModel(read, _write_per_block, aligns=True)
-
-
 def _with_scales(
-    op: Operation, term: Callable[[Sequence[Attribute], Attribute], Term]
+    op: Operation, operands: Operands, term: Callable[[Sequence[Attribute], Attribute], Term]
 ) -> Elementwise:
     """
     The element-wise form of an op with scales per tensor, per axis, or per block along one axis.
@@ -337,6 +330,7 @@ def _reshape_again(op: Operation, operand: SSAValue, type: Attribute) -> list[Op
     return [constant, recreated(op, [operand, constant.results[0]], type)]
 
 
+_per_block = partial(ElementwiseModel, write=_write_per_block, aligns=True)
 _rule = partial(QuantizationRule, RuleKind.OWN, (0,))
 
 MODELS = OpModels(
@@ -362,8 +356,8 @@ MODELS = OpModels(
         "DepthToSpace": OpModel(movement=_depth_to_space),
         "SpaceToDepth": OpModel(movement=_space_to_depth),
         # Arithmetic
-        "DequantizeLinear": OpModel(term=_per_block(_dequantized)),
-        "QuantizeLinear": OpModel(term=_per_block(_quantized)),
+        "DequantizeLinear": OpModel(term=_per_block(partial(_with_scales, term=_dequantized))),
+        "QuantizeLinear": OpModel(term=_per_block(partial(_with_scales, term=_quantized))),
         "Cast": OpModel(
             term=ElementwiseModel(converted, write_broadcasting, keeps_rank=True),
             integers=lambda op, values: nonzero_as_true(op, values[0]),
