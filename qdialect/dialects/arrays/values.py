@@ -45,6 +45,7 @@ from qdialect.dialects.quant.storage import StoredType
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.elements import UnsupportedElementTypeError, element_dtype, in_width, resized
 from qdialect.ir.value_types import element_type_or_self, shape_of, tensor_parts
+from qdialect.ops.interface import integer_of
 from qdialect.support.float_format import FLOAT_FORMATS, FloatFormat, Rounding
 from qdialect.support.memory import MemoryBudget, current_budget, memory_budget, registered_cache
 from qdialect.text.dense import print_dense
@@ -621,6 +622,14 @@ def width_of(type: AnyDenseElement) -> int:
             return 2 * width_of(type.element_type)
         case _:
             return type.bitwidth
+
+
+def axis_in(op: Operation, name: str, value: TypedArray) -> int:
+    """The axis of a value in an attribute. Raises InterpretationError if it has no such axis."""
+    axis = integer_of(op, name)
+    if not 0 <= axis < len(value.shape):
+        raise InterpretationError(f"its operand has no axis {axis}")
+    return axis
 
 
 def signed(value: TypedArray) -> NDArray[Any]:

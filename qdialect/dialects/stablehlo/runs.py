@@ -42,6 +42,7 @@ from qdialect.dialects.arrays.scalar_functions import total_order, truncated
 from qdialect.dialects.arrays.values import (
     TypedArray,
     TypedArrays,
+    axis_in,
     computed,
     held_type,
     require_possible,
@@ -171,10 +172,8 @@ def dynamic_iota(interpreter: Interpreter, op: Operation, operands: TypedArrays)
 
 
 def get_dimension_size(_: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
-    axis, shape = integer_of(op, "dimension"), operands[0].shape
-    if not 0 <= axis < len(shape):
-        raise InterpretationError(f"its operand has no axis {axis}")
-    return [TypedArray.of_numbers(np.array(shape[axis]), op.results[0].type)]
+    length = operands[0].shape[axis_in(op, "dimension", operands[0])]
+    return [TypedArray.of_numbers(np.array(length), op.results[0].type)]
 
 
 def composite(interpreter: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:

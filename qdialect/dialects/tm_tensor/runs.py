@@ -20,16 +20,9 @@ from qdialect.dialects.arrays.places import (
     within,
 )
 from qdialect.dialects.arrays.reductions import Arrays, Combine, reduce_by_region
-from qdialect.dialects.arrays.values import TypedArray, TypedArrays, temporary_memory
+from qdialect.dialects.arrays.values import TypedArray, TypedArrays, axis_in, temporary_memory
 from qdialect.ops.fields import WindowNumbers
-from qdialect.ops.interface import attribute_of, integer_of, integers_of
-
-
-def _axis(op: Operation, rank: int) -> int:
-    axis = integer_of(op, "dimension")
-    if not 0 <= axis < rank:
-        raise InterpretationError(f"its operand has no axis {axis}")
-    return axis
+from qdialect.ops.interface import attribute_of, integers_of
 
 
 def scan(interpreter: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
@@ -40,7 +33,7 @@ def scan(interpreter: Interpreter, op: Operation, operands: TypedArrays) -> Type
     second result, if there is one, is the last element.
     """
     value, target, accumulator = operands
-    axis = _axis(op, len(value.shape))
+    axis = axis_in(op, "dimension", value)
     inclusive = attribute_of(op, "inclusive")
     if not isinstance(inclusive, IntegerAttr):
         raise InterpretationError("it has no attribute 'inclusive'")
@@ -70,7 +63,7 @@ def scan(interpreter: Interpreter, op: Operation, operands: TypedArrays) -> Type
 
 def sort(interpreter: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     """A sort, whose region returns whether two neighbours need not be swapped."""
-    axis = _axis(op, len(operands[0].shape))
+    axis = axis_in(op, "dimension", operands[0])
     return run_sort(interpreter, op, operands, axis, is_strict=False)
 
 

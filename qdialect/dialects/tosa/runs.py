@@ -37,12 +37,13 @@ from qdialect.dialects.arrays.values import (
     TypedArray,
     TypedArrays,
     allocated,
+    axis_in,
     temporary_memory,
     unsigned,
 )
 from qdialect.dialects.tosa.models import ignores_nan
 from qdialect.ir.value_types import element_type_or_self
-from qdialect.ops.interface import find_attribute, integer_of, name_of
+from qdialect.ops.interface import find_attribute, name_of
 
 _FIRST_OF: Final = {
     False: {"max": larger, "min": smaller},
@@ -114,7 +115,7 @@ def conversion(_: Interpreter, op: Operation, operands: TypedArrays) -> TypedArr
 
 def reduce(_: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     combine, _windows = read_reduction(op)
-    axis = _axis(op, operands[0])
+    axis = axis_in(op, "axis", operands[0])
     if not operands[0].shape[axis]:
         raise InterpretationError("it reduces an axis of length 0")
     with all_numbers(operands[0]) as numbers:
@@ -122,15 +123,8 @@ def reduce(_: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
         return [rounded(np.expand_dims(totals, axis), op.results[0].type)]
 
 
-def _axis(op: Operation, operand: TypedArray) -> int:
-    axis = integer_of(op, "axis")
-    if not 0 <= axis < len(operand.shape):
-        raise InterpretationError(f"its operand has no axis {axis}")
-    return axis
-
-
 def argmax(_: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
-    axis = _axis(op, operands[0])
+    axis = axis_in(op, "axis", operands[0])
     if not operands[0].shape[axis]:
         raise InterpretationError("it searches an axis of length 0")
     with all_numbers(operands[0]) as (numbers,):
