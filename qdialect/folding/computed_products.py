@@ -447,5 +447,7 @@ _Read: TypeAlias = "tuple[StorageFormat, NDArray[Any], ComputedElements]"
 
 def _moved(array: NDArray[Any], movements: Sequence[Movement]) -> NDArray[Any]:
     for movement in movements:
+        # Of a malformed op, it may not fit.
+        movement.result_shape(array.shape)
         array = as_view(movement.move_values([array], None)).array()
     return array

@@ -820,6 +820,23 @@ return %v10 : tensor<4xi8>
     )
 
 
+def test_a_result_of_another_shape_than_its_operand_is_left():
+    text = """func.func @f() -> tensor<2x2x1xf32> {
+%v0 = "onnx.Constant"() {value = dense<[2, -59]> : tensor<2xi8>} : () -> tensor<2xi8>
+%v1 = "onnx.Constant"() {value = dense<[1.5, 2.0]> : tensor<2xf32>} : () -> tensor<2xf32>
+%v2 = "onnx.DequantizeLinear"(%v0, %v1) {axis = 1 : si64}
+  : (tensor<2xi8>, tensor<2xf32>) -> tensor<1x2x1xf32>
+%v3 = "onnx.Constant"() {value = dense<[2, 2, 1]> : tensor<3xi64>} : () -> tensor<3xi64>
+%v4 = "onnx.Expand"(%v2, %v3) : (tensor<1x2x1xf32>, tensor<3xi64>) -> tensor<2x2x1xf32>
+return %v4 : tensor<2x2x1xf32>
+}"""
+    module = Module(text)
+    before = str(module.module)
+    for run in (FoldQuantShapesPass(), RaiseDequantizationPass()):
+        module.run(run)
+        assert str(module.module) == before
+
+
 def test_scales_that_do_not_fit_their_axis_are_left():
     text = """func.func @f() -> tensor<2x1x1x2xf32> {
 %v0 = "onnx.Constant"() {value = dense<[[[89, 35]]]> : tensor<1x1x2xi8>} : () -> tensor<1x1x2xi8>
