@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache, lru_cache, partial
 from io import StringIO
 from typing import Any, Final, cast
@@ -24,6 +24,8 @@ from xdsl.dialects.builtin import (
     IntegerType,
     ModuleOp,
     Signedness,
+    TensorType,
+    f32,
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
@@ -39,7 +41,7 @@ from qdialect.ir.elements import AnyDenseElement, integer_range
 from qdialect.ir.errors import OpErrors, describe
 from qdialect.ir.names import visibility_of
 from qdialect.ir.resources import ResourceBlobs, take_in_resources
-from qdialect.ir.value_types import element_type_or_self, with_element_type
+from qdialect.ir.value_types import element_type_or_self, is_static, shape_of, with_element_type
 from qdialect.lowering.dequantization import Form
 from qdialect.lowering.lowered_casts import store_as_integers
 from qdialect.ops.along_axis import drop_ranges
@@ -50,7 +52,7 @@ from qdialect.passes.lower_quant_shapes import LowerQuantShapesPass
 from qdialect.passes.strip_func_quant_types import StripFuncQuantTypesPass
 from qdialect.support.extras import library
 from qdialect.support.float_format import Rounding
-from qdialect.support.lazy_numpy import np
+from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import registered_cache
 from qdialect.text import write_module
 
@@ -150,6 +152,37 @@ def compile_module(
     return module, compiled.stdout
 
 
+class _Memory:
+    """Memory that numpy reads as an array, and what it is freed with."""
+
+    def __init__(self, interface: dict[str, Any], kept: Any) -> None:
+        self.__array_interface__, self.kept = interface, kept
+
+
+class ResultOfIREE(TypedArray):
+    """A tensor of f32 in the memory of IREE, which may only be read."""
+
+    def __init__(self, view: Any, type: Attribute, lengths: list[int], device: Any) -> None:
+        # The dataclass is frozen.
+        self.__dict__.update(view=view, type=type, lengths=lengths, device=device)
+
+    def __getattr__(self, name: str) -> NDArray[Any]:
+        """The elements, when they are first read."""
+        if name != "elements":
+            raise AttributeError(name)
+        view, lengths, device = (self.__dict__[part] for part in ("view", "lengths", "device"))
+        if 0 in lengths:
+            elements = np.empty(lengths, np.uint32)
+        else:
+            mapped = view.map()
+            array = mapped.asarray(lengths, np.dtype(np.uint32))
+            # The runtime frees the memory with the view, whatever arrays there are of it.
+            kept = mapped, view, device
+            elements = np.asarray(_Memory(array.__array_interface__, kept))
+        self.__dict__[name] = elements
+        return elements
+
+
 class LoadedModule:
     """A compiled module, loaded into this process."""
 
@@ -162,6 +195,7 @@ class LoadedModule:
         # A lookup reads what the binary says of a function again.
         self._named = cache(context.modules[loaded.name].__getitem__)
         self._kept = partial(runtime.asdevicearray, context.config.device)
+        self._runtime, self._context, self._loaded = runtime, context, loaded
 
     def kept(self, argument: TypedArray, function: FuncOp) -> Any:
         """An argument of several runs, copied once. Raises RunFailure."""
@@ -188,6 +222,69 @@ class LoadedModule:
         return tuple(
             self._returned(value, type, function) for value, type in zip(values, types, strict=True)
         )
+
+    def kernel(
+        self, function: FuncOp, kept: Mapping[int, Any], written: Collection[int]
+    ) -> Callable[[Sequence[TypedArray]], Sequence[TypedArray]]:
+        """
+        A function of the arguments that are not kept: those that are may be what `kept` returned.
+
+        If all are tensors of f32, results stay in the memory of IREE until they are read, and are
+        arguments of other functions without a copy, except those to which IREE may write. The
+        function raises RunFailure.
+        """
+        inputs, results = function.function_type.inputs.data, function.function_type.outputs.data
+
+        def run(values: Sequence[TypedArray]) -> Sequence[TypedArray]:
+            rest = iter(values)
+            given = [kept[at] if at in kept else next(rest) for at in range(len(inputs))]
+            return self.run(function, given)
+
+        if any(map(_is_scalar, (*inputs, *results))) or {
+            element_type_or_self(type) for type in (*inputs, *results)
+        } != {f32}:
+            return run
+        runtime, device = self._runtime, self._context.config.device
+        invoke, new_list = self._context.vm_context.invoke, runtime.VmVariantList
+        a_view = runtime.HalBufferView
+        named = self._loaded.lookup_function(function.sym_name.data)
+        copied = partial(
+            device.allocator.allocate_buffer_copy,
+            memory_type=runtime.MemoryType.DEVICE_LOCAL,
+            allowed_usage=runtime.BufferUsage.DEFAULT,
+            device=device,
+            element_type=runtime.HalElementType.FLOAT_32,
+        )
+        views = [getattr(kept.get(at), "_buffer_view", None) for at in range(len(inputs))]
+        shapes = [shape_of(type) for type in results]
+        lengths = [[*shape] if shape is not None and is_static(shape) else None for shape in shapes]
+
+        def view_of(value: TypedArray, *, is_written: bool) -> Any:
+            if isinstance(value, ResultOfIREE) and not is_written:
+                return value.__dict__["view"]
+            return copied(buffer=np.asarray(value.elements.view(np.float32), order="C"))
+
+        def run_on_views(values: Sequence[TypedArray]) -> Sequence[TypedArray]:
+            given, returned, rest = new_list(len(inputs)), new_list(len(results)), iter(values)
+            for at, view in enumerate(views):
+                if view is None:
+                    value = kept[at] if at in kept else next(rest)
+                    view = view_of(value, is_written=at in written)
+                given.push_ref(view)
+            try:
+                invoke(named, given, returned)
+            except Exception as error:
+                # The runtime has no error class of its own, and raises many types.
+                raise self._failure(f"IREE does not run it: {describe(error)}", function) from None
+            arrays = list[TypedArray]()
+            for at, type in enumerate(results):
+                view = returned.get_as_object(at, a_view)
+                known = lengths[at] or view.shape
+                of_type = type if lengths[at] else TensorType(f32, known)
+                arrays.append(ResultOfIREE(view, of_type, known, device))
+            return arrays
+
+        return run_on_views
 
     def _given(self, value: TypedArray, function: FuncOp) -> Any:
         dtype = self._checked_dtype(value.element_type, function)

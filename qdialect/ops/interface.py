@@ -29,6 +29,7 @@ from xdsl.dialects.builtin import (
     Signedness,
     StringAttr,
     UnregisteredOp,
+    f32,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -43,7 +44,7 @@ from qdialect.ir.elements import (
     has_signedness,
 )
 from qdialect.ir.errors import describe, message_of, place_of
-from qdialect.ir.value_types import element_type_or_self, tensor_parts
+from qdialect.ir.value_types import element_type_or_self, is_static, tensor_parts
 from qdialect.ir.value_types import register_tensor_type as register_tensor_type
 from qdialect.ir.value_types import shape_of as tensor_shape
 from qdialect.ops.fields import (
@@ -416,6 +417,45 @@ def known_rule(op: Operation) -> QuantizationRule | None:
         return rule_of(op)
     except Refusal:
         return None
+
+
+def functions_of(op: Operation) -> frozenset[str]:
+    """The functions that an op computes, as far as they are known."""
+    rule = known_rule(op)
+    return frozenset() if rule is None else rule.functions
+
+
+_MONOTONIC: Final = frozenset(
+    [
+        "add",
+        "clamp",
+        "div",
+        "max",
+        "maximum",
+        "maxnum",
+        "min",
+        "minimum",
+        "minnum",
+        "mul",
+        "neg",
+        "sub",
+    ]
+)
+"""The functions that rise or fall with one operand, the others being fixed; of `div`, the first."""
+
+
+def is_function_of_elements(op: Operation) -> bool:
+    """Whether each element of the result is a sum, product or extreme of elements of f32."""
+    functions = functions_of(op)
+    types = (element_type_or_self(value.type) for value in (*op.operands, *op.results))
+    return (
+        bool(functions)
+        and functions <= _MONOTONIC
+        and len(op.results) == 1
+        and not op.regions
+        and all(type == f32 for type in types)
+        and is_static(tensor_shape(op.results[0].type))
+    )
 
 
 def known_layer(op: Operation) -> Layer | None:

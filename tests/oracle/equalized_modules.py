@@ -28,7 +28,7 @@ from qdialect.ptq.equalization.equalizing import EqualizationReport, channel_axe
 from qdialect.ptq.passes.weights import EqualizeInputsPass
 from qdialect.ptq.schemes.profile import Profile
 from qdialect.ptq.schemes.ranges import WHOLE
-from qdialect.ptq.tools.recording import prepare
+from qdialect.ptq.tools.recording import prepare, run_of
 from qdialect.text import parse_module, write_module
 
 Array = NDArray[Any]
@@ -93,7 +93,8 @@ class Model:
         if with_iree:
             function = find_function(module, name)
             (end,) = (op for op in function.body.blocks[0].ops if isinstance(op, ReturnOp))
-            prepared = prepare(module, function, self.context, end.operands, engine="iree")
+            run = run_of(module, function, self.context, engine="iree")
+            prepared = prepare(run, end.operands, engine="iree")
             values = dict[int, TypedArray]()
             prepared.start().run(given, values.__setitem__)
             results = [values[at] for at in range(len(end.operands))]
@@ -110,9 +111,8 @@ class Model:
         types = self.function.function_type.inputs.data
         pairs = zip(self.inputs, types, strict=True)
         given = [TypedArray.of(array.view("u4"), type) for array, type in pairs]
-        prepared = prepare(
-            self.module, function.function, self.context, function.values, engine="reference"
-        )
+        run = run_of(self.module, function.function, self.context, engine="reference")
+        prepared = prepare(run, function.values, engine="reference")
         seen = function.recorded.begin(0)
         prepared.start().run(given, partial(function.recorded.add, seen))
         fingerprint = fingerprint_of(self.module, ResourceBlobs.of(self.context))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -195,8 +195,9 @@ def function_on_arrays(op: Operation) -> Function | None:
     """
     The function of arrays that computes an op on float32 and truth values; None if there is none.
 
-    Its arrays are of float32 and bool, and have the shape of the result, unless the model says
-    otherwise. The results are those of the run, but for the bits of NaN.
+    Its arrays are of float32 and bool, and have the shape of the result, or broadcast to it, unless
+    the model says otherwise. The results are those of the run, but for the bits of NaN. It
+    can be pickled if the op has no body.
     """
     model = model_named(name_of(op))
     types = {element_type_or_self(value.type) for value in (*op.operands, *op.results)}
@@ -207,12 +208,16 @@ def function_on_arrays(op: Operation) -> Function | None:
     match model.run:
         case OnNumbers(is_unsigned=False) if i1 not in types:
             function, count = imported(model.run.function), None
-        case OnElements(broadcasts=False) if i1 not in types and model.run.floats:
+        case OnElements() if i1 not in types and model.run.floats:
             function, count = imported(model.run.floats), model.run.arity
         case _:
             return None
+    return partial(_in_single, function, count)
+
+
+def _in_single(function: Function, count: int | None, *arrays: Numbers) -> Numbers:
     # Some functions compute in double.
-    return lambda *arrays: np.asarray(function(*arrays[:count])).astype(np.float32, copy=False)
+    return np.asarray(function(*arrays[:count])).astype(np.float32, copy=False)
 
 
 def function_for(functions: Functions, type: Attribute) -> Function | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
@@ -64,15 +66,15 @@ def clamp(interpreter: Interpreter, op: Operation, operands: TypedArrays) -> Typ
 
 def clamping(op: Operation) -> Function:
     """The function of an array of numbers that a clamp computes."""
-    functions = _FIRST_OF[ignores_nan(op)]
-    least, greatest = (_number_of(op, name) for name in ("min_val", "max_val"))
+    ends = (_number_of(op, name) for name in ("min_val", "max_val"))
+    return partial(_clamped, _FIRST_OF[ignores_nan(op)], *ends)
 
-    def clamp(numbers: Numbers) -> Numbers:
-        bounds = (np.asarray(bound, dtype=numbers.dtype) for bound in (least, greatest))
-        low, high = bounds
-        return functions["min"](functions["max"](numbers, low), high)
 
-    return clamp
+def _clamped(
+    functions: Mapping[str, Function], least: float, greatest: float, numbers: Numbers
+) -> Numbers:
+    low, high = (np.asarray(bound, dtype=numbers.dtype) for bound in (least, greatest))
+    return functions["min"](functions["max"](numbers, low), high)
 
 
 def _number_of(op: Operation, name: str) -> float | int:

@@ -26,7 +26,7 @@ from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.dialects.quant import UniformQuantizedType
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.ops.fields import RuleKind
-from qdialect.ops.interface import Refusal, RefusalCode
+from qdialect.ops.interface import Refusal, RefusalCode, functions_of
 from qdialect.ptq.assignment.parameter_assignment import Assigned
 from qdialect.ptq.assignment.settings import Precision, SettingError, Settings
 from qdialect.ptq.codes import WeightAxes, type_of_choice
@@ -36,7 +36,6 @@ from qdialect.ptq.float_graph.flow_graph import (
     Node,
     Range,
     Use,
-    functions_of,
     largest,
 )
 from qdialect.ptq.schemes.arrays import array_range

@@ -50,6 +50,7 @@ from qdialect.ops.interface import (
     elements_attribute_of,
     find_attribute,
     function_of,
+    functions_of,
     is_arithmetic,
     is_cast,
     known_layer,
@@ -58,7 +59,7 @@ from qdialect.ops.interface import (
 )
 from qdialect.ops.reading import ConstantOperands, Constants
 from qdialect.ops.unused_ops import erase_unused
-from qdialect.ptq.float_graph.flow_graph import FlowGraph, Use, functions_of, result_axes
+from qdialect.ptq.float_graph.flow_graph import FlowGraph, Use, result_axes
 from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import MemoryLimitError
 

@@ -25,6 +25,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     ModuleOp,
     TensorType,
+    UnregisteredOp,
     i64,
 )
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
@@ -34,15 +35,19 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from qdialect.check.interpreters import TypedArray
 from qdialect.dialects.arrays.values import held_type, without_repeats
 from qdialect.ir.names import symbols_of
-from qdialect.ir.rewriting import captured_by, values_in
+from qdialect.ir.rewriting import captured_by, dependencies_first, values_in
 from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
 from qdialect.ops.fields import WINDOW, Contraction
-from qdialect.ops.interface import known_layer, op_model
+from qdialect.ops.interface import functions_of, is_function_of_elements, known_layer, op_model
 from qdialect.ptq.calibration.observed_runs import ObservedRun, is_exact
 from qdialect.text.printer import MLIRPrinter
 
 _WIDTHS: Final = (1, 8, 16, 32, 64)
 """The widths of the integers that engines take and return."""
+
+
+_BARRIER: Final = UnregisteredOp.with_name("util.optimization_barrier")
+"""The op of IREE that returns its operands: what is before it is not fused with what is behind."""
 
 
 class Kernels(NamedTuple):
@@ -60,30 +65,40 @@ class KernelOps:
     def __init__(self, run: ObservedRun) -> None:
         self._run = run
         self._inner = frozenset[Operation]()
-        computed = {*self._computed()}
-        makers = {value.owner for op in computed for value in op.operands}
-        self._inner = frozenset(
-            maker
-            for maker in makers
-            if isinstance(maker, Operation)
-            and self._enlarges(maker)
-            and all(
-                user in computed and user.parent is maker.parent
-                for user in run.users_of(maker.results[0])
-            )
-        )
-        """What nothing but kernels reads, and is larger than what it is made of."""
+        pending = [*self._computed()]
+        computed, inner = {*pending}, set[Operation]()
+        while pending:
+            for value in pending.pop().operands:
+                op = value.owner
+                if isinstance(op, Operation) and op not in computed and self._is_inner(op):
+                    users = run.users_of(value)
+                    if value in run.constants or all(
+                        user in computed and user.parent is op.parent for user in users
+                    ):
+                        inner.add(op)
+                        computed.add(op)
+                        pending.append(op)
+        self._inner = frozenset(inner)
+        """What nothing but kernels reads, and takes less time there than its result to be read."""
 
-    def _enlarges(self, op: Operation) -> bool:
-        """Whether an op moves a value into a larger one, which is not observed."""
-        if op_model(op).movement is None or len(op.results) != 1 or not op.operands:
+    def _is_inner(self, op: Operation) -> bool:
+        """Whether an op moves a value into a larger one, or is a function of what is not known."""
+        if len(op.results) != 1 or not op.operands:
             return False
         (result,) = op.results
+        is_constant = result in self._run.constants
+        if not is_constant:
+            if self._run.is_observed(result):
+                return False
+            if is_function_of_elements(op):
+                return True
+        elif self._splat(result) is not None:
+            return False
         shapes = [shape_of(end.type) for end in (op.operands[0], result)]
-        if not all(map(is_static, shapes)) or self._run.is_observed(result):
+        if op_model(op).movement is None or not all(map(is_static, shapes)):
             return False
         before, after = (math.prod(shape or ()) for shape in shapes)
-        return before < after and result not in self._run.constants
+        return before < after and all(map(_is_passed, op.operands[:1]))
 
     def _computed(self) -> Iterator[Operation]:
         """The ops to compute by kernels, also those in control flow and in called functions."""
@@ -127,19 +142,16 @@ class KernelOps:
 
         Those before it make what cannot be passed, and what has no elements yet.
         """
-        ops = dict[Operation, None]()
 
-        def add(op: Operation) -> None:
+        def before(op: Operation) -> Iterator[Operation]:
             for value in (*op.operands, *captured_by(op)):
                 owner = value.owner
                 if isinstance(owner, Operation) and (
                     not _is_passed(value) or op_model(owner).is_undefined or owner in self._inner
                 ):
-                    add(owner)
-            ops[op] = None
+                    yield owner
 
-        add(op)
-        return [*ops]
+        return [*dependencies_first([op], before)]
 
     def inner_ops_of(self, op: Operation) -> Sequence[Operation]:
         """Those of them that nothing else computes."""
@@ -148,6 +160,17 @@ class KernelOps:
             for inner in self.ops_of(op)
             if inner in self._inner or not all(map(_is_passed, inner.results))
         ]
+
+    def is_only_read(self, op: Operation, value: SSAValue) -> bool:
+        """Whether a kernel cannot write its results to the memory of an input."""
+        layer = known_layer(op)
+        factors = (
+            [op.operands[at] for at in layer.operands] if isinstance(layer, Contraction) else []
+        )
+        return [*op.operands].count(value) == factors.count(value) and all(
+            inner is op or inner in self._inner or value not in inner.operands
+            for inner in self.ops_of(op)
+        )
 
     def _read_by(self, op: Operation) -> Sequence[SSAValue]:
         ops = self.ops_of(op)
@@ -211,8 +234,21 @@ class KernelOps:
             if (splat := self._splat(value)) is not None:
                 block.add_op(constant := _constant(splat))
                 copies[value] = constant.result
-        for inner in self.ops_of(op):
+        ops = self.ops_of(op)
+        summed = {
+            value
+            for inner in ops
+            if inner is not op and "mul" not in functions_of(inner)
+            for value in inner.operands
+        }
+        for inner in ops:
             block.add_op(copy := inner.clone(copies))
+            if "mul" in functions_of(inner) and summed.intersection(inner.results):
+                # Compilers fuse a product and a sum, which is rounded once then.
+                ends = copy.result_types
+                barrier = _BARRIER.create(operands=copy.results, result_types=ends)
+                block.add_op(barrier)
+                copies[inner.results[0]] = barrier.results[0]
             # Keys and other notes do not change what is computed.
             for name in [name for name in copy.attributes if "." in name]:
                 del copy.attributes[name]

@@ -37,6 +37,7 @@ from qdialect.ir.xdsl_private import set_scope
 from qdialect.ops.fields import Contraction
 from qdialect.ops.interface import (
     is_cast,
+    is_function_of_elements,
     known_layer,
     model_of,
     models_of,
@@ -44,7 +45,7 @@ from qdialect.ops.interface import (
     op_model,
     windows_of,
 )
-from qdialect.ops.model import Bits, bits_of
+from qdialect.ops.model import Bits, OnElements, bits_of
 from qdialect.ptq.calibration.keys import constant_values
 from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import MemoryLimitError
@@ -114,7 +115,7 @@ def group_of(op: Operation) -> str:
 
 class ObservedRun(ModuleInterpreter):
     """
-    Runs a function on records, and hands over observed values.
+    Runs a function on records, and hands over the values that are observed.
 
     A value is freed when it is handed over and no op needs it any more. What depends on constants
     alone is computed before the first record, but large weights are dequantized when an op reads
@@ -128,7 +129,6 @@ class ObservedRun(ModuleInterpreter):
         module: ModuleOp,
         function: FuncOp,
         context: Context,
-        observed: Sequence[SSAValue],
         max_steps: int,
         *,
         in_single: bool = False,
@@ -136,10 +136,8 @@ class ObservedRun(ModuleInterpreter):
         super().__init__(module, ResourceBlobs.of(context), max_steps)
         self.function = function
         self._precision = in_single_precision if in_single else nullcontext
-        self._context = context
+        self.context, self.max_steps = context, max_steps
         self._places = dict[SSAValue, list[int]]()
-        for place, value in enumerate(observed):
-            self._places.setdefault(value, []).append(place)
         self._kernels = dict[Operation, tuple[Sequence[SSAValue], Kernel | None]]()
         self._take: Take | None = None
         self._seconds = defaultdict[Operation, float](float)
@@ -164,11 +162,17 @@ class ObservedRun(ModuleInterpreter):
     @cached_property
     def _ops(self) -> Sequence[Operation]:
         """The ops of the first block that are run for each record."""
-        known = {*self.constants}
+        known, unread = {*self.constants}, set[Operation]()
+        for op in reversed(self._order):
+            if is_function_of_elements(op) and not (
+                self.is_observed(op.results[0]) or {*self.users_of(op.results[0])} - unread
+            ):
+                unread.add(op)
         return [
             op
             for op in self._order
             if op is not self._end
+            and op not in unread
             and not (op.results and known.issuperset(op.results))
             and self._kernels.get(op) != _NONE
         ]
@@ -208,21 +212,26 @@ class ObservedRun(ModuleInterpreter):
     def seconds_of_groups(self) -> Mapping[str, float]:
         """The time since the last call that ops took that compute the same: see `group_of`."""
         groups = defaultdict[str, float](float)
-        with models_of(self._context):
+        with models_of(self.context):
             for op, seconds in self._seconds.items():
                 groups[self._group_of(op)] += seconds
         self._seconds.clear()
         return groups
+
+    def observe(self, values: Sequence[SSAValue]) -> None:
+        """Hand over these values in each run."""
+        for place, value in enumerate(values):
+            self._places.setdefault(value, []).append(place)
 
     def is_observed(self, value: SSAValue) -> bool:
         """Whether a value is handed over."""
         return value in self._places
 
     @cached_property
-    def constant_places(self) -> Sequence[int]:
+    def constant_places(self) -> NDArray[np.intp]:
         """The places of observed values that are the same in each record."""
         constant = (places for value, places in self._places.items() if value in self._constant)
-        return [at for places in constant for at in places]
+        return np.array([at for places in constant for at in places], np.intp)
 
     def use_kernel(self, op: Operation, inputs: Sequence[SSAValue], kernel: Kernel) -> None:
         """
@@ -278,8 +287,8 @@ class ObservedRun(ModuleInterpreter):
                     for value in last_uses.get(op, ()):
                         values.pop(value, None)
             yield
-        with self._running(values):
-            while isinstance(ended, Successor):
+        while isinstance(ended, Successor):
+            with self._running(values):
                 values.update(zip(ended.block.args, ended.args, strict=True))
                 ended = self._run_block(ended.block, values)
 
@@ -289,7 +298,7 @@ class ObservedRun(ModuleInterpreter):
         set_scope(self, ScopedDict(None, local_scope=values))
         try:
             with (
-                models_of(self._context),
+                models_of(self.context),
                 work_spent_by(self),
                 self._precision(),
                 np.errstate(all="ignore"),
@@ -371,7 +380,9 @@ class ObservedRun(ModuleInterpreter):
                 return None
             run_shape_op(self, op, model, inputs, steps)
             return ([op.operands[0]], _moving(op, steps)) if steps else None
-        is_alike = op_model(op).on_arrays is not None or len({*shapes}) == 1
+        model = op_model(op)
+        broadcasts = isinstance(model.run, OnElements) and model.run.broadcasts
+        is_alike = model.on_arrays is not None or broadcasts or len({*shapes}) == 1
         return ([*op.operands, *read], _computing(op, function)) if function and is_alike else None
 
     def _hand_over(self, values: Sequence[SSAValue], results: Sequence[Any]) -> None:

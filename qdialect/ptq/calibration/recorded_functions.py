@@ -7,10 +7,8 @@ the compared value is the one that users read: the result of a cast to floats, i
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, cast
@@ -35,29 +33,23 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.utils.exceptions import InterpretationError
 
-from qdialect.algebra.movement import DYNAMIC, ValueSet
+from qdialect.algebra.movement import DYNAMIC
 from qdialect.check.interpreters import TypedArray, find_function
-from qdialect.dialects.arrays.movements import run_constant
 from qdialect.dialects.arrays.values import held_type
 from qdialect.dialects.quant import DequantizeCastOp, QuantizeCastOp
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.folding.apply import fold_shapes
 from qdialect.folding.policy import FoldPolicy
 from qdialect.ir.names import symbols_of
-from qdialect.ir.resources import ResourceBlobs
+from qdialect.ir.rewriting import values_in
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.ops.along_axis import is_recordable
 from qdialect.ops.interface import (
-    Refusal,
-    elements_attribute_of,
     is_cast,
-    model_of,
     name_of,
-    static_shape_of,
 )
-from qdialect.ops.reading import ConstantOperands, Constants
+from qdialect.ptq.calibration.derived_ranges import LIMIT, Derived, Lanes, functions_followed
 from qdialect.ptq.calibration.keys import Keys, attach_keys, casts_to, constant_values, keys_of
 from qdialect.ptq.schemes.arrays import AllNaNError, whole_range
 from qdialect.ptq.schemes.ranges import Statistics, merged
@@ -74,17 +66,6 @@ _FLOATS: Final = (
     Float8E5M2FNUZType,
 )
 """The element types that are recorded: the floats that both engines support."""
-
-
-class Padded(NamedTuple):
-    """A value that has the elements of another one, and new ones that are all equal."""
-
-    source: int
-    """The position of the other one."""
-    number: np.float32
-    """The new elements."""
-    added: int
-    """How many there are."""
 
 
 class LeftOut(NamedTuple):
@@ -112,14 +93,20 @@ class Seen:
     """The number of elements of each value that are not NaN, and of NaNs: shape (2, values)."""
     apart: dict[int, Statistics]
     """The statistics of the values that have more than one range, or a histogram."""
+    lanes: NDArray[np.float32] | None
+    """
+    The minima and the maxima of the lanes of values that others follow from, one after another.
 
-    def copy(self, places: Sequence[int], other: Seen) -> None:
+    None once the ranges are computed that follow. NaN if they do not follow.
+    """
+
+    def copy(self, places: NDArray[np.intp], other: Seen) -> None:
         """Take the values at these positions, which have not changed, from another record."""
         self.ends[:, places], self.counts[:, places] = (
             other.ends[:, places],
             other.counts[:, places],
         )
-        for at in other.apart.keys() & {*places}:
+        for at in other.apart and other.apart.keys() & {*places.tolist()}:
             self.apart[at] = replace(other.apart[at], records=np.array([self.index]))
 
 
@@ -136,14 +123,17 @@ class RecordedValues:
     have_histograms: bool = False
     required: frozenset[str] = frozenset()
     """The keys of arguments and results of the function, which must have a range in each record."""
-    padded: tuple[Padded, ...] = ()
-    """The last values, which are not added: their ranges are those of others, and one number."""
+    derived: tuple[Derived, ...] = ()
+    """The last values, which are not added: each follows from one before it."""
+    lanes: Mapping[int, Lanes] = field(default_factory=dict[int, Lanes])
+    """How the elements of added values are divided that others follow from."""
 
     def begin(self, index: int) -> Seen:
         """A record of which nothing is known yet."""
         count = len(self.keys)
         ends = np.full((2, count), np.nan, np.float32)
-        return Seen(index, ends, np.zeros((2, count), np.int64), {})
+        lanes = np.empty(2 * sum(lanes.count for lanes in self.lanes.values()), np.float32)
+        return Seen(index, ends, np.zeros((2, count), np.int64), {}, lanes)
 
     def add(self, seen: Seen, at: int, value: TypedArray, *, threads: int | None = None) -> None:
         """
@@ -153,7 +143,28 @@ class RecordedValues:
         out. Raises ValueError for a value without elements, and for an argument or a result of NaN
         only.
         """
-        array, axis = floats_of(value), self.axes[at]
+        if (place := self._places.get(at)) is None:
+            self._add(seen, at, floats_of(value), threads)
+            return
+        assert seen.lanes is not None
+        (first, lanes), array = place, value.elements.view(np.float32).reshape(place[1].shape)
+        ends = seen.lanes[first : first + 2 * lanes.count]
+        np.minimum.reduce(array, lanes.axis, None, ends[: lanes.count])
+        np.maximum.reduce(array, lanes.axis, None, ends[lanes.count :])
+        if np.dot(ends, ends) < LIMIT**2:
+            seen.counts[0, at] = array.size
+            return
+        # There are NaNs, or may be.
+        ends.fill(np.nan)
+        self._add(seen, at, array, threads)
+        arrays = {at: array}
+        for follower, derived in enumerate(self.derived, self._first):
+            if derived.source in arrays and derived.function is not None:
+                arrays[follower] = derived.of(arrays[derived.source], lanes)
+                self._add(seen, follower, arrays[follower], threads)
+
+    def _add(self, seen: Seen, at: int, array: NDArray[Any], threads: int | None) -> None:
+        axis = self.axes[at]
         try:
             if axis is None and not self.have_histograms:
                 low, high, nans = whole_range(array, threads=threads)
@@ -170,19 +181,44 @@ class RecordedValues:
         except ValueError as error:
             if not isinstance(error, AllNaNError) or self.keys[at] in self.required:
                 raise ValueError(f"value '{self.keys[at]}': {error}") from None
+            seen.counts[1, at] = array.size
+
+    def follow(self, records: Sequence[Seen]) -> None:
+        """Compute the ranges that follow from others, and drop the lanes of these."""
+        if not (new := [seen for seen in records if seen.lanes is not None]):
+            return
+        ends = np.stack([seen.ends for seen in new], axis=1)
+        counts = np.stack([seen.counts for seen in new], axis=1)
+        all_lanes = np.stack([lanes for seen in new if (lanes := seen.lanes) is not None])
+        known = dict[int, "tuple[NDArray[np.float32], NDArray[np.bool_]]"]()
+        for at, (first, lanes) in self._places.items():
+            part = all_lanes[:, first : first + 2 * lanes.count]
+            known[at] = part.reshape(len(new), 2, -1), ~np.isnan(part[:, 0])
+        for at, derived in enumerate(self.derived, self._first):
+            if derived.number is None:
+                of_source, follows = known[derived.source]
+                known[at] = derived.of(of_source), follows
+                counts[:, follows, at] = counts[:, follows, derived.source]
+        for at, (part, follows) in known.items():
+            for function, end in zip((np.min, np.max), ends, strict=True):
+                # A negative zero becomes positive.
+                end[follows, at] = function(part[follows], axis=(1, 2)) + np.float32(0)
+        for at, derived in enumerate(self.derived, self._first):
+            if derived.number is not None:
+                for function, end in zip((np.fmin, np.fmax), ends, strict=True):
+                    end[:, at] = function(end[:, derived.source], derived.number)
+                counts[:, :, at] = counts[:, :, derived.source]
+                counts[0, :, at] += derived.added
+        for number, seen in enumerate(new):
+            seen.ends, seen.counts, seen.lanes = ends[:, number], counts[:, number], None
 
     def statistics(self, records: Sequence[Seen]) -> dict[str, Statistics]:
         """The statistics of at least one record, by the keys of values that have a range."""
+        self.follow(records)
         records = sorted(records, key=lambda seen: seen.index)
         indices = np.array([seen.index for seen in records])
         ends = np.stack([seen.ends for seen in records], axis=1)
         counts = np.stack([seen.counts for seen in records], axis=1)
-        first = len(self.keys) - len(self.padded)
-        for at, (source, number, added) in enumerate(self.padded, first):
-            for function, end in zip((np.fmin, np.fmax), ends, strict=True):
-                end[:, at] = function(end[:, source], number)
-            counts[:, :, at] = counts[:, :, source]
-            counts[0, :, at] += added
         statistics = dict[str, Statistics]()
         for key, positions in self._positions.items():
             parts = [
@@ -206,6 +242,20 @@ class RecordedValues:
             if parts:
                 statistics[key] = merged(parts)
         return statistics
+
+    @cached_property
+    def _first(self) -> int:
+        """The position of the first value that follows from others."""
+        return len(self.keys) - len(self.derived)
+
+    @cached_property
+    def _places(self) -> dict[int, tuple[int, Lanes]]:
+        """Where the ends of the lanes of values are, and their lanes."""
+        first, places = 0, dict[int, tuple[int, Lanes]]()
+        for at, lanes in self.lanes.items():
+            places[at] = first, lanes
+            first += 2 * lanes.count
+        return places
 
     @cached_property
     def _positions(self) -> dict[str, list[int]]:
@@ -248,43 +298,50 @@ def recorded_function(
         for key, parts in by_key.items()
         for part, axis in zip(parts, _common_axis(parts, axes), strict=True)
     }
-    padded = {} if histograms else _padded([part for part in values if values[part][1] is None])
-    added = tuple(value for value in values if value not in padded)
     ends = (block.last_op for block in function.body.blocks)
     returned = [value for op in ends if isinstance(op, ReturnOp) for value in op.operands]
     required = {keys.of_values.get(value, "") for value in (*function.args, *returned)}
-    places = {value: place for place, value in enumerate(added)}
-    pairs = [values[value] for value in (*added, *padded)]
+    pairs = [*values.values()]
     recorded = RecordedValues(
         tuple(key for key, _ in pairs),
         tuple(axis for _, axis in pairs),
         histograms,
         frozenset(required),
-        tuple(Padded(places[source], number, count) for source, number, count in padded.values()),
     )
-    return RecordedFunction(function, added, recorded, left_out)
+    return RecordedFunction(function, (*values,), recorded, left_out)
 
 
-def _padded(values: Sequence[SSAValue]) -> dict[SSAValue, tuple[SSAValue, np.float32, int]]:
-    """The values that are others with a border of one number: the other one, it, and its count."""
-    padded = dict[SSAValue, tuple[SSAValue, np.float32, int]]()
-    resources, others = ResourceBlobs(None), {*values}
-    operands = ConstantOperands(Constants(resources))
-    for value in values:
-        op = value.owner
-        if not isinstance(op, Operation) or (model := model_of(op)) is None:
-            continue
-        with suppress(Refusal, InterpretationError, AllNaNError):
-            read = operands.read(op, model)
-            source, maker = read.operands[0], read.padding and read.padding.owner
-            is_padded = [movement.values for movement in read.movements] == [ValueSet.MORE]
-            added = math.prod(static_shape_of(value)) - math.prod(static_shape_of(source))
-            if not is_padded or not added or source in padded or source not in others:
-                continue
-            if isinstance(maker, Operation) and elements_attribute_of(maker):
-                number, _, _ = whole_range(run_constant(maker, resources).numbers)
-                padded[value] = source, number, added
-    return padded
+def without_derived(
+    whole: RecordedFunction, constants: Mapping[SSAValue, TypedArray]
+) -> RecordedFunction:
+    """
+    The function, and fewer values to add: the ranges of the others follow from these.
+
+    `constants` are values of the function that are the same in each record.
+    """
+    recorded = whole.recorded
+    pairs = dict(zip(whole.values, zip(recorded.keys, recorded.axes, strict=True), strict=True))
+    if recorded.have_histograms:
+        return whole
+    inner = values_in(whole.function)
+    functions = functions_followed(
+        [value for value in inner if pairs.get(value, ("", 0))[1] is None], constants
+    )
+    added = tuple(value for value in pairs if value not in functions.derived)
+    places = {value: at for at, value in enumerate((*added, *functions.derived))}
+    return whole._replace(
+        values=added,
+        recorded=replace(
+            recorded,
+            keys=tuple(pairs[value][0] for value in places),
+            axes=tuple(pairs[value][1] for value in places),
+            derived=tuple(
+                replace(derived, source=places[source])
+                for source, derived in functions.derived.values()
+            ),
+            lanes={places[value]: lanes for value, lanes in functions.lanes.items()},
+        ),
+    )
 
 
 def _common_axis(parts: Sequence[SSAValue], axes: Mapping[SSAValue, int]) -> Sequence[int | None]:

@@ -40,6 +40,7 @@ from qdialect.ops.interface import (
     Refusal,
     elements_attribute_of,
     find_attribute,
+    functions_of,
     known_layer,
     known_rule,
     model_of,
@@ -538,12 +539,6 @@ FAR: Final = 4.0
 
 LOWEST: Final = -9999.0
 """Numbers up to this one have no weight in a softmax: they are masks."""
-
-
-def functions_of(op: Operation) -> frozenset[str]:
-    """The functions that an op computes, as far as they are known."""
-    rule = known_rule(op)
-    return frozenset() if rule is None else rule.functions
 
 
 def range_of(graph: FlowGraph, value: SSAValue) -> Range | None:

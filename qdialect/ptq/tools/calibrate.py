@@ -27,7 +27,6 @@ from qdialect.check.interpreters import TypedArray, find_function
 from qdialect.folding.inlining import inline_calls
 from qdialect.folding.report import Outcome
 from qdialect.ir.resources import ResourceBlobs
-from qdialect.opt.compilation import Compilation
 from qdialect.opt.diagnostics import DiagnosticPrinter
 from qdialect.opt.module_tool import read_module
 from qdialect.opt.outputs import STANDARD_OUTPUT, check_writable, overwrite_each_other, write_file
@@ -42,6 +41,7 @@ from qdialect.ptq.calibration.recorded_functions import (
     RecordedValues,
     Seen,
     recorded_function,
+    without_derived,
 )
 from qdialect.ptq.equalization.equalizing import channel_axes
 from qdialect.ptq.float_graph.flow_graph import LOWER_TENSORS, is_other_tensor
@@ -55,6 +55,7 @@ from qdialect.ptq.tools.recording import (
     chosen_function,
     prepare,
     record_all,
+    run_of,
     run_parser,
 )
 from qdialect.support.extras import MissingLibraryError
@@ -80,6 +81,10 @@ _SHARE_OF_KEEPING: Final = 0.05
 
 _PARTS: Final = 8
 """The number of parts on a cluster of an unknown number of workers."""
+
+
+_FOLLOWED_AT_ONCE: Final = 32
+"""The number of records whose ranges are computed together that follow from others."""
 
 
 class _Interruption:
@@ -234,9 +239,13 @@ def _calibrate(interruption: _Interruption, given: Sequence[str], options: Names
         write_file(options.output, _recorded_in_parts(given, chosen, options).to_json())
         sys.stderr.write(f"{TOOL}: {len(chosen)} records are recorded by {options.cluster}\n")
         return True
-    keeper = _Keeper(options, fingerprint, aliases, recorded.recorded, count)
+    run = run_of(
+        module, function, compilation.context, engine=options.engine, max_steps=options.max_steps
+    )
+    recorded = without_derived(recorded, run.constants)
+    keeper = _Keeper(options, fingerprint, aliases, recorded, count)
     try:
-        _record(keeper, recorded, compilation, arguments, options, interruption)
+        _record(keeper, recorded, run, arguments, options, interruption)
     except RunFailure as failure:
         printer.error(failure.reason, compilation.source.name)
         return False
@@ -299,21 +308,13 @@ def _record_part(given: Sequence[str], part: str, folder: str) -> str:
 def _record(
     keeper: _Keeper,
     recorded: RecordedFunction,
-    compilation: Compilation,
+    run: ObservedRun,
     arguments: Sequence[Argument],
     options: Namespace,
     interruption: _Interruption,
 ) -> None:
     """Record the missing records, until a signal. Raises RunFailure and RecordError."""
-    function = prepare(
-        compilation.module,
-        recorded.function,
-        compilation.context,
-        recorded.values,
-        engine=options.engine,
-        max_steps=options.max_steps,
-        tool=TOOL,
-    )
+    function = prepare(run, recorded.values, engine=options.engine, tool=TOOL)
     # Worker processes share the processors, so each gets one thread.
     threads = None if options.jobs == 1 else 1
     names = tuple(argument.names for argument in arguments)
@@ -442,6 +443,8 @@ class _Keeper:
     def add(self, seen: Seen) -> None:
         """Add the statistics of a record, and write the file if the last write is long ago."""
         self._new.append(seen)
+        if not len(self._new) % _FOLLOWED_AT_ONCE:
+            self._values.follow(self._new[-_FOLLOWED_AT_ONCE:])
         self._recorded.add(seen.index)
         start = time.monotonic()
         if start - self._written >= self._seconds_to_keep and self._path not in STANDARD_OUTPUT:

@@ -48,6 +48,7 @@ from qdialect.ptq.tools.recording import (
     prepare,
     prepare_whole,
     record_all,
+    run_of,
     run_parser,
 )
 from qdialect.support.lazy_numpy import NDArray
@@ -211,14 +212,14 @@ def _evaluate(options: Namespace) -> Evaluation | None:
                     whole, side.function, partial(compile_in_integers, cpu="host")
                 )
             else:
-                prepared = prepare(
+                run = run_of(
                     side.module,
                     side.function,
                     compilation.context,
-                    side.returned,
                     engine=options.engine,
                     max_steps=options.max_steps,
                 )
+                prepared = prepare(run, side.returned, engine=options.engine)
             functions.append(prepared)
         except RunFailure as failure:
             printer.error(failure.reason, compilation.source.name)
@@ -322,7 +323,8 @@ class _Comparing(Task[_Compared]):
         for _ in steps:
             pass
         if not self.known:
-            same = {*before.constant_places} & {*after.constant_places} & {*range(first)}
+            constant = (run.constant_places.tolist() for run in (before, after))
+            same = {*range(first)}.intersection(*constant)
             self.known.update((at, noises[at]) for at in same)
         places = iter(range(first))
         of_values = [Noise.total(noises[at] for at in islice(places, n)) for n in self.parts]

@@ -44,7 +44,7 @@ from qdialect.opt.module_tool import ModuleArgumentParser, whole_number
 from qdialect.opt.options import Options
 from qdialect.opt.tool_error import ToolError
 from qdialect.ptq.calibration.kernels import KernelOps, transposed_type
-from qdialect.ptq.calibration.observed_runs import Kernel, ObservedRun
+from qdialect.ptq.calibration.observed_runs import ObservedRun
 from qdialect.ptq.calibration.record_files import Argument, RecordError, RecordFiles
 from qdialect.support.extras import library
 from qdialect.support.lazy_numpy import NDArray, np
@@ -141,7 +141,6 @@ class PreparedFunction:
     """
 
     run: ObservedRun
-    context: Context
     observed: Sequence[int]
     """The numbers of the values that are handed over."""
     kernels: Mapping[int, str]
@@ -150,15 +149,13 @@ class PreparedFunction:
     """The binary of the kernels; None if there are none."""
     engine: str
     """What runs the function."""
-    max_steps: int
-    """The maximum number of ops that the interpreter runs for a record."""
 
     @override
     def __reduce__(self) -> tuple[Callable[..., PreparedFunction], tuple[Any, ...]]:
         text = StringIO()
-        write_module(self.context, self.run.module, text)
+        write_module(self.run.context, self.run.module, text)
         name = self.run.function.sym_name.data
-        how = self.observed, self.kernels, self.binary, self.engine, self.max_steps
+        how = self.observed, self.kernels, self.binary, self.engine, self.run.max_steps
         return _read_function, (text.getvalue(), name, *how)
 
     def start(self) -> ObservedRun:
@@ -168,44 +165,42 @@ class PreparedFunction:
         loaded, kernels = LoadedModule(self.binary), KernelOps(self.run)
         for number, op in enumerate(self.run.module.walk()):
             if (name := self.kernels.get(number)) is not None:
-                inputs = kernels.inputs_of(op)
-                orders = [kernels.order_of(op, value) for value in inputs]
-                self.run.use_kernel(op, inputs, self._kernel(loaded, name, op, inputs, orders))
+                self._use_kernel(loaded, kernels, name, op)
                 for inner in kernels.inner_ops_of(op):
                     self.run.leave_out(inner)
         return self.run
 
-    def _kernel(
-        self,
-        loaded: LoadedModule,
-        name: str,
-        op: Operation,
-        inputs: Sequence[SSAValue],
-        orders: Sequence[Sequence[int]],
-    ) -> Kernel:
+    def _use_kernel(
+        self, loaded: LoadedModule, kernels: KernelOps, name: str, op: Operation
+    ) -> None:
+        inputs, constants = kernels.inputs_of(op), self.run.constants
+        orders = [kernels.order_of(op, value) for value in inputs]
         pairs = zip(inputs, orders, strict=True)
         given_types = [transposed_type(value.type, order) for value, order in pairs]
         types = given_types, [value.type for value in op.results]
         signature = FuncOp(name, types, Region())
-        constants = self.run.constants
         # IREE may compute a result in the memory of an argument of that size.
         sizes = {_size_of(result.type) for result in op.results}
+        written = {
+            at
+            for at, value in enumerate(inputs)
+            if not kernels.is_only_read(op, value) and {_size_of(value.type), None} & sizes
+        }
         kept = dict[int, Any]()
         for at, value in enumerate(inputs):
             if value in constants:
                 elements = constants[value].elements.transpose(orders[at])
                 constant = TypedArray(elements, given_types[at])
-                is_apart = not {_size_of(value.type), None} & sizes
-                kept[at] = loaded.kept(constant, signature) if is_apart else constant
+                kept[at] = constant if at in written else loaded.kept(constant, signature)
+        kernel = loaded.kernel(signature, kept, written)
 
         def compute(values: Sequence[TypedArray]) -> Sequence[TypedArray]:
-            given = tuple(kept.get(at, value) for at, value in enumerate(values))
             try:
-                return loaded.run(signature, given)
+                return kernel(values)
             except RunFailure as failure:
                 raise InterpretationError(failure.reason) from None
 
-        return compute
+        self.run.use_kernel(op, [value for value in inputs if value not in constants], compute)
 
 
 def _size_of(type: Attribute) -> int | None:
@@ -232,9 +227,9 @@ def _read_function(
     module, context = compilation.module, compilation.context
     function = find_function(module, name)
     values = [*values_in(module)]
-    given, in_single = [values[at] for at in observed], engine == "numpy"
-    run = ObservedRun(module, function, context, given, max_steps, in_single=in_single)
-    return PreparedFunction(run, context, observed, kernels, binary, engine, max_steps)
+    run = run_of(module, function, context, engine=engine, max_steps=max_steps)
+    run.observe([values[at] for at in observed])
+    return PreparedFunction(run, observed, kernels, binary, engine)
 
 
 @contextmanager
@@ -299,40 +294,44 @@ class Task(ABC, Generic[Result]):
         """What is to be known of a record: runs each function on it."""
 
 
-def prepare(
+def run_of(
     module: ModuleOp,
     function: FuncOp,
     context: Context,
-    observed: Sequence[SSAValue],
     *,
     engine: str,
     max_steps: int = DEFAULT_MAX_STEPS,
-    tool: str | None = None,
+) -> ObservedRun:
+    """The run of a function by an engine. Only steps of the reference are limited."""
+    steps = max_steps if engine == "reference" else sys.maxsize
+    return ObservedRun(module, function, context, steps, in_single=engine == "numpy")
+
+
+def prepare(
+    run: ObservedRun, observed: Sequence[SSAValue], *, engine: str, tool: str | None = None
 ) -> PreparedFunction:
     """
-    Prepare a function of a module once for all processes, for an engine: numpy, iree, reference.
+    Prepare a run once for all processes, for an engine, and hand over these values.
 
     IREE compiles its kernels here. Meanwhile, a line on a terminal says so, if the name of the
-    tool is given. Only steps of the reference are limited.
+    tool is given.
 
     Raises ToolError if IREE is not installed, and RunFailure if it does not compile them.
     """
-    numbers = {value: number for number, value in enumerate(values_in(module))}
+    numbers = {value: number for number, value in enumerate(values_in(run.module))}
     places = [numbers[value] for value in observed]
-    steps = max_steps if engine == "reference" else sys.maxsize
-    is_numpy = engine == "numpy"
-    run = ObservedRun(module, function, context, observed, steps, in_single=is_numpy)
+    run.observe(observed)
     if engine != "iree":
-        return PreparedFunction(run, context, places, {}, None, engine, steps)
-    with _errors_of_iree(module):
+        return PreparedFunction(run, places, {}, None, engine)
+    with _errors_of_iree(run.module):
         kernels, binary = KernelOps(run).kernels(), None
         if kernels.names:
             with nullcontext() if tool is None else working(f"{tool}: compiling"):
-                _, binary = compile_module(Side(kernels.module, context), cpu="host")
+                _, binary = compile_module(Side(kernels.module, run.context), cpu="host")
             _load_once(binary)
-    ops = {op: number for number, op in enumerate(module.walk())}
+    ops = {op: number for number, op in enumerate(run.module.walk())}
     names = {ops[op]: name for op, name in kernels.names.items()}
-    return PreparedFunction(run, context, places, names, binary, engine, steps)
+    return PreparedFunction(run, places, names, binary, engine)
 
 
 def prepare_whole(
@@ -351,14 +350,15 @@ def prepare_whole(
     caller = FuncOp("caller", ends, Region(block))
     declared = FuncOp.external(function.sym_name.data, *ends)
     calling = ModuleOp([declared, caller])
-    run = ObservedRun(calling, caller, context, call.results, sys.maxsize)
+    run = ObservedRun(calling, caller, context, sys.maxsize)
+    run.observe(call.results)
     with _errors_of_iree(module):
         binary = compiled(side)
         _load_once(binary)
     values, ops = [*values_in(calling)], [*calling.walk()]
     places = [values.index(result) for result in call.results]
     names = {ops.index(call): function.sym_name.data}
-    return PreparedFunction(run, context, places, names, binary, "iree", sys.maxsize)
+    return PreparedFunction(run, places, names, binary, "iree")
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import math
 import operator
 import random
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from io import StringIO
@@ -25,14 +26,18 @@ from xdsl.utils.exceptions import InterpretationError
 
 from qdialect.check.interpreters import TypedArray, run_function
 from qdialect.ir.value_types import shape_of
+from qdialect.ops.interface import name_of
 from qdialect.opt.registry import ToolContext
 from qdialect.ptq.calibration.kernels import KernelOps
+from qdialect.ptq.calibration.keys import keys_of
 from qdialect.ptq.calibration.observed_runs import ObservedRun
+from qdialect.ptq.calibration.recorded_functions import recorded_function, without_derived
 from qdialect.ptq.schemes.profile import Profile
 from qdialect.ptq.schemes.ranges import Statistics, merged
 from qdialect.ptq.tools.calibrate import main
 from qdialect.ptq.tools.evaluate import main as evaluate
 from qdialect.ptq.tools.merge_profiles import main as merge
+from qdialect.ptq.tools.recording import prepare
 from qdialect.support.terminal import working
 from qdialect.text import parse_module
 
@@ -49,7 +54,9 @@ def run_of(text: str, function: str = "main", *, in_single: bool = False) -> Obs
     module = parse_module(context, text)
     main = next(op for op in module.ops if isinstance(op, FuncOp) and op.sym_name.data == function)
     observed = [result for op in main.body.blocks[0].ops for result in op.results]
-    return ObservedRun(module, main, context, observed, 1 << 30, in_single=in_single)
+    run = ObservedRun(module, main, context, 1 << 30, in_single=in_single)
+    run.observe(observed)
+    return run
 
 
 def chain(layers: int, *, are_alike: bool) -> str:
@@ -86,13 +93,14 @@ def chain(layers: int, *, are_alike: bool) -> str:
 
 @pytest.mark.parametrize(("layers", "are_alike"), [(2, True), (9, True), (2, False), (9, False)])
 def test_what_is_compiled_is_linear_in_layers(layers: int, are_alike: bool) -> None:
-    """Equal layers have one kernel. Weights are arguments, and what is exact is not compiled."""
+    """Equal layers have one kernel. Weights are arguments, and biases, which are repeated there."""
     kernels = KernelOps(run_of(chain(layers, are_alike=are_alike))).kernels()
     functions = [op for op in kernels.module.ops if isinstance(op, FuncOp)]
     assert len(kernels.names) == layers
     assert len(functions) == (1 if are_alike else layers)
-    # The convolution and the return; what a convolution has in its own region is its own.
-    assert all(len([*function.body.blocks[0].ops]) == 2 for function in functions)
+    # What a convolution has in its own region is its own.
+    names = ["tensor.empty", "linalg.broadcast", "linalg.conv_2d_nchw_fchw", "func.return"]
+    assert all([op.name for op in function.body.blocks[0].ops] == names for function in functions)
     assert all(len(function.body.blocks[0].args) == 3 for function in functions)
 
 
@@ -289,7 +297,7 @@ def test_ranges_of_padded_values_are_those_of_numpy(
 def unobserved(text: str) -> ObservedRun:
     """A run that observes nothing."""
     run = run_of(text)
-    return ObservedRun(run.module, run.function, ToolContext(), [], 1 << 30)
+    return ObservedRun(run.module, run.function, ToolContext(), 1 << 30)
 
 
 def test_kernels_enlarge_what_nothing_else_reads() -> None:
@@ -773,3 +781,123 @@ def test_large_weights_are_dequantized_when_they_are_read() -> None:
     record = [TypedArray.of_numbers(np.ones((512, 512)), argument.type)]
     run.run(record, lambda at, value: taken.append((at, value.numbers[0, 0].item())))
     assert taken[3:] == [(3, 0.0), (6, 1.0), (4, 0.5), (7, 1.5), (5, 1.0), (8, 2.0)]
+
+
+NORMALIZED = """
+func.func @main(%x: tensor<2x6x8x3xf32>) -> tensor<2x6x8x4xf32> {
+  %weight = stablehlo.constant dense<"0xWEIGHT"> : tensor<3x3x3x4xf32>
+  %mean = stablehlo.constant dense<[0.1, -0.2, 0.3, -0.4]> : tensor<4xf32>
+  %scale = stablehlo.constant dense<[1.5, -0.7, 0.0, 3.1]> : tensor<4xf32>
+  %six = stablehlo.constant dense<6.0> : tensor<2x6x8x4xf32>
+  %zero = stablehlo.constant dense<0.0> : tensor<2x6x8x4xf32>
+  %two = stablehlo.constant dense<2.5> : tensor<2x6x8x4xf32>
+  %means = stablehlo.broadcast_in_dim %mean, dims = [3] : (tensor<4xf32>) -> tensor<2x6x8x4xf32>
+  %scales = stablehlo.broadcast_in_dim %scale, dims = [3] : (tensor<4xf32>) -> tensor<2x6x8x4xf32>
+  %y = stablehlo.convolution(%x, %weight) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f],
+    window = {pad = [[1, 1], [1, 1]]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+    : (tensor<2x6x8x3xf32>, tensor<3x3x3x4xf32>) -> tensor<2x6x8x4xf32>
+  %centered = stablehlo.subtract %y, %means : tensor<2x6x8x4xf32>
+  %scaled = stablehlo.multiply %centered, %scales : tensor<2x6x8x4xf32>
+  %sum = stablehlo.add %means, %scaled : tensor<2x6x8x4xf32>
+  %left = stablehlo.subtract %two, %sum : tensor<2x6x8x4xf32>
+  %part = stablehlo.divide %left, %two : tensor<2x6x8x4xf32>
+  %rectified = stablehlo.maximum %part, %zero : tensor<2x6x8x4xf32>
+  %clamped = stablehlo.minimum %rectified, %six : tensor<2x6x8x4xf32>
+  %size = stablehlo.abs %clamped : tensor<2x6x8x4xf32>
+  %again = stablehlo.multiply %clamped, %y : tensor<2x6x8x4xf32>
+  %next = stablehlo.convolution(%clamped, %square)
+    dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], window = {}
+    {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+    : (tensor<2x6x8x4xf32>, tensor<1x1x4x4xf32>) -> tensor<2x6x8x4xf32>
+  return %next : tensor<2x6x8x4xf32>
+}
+""".replace(
+    "  %mean =",
+    '  %square = stablehlo.constant dense<"0xSQUARE"> : tensor<1x1x4x4xf32>\n  %mean =',
+)
+
+
+def normalized() -> str:
+    """A convolution, a normalization, a clamp, and a convolution that reads it."""
+    numbers = np.random.default_rng(0)
+    weight, square = (numbers.standard_normal(n).astype("f4").tobytes().hex() for n in (108, 16))
+    return NORMALIZED.replace("WEIGHT", weight).replace("SQUARE", square)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_ranges_that_follow_from_others_are_those_of_all_elements(
+    tmp_path: Path, engine: str
+) -> None:
+    """A profile with histograms reads all elements."""
+    given = np.random.default_rng(1).standard_normal((7, 2, 6, 8, 3)).astype("f4")
+    given[1, 0, 0, 0, 0], given[2, 1, 3, 3, 1] = np.nan, np.inf
+    given[3] *= 1e30
+    given[4] *= 1e-42
+    given[5, 0] = np.nan
+    (tmp_path / "model.mlir").write_text(normalized())
+    np.savez(tmp_path / "data.npz", arg0=given)
+
+    def profile(*options: str) -> str:
+        path = tmp_path / "profile.json"
+        files = [str(tmp_path / "model.mlir"), f"--data={tmp_path / 'data.npz'}", "-o", str(path)]
+        assert main([*files, f"--engine={engine}", *options]) == 0
+        return path.read_text()
+
+    whole = profile()
+    seen, expected = (Profile.from_json(text).values for text in (whole, profile("--histogram")))
+    assert {*seen} == {*expected} >= {"centered", "scaled", "sum", "left", "part", "clamped"}
+    for key, value in seen.items():
+        other = expected[key]
+        assert value.minima.tolist() == other.minima.tolist(), key
+        assert value.maxima.tolist() == other.maxima.tolist(), key
+        assert (value.count, value.nans) == (other.count, other.nans), key
+    profile("--records=0:3")
+    assert profile("--resume") == whole
+
+
+def test_only_what_must_be_looked_at_is_handed_over() -> None:
+    run = run_of(normalized())
+    module, function = run.module, run.function
+    whole = recorded_function(module, "main", keys_of(module))
+    left = without_derived(whole, run.constants)
+    followed = {"centered", "scaled", "sum", "left", "rectified", "clamped"}
+    assert {*whole.recorded.keys} == {*left.recorded.keys}
+    added = {value.name_hint for value in left.values}
+    assert {value.name_hint for value in whole.values} - added == followed
+    assert left.function is function
+    with_histograms = recorded_function(module, "main", keys_of(module), histograms=True)
+    assert without_derived(with_histograms, run.constants) is with_histograms
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+def test_kernels_compute_functions_that_nothing_else_reads(is_read: bool) -> None:
+    """A product is kept apart from the sum that reads it: a compiler rounds both at once."""
+    lines = normalized().replace("%clamped, %y", "%y, %y").splitlines()
+    text = "\n".join(line for line in lines if is_read or not line.startswith("  %size"))
+    kernels = KernelOps(unobserved(text)).kernels().module
+    counts = Counter(name_of(op) for op in kernels.walk())
+    assert counts["stablehlo.convolution"] == 2
+    assert counts["stablehlo.minimum"] == (0 if is_read else 1)
+    # A quotient is not the same with every engine, if it is one of integers.
+    assert (counts["stablehlo.divide"], counts["stablehlo.subtract"]) == (1, 2)
+    assert counts["util.optimization_barrier"] == 1
+
+
+@pytest.mark.iree
+@pytest.mark.without_xdsl
+def test_results_of_iree_are_kept_as_long_as_arrays_of_them() -> None:
+    run = unobserved(normalized())
+    *_, end = run.function.walk()
+    engine = prepare(run, end.operands, engine="iree").start()
+    (type,) = run.function.function_type.inputs.data
+    kept, copies = list[NDArray[Any]](), list[NDArray[Any]]()
+
+    def take(_: int, value: TypedArray) -> None:
+        kept.append(value.elements[::-1])
+        copies.append(value.elements[::-1].copy())
+
+    for number in range(8):
+        given = np.full((2, 6, 8, 3), number, "f4").view("u4")
+        engine.run([TypedArray(given, type)], take)
+    assert len({*map(bytes, copies)}) == 8
+    assert all(map(np.array_equal, kept, copies))
