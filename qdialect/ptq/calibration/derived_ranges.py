@@ -76,7 +76,7 @@ class Lanes(NamedTuple):
         return cls((before // repeats, repeats * channels), 0)
 
     @property
-    def count(self) -> int:
+    def width(self) -> int:
         """How many lanes there are."""
         return self.shape[1 - self.axis]
 
@@ -155,7 +155,7 @@ def functions_followed(
             lanes[root] = own
     derived = dict[SSAValue, tuple[SSAValue, Derived]]()
     for root, members in followed.items():
-        count = lanes[root].count
+        count = lanes[root].width
         ends = {root: np.array([[-LIMIT], [LIMIT]], "f4").repeat(count, axis=1)}
         for value in members:
             read = reads[value]

@@ -132,7 +132,7 @@ class RecordedValues:
         """A record of which nothing is known yet."""
         count = len(self.keys)
         ends = np.full((2, count), np.nan, np.float32)
-        lanes = np.empty(2 * sum(lanes.count for lanes in self.lanes.values()), np.float32)
+        lanes = np.empty(2 * sum(lanes.width for lanes in self.lanes.values()), np.float32)
         return Seen(index, ends, np.zeros((2, count), np.int64), {}, lanes)
 
     def add(self, seen: Seen, at: int, value: TypedArray, *, threads: int | None = None) -> None:
@@ -148,9 +148,9 @@ class RecordedValues:
             return
         assert seen.lanes is not None
         (first, lanes), array = place, value.elements.view(np.float32).reshape(place[1].shape)
-        ends = seen.lanes[first : first + 2 * lanes.count]
-        np.minimum.reduce(array, lanes.axis, None, ends[: lanes.count])
-        np.maximum.reduce(array, lanes.axis, None, ends[lanes.count :])
+        ends = seen.lanes[first : first + 2 * lanes.width]
+        np.minimum.reduce(array, lanes.axis, out=ends[: lanes.width])
+        np.maximum.reduce(array, lanes.axis, out=ends[lanes.width :])
         if np.dot(ends, ends) < LIMIT**2:
             seen.counts[0, at] = array.size
             return
@@ -192,7 +192,7 @@ class RecordedValues:
         all_lanes = np.stack([lanes for seen in new if (lanes := seen.lanes) is not None])
         known = dict[int, "tuple[NDArray[np.float32], NDArray[np.bool_]]"]()
         for at, (first, lanes) in self._places.items():
-            part = all_lanes[:, first : first + 2 * lanes.count]
+            part = all_lanes[:, first : first + 2 * lanes.width]
             known[at] = part.reshape(len(new), 2, -1), ~np.isnan(part[:, 0])
         for at, derived in enumerate(self.derived, self._first):
             if derived.number is None:
@@ -254,7 +254,7 @@ class RecordedValues:
         first, places = 0, dict[int, tuple[int, Lanes]]()
         for at, lanes in self.lanes.items():
             places[at] = first, lanes
-            first += 2 * lanes.count
+            first += 2 * lanes.width
         return places
 
     @cached_property
