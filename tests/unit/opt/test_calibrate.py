@@ -15,7 +15,7 @@ import time
 import tracemalloc
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -231,16 +231,21 @@ def test_a_crash_of_the_runtime(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Such as of a gather out of bounds; the other records are kept for `--resume`."""
-    run = LoadedModule.run
+    kernel = LoadedModule.kernel
 
-    def crash(self: LoadedModule, function: Any, arguments: tuple[TypedArray, ...]) -> object:
-        if arguments[0].numbers.min() < 0:
-            # Pytest would print a traceback.
-            faulthandler.disable()
-            os.kill(os.getpid(), signal.SIGSEGV)
-        return run(self, function, arguments)
+    def crashing(self: LoadedModule, *how: Any) -> Any:
+        compute = kernel(self, *how)
 
-    monkeypatch.setattr(LoadedModule, "run", crash)
+        def crash(values: Sequence[TypedArray]) -> Sequence[TypedArray]:
+            if values[0].numbers.min() < 0:
+                # Pytest would print a traceback.
+                faulthandler.disable()
+                os.kill(os.getpid(), signal.SIGSEGV)
+            return compute(values)
+
+        return crash
+
+    monkeypatch.setattr(LoadedModule, "kernel", crashing)
     (tmp_path / "model.mlir").write_text(
         TOSA.replace("tosa.add %x, %x : (tensor<2x3xf32>, ", "tosa.tanh %x : (")
     )

@@ -121,6 +121,7 @@ ON_ARRAYS = (
     "qdialect.ptq.calibration.observed_runs",
     "qdialect.ptq.calibration.recorded_functions",
     "qdialect.ptq.fake_quantization",
+    "qdialect.ptq.calibration.derived_ranges",
     "qdialect.ptq.calibration.record",
     "qdialect.ptq.tools.calibrate",
     "qdialect.check.check_tool",
