@@ -275,7 +275,7 @@ class LoadedModule:
                 invoke(named, given, returned)
             except Exception as error:
                 # The runtime has no error class of its own, and raises many types.
-                raise self._failure(f"IREE does not run it: {describe(error)}", function) from None
+                raise RunFailure(f"IREE does not run it: {describe(error)}", function) from None
             arrays = list[TypedArray]()
             for at, type in enumerate(results):
                 view = returned.get_as_object(at, a_view)

@@ -213,7 +213,7 @@ def _padded(
             added = math.prod(static_shape_of(value)) - math.prod(static_shape_of(source))
             if not is_padded or not added or source in padded or source not in others:
                 continue
-            if isinstance(maker, Operation) and (name := elements_attribute_of(maker)):
-                number, _, _ = whole_range(run_constant(maker, name, resources).numbers)
+            if isinstance(maker, Operation) and elements_attribute_of(maker):
+                number, _, _ = whole_range(run_constant(maker, resources).numbers)
                 padded[value] = source, Derived(0, None, (), number, added)
     return padded

@@ -243,7 +243,7 @@ def _calibrate(interruption: _Interruption, given: Sequence[str], options: Names
         module, function, compilation.context, engine=options.engine, max_steps=options.max_steps
     )
     recorded = without_derived(recorded, run.constants)
-    keeper = _Keeper(options, fingerprint, aliases, recorded, count)
+    keeper = _Keeper(options, fingerprint, aliases, recorded.recorded, count)
     try:
         _record(keeper, recorded, run, arguments, options, interruption)
     except RunFailure as failure:
