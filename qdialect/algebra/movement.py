@@ -568,6 +568,10 @@ class Chain(Movement):
         return moved
 
     @property
+    def values(self) -> ValueSet:
+        return self.first.values.then(*(movement.values for movement in self.others))
+
+    @property
     def size(self) -> int:
         return sum(movement.size for movement in (self.first, *self.others))
 

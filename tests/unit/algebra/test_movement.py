@@ -21,6 +21,7 @@ from qdialect.algebra.movement import (
     Slice,
     Take,
     Transpose,
+    ValueSet,
 )
 from qdialect.algebra.padding import Pad
 from qdialect.algebra.views import Splat, as_view
@@ -34,6 +35,24 @@ def test_result_shape_is_that_of_the_result(shape: Shape, data: st.DataObject):
     moved = numpy_moves(movement, np.zeros(shape))
     assert movement.result_shape(shape) == moved.shape
     assert movement(Splat(np.int8(7), shape)) == Splat(np.int8(7), moved.shape)
+
+
+@given(shapes(), st.data())
+def test_values_of_a_chain_are_those_of_an_array(shape: Shape, data: st.DataObject):
+    """What is said of its values holds of different numbers."""
+    first = data.draw(unary_movements(shape))
+    array = np.arange(math.prod(shape)).reshape(shape)
+    between = numpy_moves(first, array)
+    second = data.draw(unary_movements(between.shape))
+    moved = {*numpy_moves(second, between).reshape(-1).tolist()}
+    before = {*array.reshape(-1).tolist()}
+    match Chain.of([first, second]).values:
+        case ValueSet.SAME:
+            assert moved == before
+        case ValueSet.PART:
+            assert moved <= before
+        case _:
+            assert len(moved - before) <= 1
 
 
 @given(shapes(), st.data())
