@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from example_counts import examples
-from hypothesis import Phase, assume, given
+from hypothesis import Phase, given
 from hypothesis import strategies as st
 from mlir_tools import needs_mlir_opt, needs_mlir_runner, run, run_main
 from moved_functions import LARGE_EXAMPLES
@@ -45,7 +45,6 @@ FLOATS: list[AnyFloat] = [Float16Type(), BFloat16Type(), Float32Type(), Float64T
 MAX_WIDTH_OF_F32 = 24
 """Integers of more bits are rounded twice on the way to bf16, where they go through f32."""
 
-# MLIR 22 reads a zero point of -1 as 0 where it is one of several of type i1.
 STORAGES = [StorageFormat(1, signed=False)] + [
     StorageFormat(width, signed) for width in (3, 4, 8, 16, 24, 32) for signed in (True, False)
 ]
@@ -127,13 +126,22 @@ def assert_same(result: TypedArray, expected: Bits, call: Call) -> None:
     assert result.elements[~is_nan].tolist() == bits[~is_nan].tolist(), call
 
 
+def with_readable_zeros(moved: QuantizationParameters) -> QuantizationParameters:
+    """
+    Parameters without zero points that LLVM 22 reads wrong.
+
+    Of elements below a byte it reads a whole one, whose other bits are those of a sign.
+    """
+    storage = moved.storage
+    if storage.signed or not storage.width % 8:
+        return moved
+    return replace(moved, zero_points=moved.zero_points % (1 << (storage.width - 1)))
+
+
 def quantized_type(moved: QuantizationParameters, expressed: AnyFloat) -> UniformQuantizedType:
     storage = Storage.of(IntegerType(moved.storage.width), signed=moved.storage.signed)
     moved = replace(moved, expressed=FLOAT_FORMATS[expressed.name])
-    type = UniformQuantizedType.per_tensor(storage, expressed, 1.0).with_parameters(moved)
-    # See STORAGES: also -1 for 1, where there is no sign.
-    assume(moved.storage.width > 1 or bool((type.zero_points >= 0).all()))
-    return type
+    return UniformQuantizedType.per_tensor(storage, expressed, 1.0).with_parameters(moved)
 
 
 @st.composite
@@ -145,12 +153,13 @@ def random_parameters(
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     scales = random.uniform(0.5, 1.0, moved.scales.shape) * 2.0 ** random.integers(-7, 7)
     zero_points = random.integers(-(1 << 32), 1 << 32, moved.scales.shape)
-    return replace(
+    moved = replace(
         moved,
         scales=scales,
         zero_points=moved.storage.wrap(zero_points) if draw(st.booleans()) else moved.zero_points,
         expressed=FLOAT_FORMATS[expressed.name],
     )
+    return with_readable_zeros(moved)
 
 
 def signed(bits: NDArray[np.uint64], width: int) -> Bits:
@@ -189,7 +198,7 @@ def qcasts(draw: st.DrawFn) -> Call:
     )
     storages = [storage for storage in STORAGES if storage.width <= widths]
     storage, shape = draw(st.sampled_from(storages)), draw(shapes(max_rank=3))
-    moved = draw(parameters(shape, storage))
+    moved = with_readable_zeros(draw(parameters(shape, storage)))
     moved = replace(moved, scales=2.0 ** (moved.scales * 64 % 9 - 4))
     codes = cut(random_bits(shape, storage.width, draw(st.integers(0, 2**32 - 1))), storage)
     scales, zero_points = expanded(moved)
