@@ -396,5 +396,6 @@ SYNTAX = DialectSyntax(
         "$fastmath:flags ?> attr-dict : type(operands) to type(out)",
     },
     read_in_part="cmpf cmpi divsi divui shrsi shrui extf extui truncf trunci uitofp",
+    without_attributes="cmpf cmpi",
     ops=OPS,
 )

@@ -228,6 +228,6 @@ SYNTAX = DialectSyntax(
         "<? unique $unique:unit ?> attr-dict : functional-type",
     },
     read_in_part="empty reshape",
-    without_attributes="reshape yield",
+    without_attributes="empty reshape yield",
     ops=OPS,
 )
