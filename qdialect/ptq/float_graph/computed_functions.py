@@ -115,6 +115,33 @@ class Computations:
             for operand, value in zip(operands, op.operands, strict=False)
         )
 
+    def repeated_axes(
+        self, value: SSAValue, operand: SSAValue, op: Operation
+    ) -> frozenset[tuple[int, int]]:
+        """The axes of a value along which it repeats an operand, each with the rank."""
+        after, before = shape_of(value.type) or (), shape_of(operand.type)
+        if isinstance(value, BlockArgument):
+            if (maps := find_attribute(op, "indexing_maps")) is None:
+                return frozenset()
+            read = cast("ArrayAttr[AffineMapAttr]", maps).data[value.index].data
+            rank, kept = read.num_dims, read.used_dims()
+        elif before is None:
+            # The result of a body.
+            return frozenset()
+        else:
+            rank = len(after)
+            dims: Sequence[int] = range(rank - len(before), rank)
+            if (moved := self.graph.movements(op)) is not None and moved.movements:
+                *others, last = moved.movements
+                for movement in others:
+                    before = movement.result_shape(before)
+                dims = last.dims if isinstance(last, BroadcastInDim) else ()
+            if len(dims) != len(before) or min(dims, default=0) < 0:
+                return frozenset()
+            kept = {axis for axis, n in zip(dims, before, strict=True) if n == after[axis]}
+            kept |= {axis for axis, length in enumerate(after) if length == 1}
+        return frozenset((rank, axis) for axis in range(rank) if axis not in kept)
+
     def source(self, value: SSAValue) -> SSAValue:
         """The value, or element of a body, before what only passes elements on."""
         value = self.graph.value(value)

@@ -29,8 +29,8 @@ from qdialect.ptq.float_graph.computed_functions import (
 
 Atom: TypeAlias = "SSAValue | tuple[str, object, object]"
 """
-A factor: a value, the exponential of one, whether a predicate chooses, positive constants, or a sum
-along axes.
+A factor: a value, the exponential of one, whether a predicate chooses, positive constants, a sum
+along axes, or what is repeated along axes that it was not reduced along.
 """
 
 Powers: TypeAlias = "Mapping[Atom, float]"
@@ -42,6 +42,7 @@ Axes: TypeAlias = "frozenset[tuple[object, int]]"
 _EXP: Final = "exp"
 _SUM: Final = "sum"
 _CHOSEN: Final = "chosen"
+_ELSEWHERE: Final = "elsewhere"
 _WEIGHTS: Final = "weights"
 _E: Final = ("number", "e", None)
 _MINUS: Final = ("number", "-", None)
@@ -162,9 +163,10 @@ class FactReader:
             return self._atom(value, _UNKNOWN)
         function, operands, op = term
         reading = self._computations.reading(op)
+        read = operands[function == "select" :]
+        facts = [self._repeated(value, operand, op) for operand in read]
         if not function and (reading is None or reading.is_whole):
-            return self._of(operands[0])
-        facts = [self._of(operand) for operand in operands[function == "select" :]]
+            return facts[0]
         attributes: tuple[object, ...] = () if function in _ALIKE else (op, *operands)
         if function.startswith(REDUCE):
             attributes = (self._reduced_axes(op),)
@@ -172,6 +174,17 @@ class FactReader:
         if key not in self._alike:
             self._alike[key] = self._applied(value, term, facts)
         return self._alike[key]
+
+    def _repeated(self, value: SSAValue, operand: SSAValue, op: Operation) -> Facts:
+        """The facts of an operand; not those of a sum that is repeated along other axes."""
+        facts = self._of(operand)
+        repeated = self._computations.repeated_axes(value, operand, op)
+        ranks = {rank for rank, _ in repeated}
+        along = [self._atoms[atom].along for atom in (*facts.product, *facts.exponential)]
+        # Axes of other ranks are not compared.
+        if all(repeated <= axes for axes in along if axes and {rank for rank, _ in axes} == ranks):
+            return facts
+        return self._atom((_ELSEWHERE, operand, repeated), self._degrees(facts))
 
     def _of_constant(self, value: SSAValue, number: float) -> Facts:
         if math.isnan(number):
@@ -278,7 +291,7 @@ class FactReader:
         )
         return Facts(product or facts.product, exponential or facts.exponential)
 
-    def _atom(self, value: SSAValue, degrees: Degrees) -> Facts:
+    def _atom(self, value: Atom, degrees: Degrees) -> Facts:
         power: Atom = (_EXP, value, None)
         self._atoms[value] = degrees
         self._atoms[power] = degrees._replace(scale=None if degrees.scale else degrees.scale)
@@ -364,7 +377,9 @@ def _is_positive(atom: Atom, kind: str = "") -> bool:
     """Whether an atom, perhaps of a kind, is an exponential, a mask, or a sum of such."""
     if not isinstance(atom, tuple) or (kind and atom[0] != kind):
         return False
-    return all(map(_is_positive, _summed(atom))) if atom[0] == _SUM else atom is not _MINUS
+    if atom[0] == _SUM:
+        return all(map(_is_positive, _summed(atom)))
+    return atom is not _MINUS and atom[0] != _ELSEWHERE
 
 
 def _summed(atom: Atom) -> Powers:

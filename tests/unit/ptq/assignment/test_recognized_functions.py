@@ -340,6 +340,48 @@ def test_onnx_of_torch(name: str, opset: int, tmp_path: Path):
     check(from_onnx(path), expected)
 
 
+def named_functions(module: ModuleOp) -> list[str]:
+    context = ToolContext(allow_unregistered=True)
+    InlinePass().apply(context, module)
+    record(module)
+    report = quantize_model(module, context, lambda keys: Settings(precision_of("one-u8")))
+    found = (re.match("(.*) of [0-9]+ ops:", each.reason or "") for each in report.records)
+    return [match[1] for match in found if match is not None]
+
+
+def shares(exp: Callable[[Any], Any]) -> Mapping[str, Callable[[Any], Any]]:
+    """Of a square matrix: exponentials over sums of them."""
+    return {
+        "rows": lambda x: exp(x) / exp(x).sum(1)[:, None],
+        "columns": lambda x: exp(x) / exp(x).sum(0),
+        "columns-of-one-row": lambda x: exp(x) / exp(x).sum(0)[None],
+        "wrong: as columns": lambda x: exp(x) / exp(x).sum(1),
+        "wrong: as rows": lambda x: exp(x) / exp(x).sum(0)[:, None],
+        "wrong: by a quotient": lambda x: exp(x) * (1 / exp(x).sum(1)),
+    }
+
+
+@needs("jax")
+@pytest.mark.parametrize("name", shares(np.exp))
+def test_sums_of_jax_are_along_the_axis_of_a_softmax(name: str):
+    jax: Any = import_module("jax")
+    jnp: Any = import_module("jax.numpy")
+    module = from_jax(shares(jnp.exp)[name], jax.ShapeDtypeStruct((8, 8), "float32"))
+    assert ("softmax" in named_functions(module)) is not name.startswith("wrong")
+
+
+@needs("torch", "torch_mlir")
+@pytest.mark.parametrize(("name", "form"), [*product(shares(np.exp), FORMS)])
+def test_sums_of_torch_are_along_the_axis_of_a_softmax(name: str, form: Any):
+    torch: Any = import_module("torch")
+    network = type(
+        "Network", (torch.nn.Module,), {"forward": lambda _, x: shares(torch.exp)[name](x)}
+    )
+    program = torch.export.export(network(), (torch.randn(8, 8),))
+    names = named_functions(from_torch(program, form))
+    assert ("softmax" in names) is not name.startswith("wrong")
+
+
 @needs("jax")
 @pytest.mark.parametrize("number", [0, 1])
 def test_what_is_no_sigmoid_has_no_fixed_range(number: int):
