@@ -374,9 +374,11 @@ def test_sums_of_jax_are_along_the_axis_of_a_softmax(name: str):
 @pytest.mark.parametrize(("name", "form"), [*product(shares(np.exp), FORMS)])
 def test_sums_of_torch_are_along_the_axis_of_a_softmax(name: str, form: Any):
     torch: Any = import_module("torch")
-    network = type(
-        "Network", (torch.nn.Module,), {"forward": lambda _, x: shares(torch.exp)[name](x)}
-    )
+
+    def forward(_: Any, x: Any) -> Any:
+        return shares(torch.exp)[name](x)
+
+    network = type("Network", (torch.nn.Module,), {"forward": forward})
     program = torch.export.export(network(), (torch.randn(8, 8),))
     names = named_functions(from_torch(program, form))
     assert ("softmax" in names) is not name.startswith("wrong")
