@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from typing_extensions import override
 from xdsl.dialects.builtin import AnyFloat, ComplexType, IndexType, IntegerType
@@ -47,9 +47,6 @@ from qdialect.ops.fields import RunTimeOperands
 from qdialect.ops.interface import Refusal, elements_attribute_of, lists_of, name_of, op_model
 from qdialect.ops.model import Effects
 from qdialect.ops.reading import computes_integers
-
-if TYPE_CHECKING:
-    pass
 
 _STEPS_PER_OP: Final = 3_000
 

@@ -132,8 +132,10 @@ def _groups(graph: Graph) -> Sequence[_Group]:
             for name in (*values, result):
                 groups[name].others.append(node)
             continue
-        first = groups[result]
-        for other in {id(groups[name]): groups[name] for name in values}.values():
+        joined = {id(groups[name]): groups[name] for name in (*values, result)}.values()
+        # The largest one stays, so that a chain takes linear time.
+        first = max(joined, key=lambda group: len(group.names))
+        for other in joined:
             if other is not first:
                 for mine, added in zip(first, other, strict=True):
                     mine += added

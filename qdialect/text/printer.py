@@ -342,7 +342,7 @@ class MLIRPrinter(OpenPrinter):
         blobs = {
             name: resources
             for name, keys in self.resource_keys.items()
-            if (resources := _find_resources(storages[name], keys))
+            if name in storages and (resources := _find_resources(storages[name], keys))
         }
         if not blobs:
             return

@@ -50,9 +50,12 @@ def resource_in(piece: str) -> str | None:
     return string_in(match[1]) if match[1].startswith('"') else match[1]
 
 
-def string_in(literal: str) -> str:
-    """What a literal in quotes says, whose escapes are valid."""
-    return StringLiteral(0, len(literal), Input(literal, "")).string_contents
+def string_in(literal: str) -> str | None:
+    """What a literal in quotes says, whose escapes are valid; None if that is no UTF-8."""
+    try:
+        return StringLiteral(0, len(literal), Input(literal, "")).string_contents
+    except UnicodeDecodeError:
+        return None
 
 
 def definitions_in(text: str, aliases: Mapping[str, Attribute]) -> DictionaryAttr:

@@ -91,3 +91,11 @@
   },
   dialect_resources: { builtin: { weights: "0x0100000007" } }
 #-}
+
+// -----
+
+// Bytes that are no UTF-8 name no blob that can be read.
+
+// CHECK:      // {{-+}}
+// CHECK:      #unknown.attribute<dense_resource<"\FF"> : tensor<1xi8>>
+"test.op"() {a = #unknown.attribute<dense_resource<"\FF"> : tensor<1xi8>>} : () -> ()
