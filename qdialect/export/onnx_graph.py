@@ -62,6 +62,8 @@ class Graph:
         self._inputs: list[Any] = []
         self._outputs: list[Any] = []
         self._nodes: dict[str, Any] = {}
+        self._before: dict[str, list[str]] = {}
+        """By the name of a result, nodes that come directly before the one that computes it."""
         """By the name of the result."""
         self._constants: dict[str, Any] = {}
         self._known: dict[tuple[Any, ...], str] = {}
@@ -176,10 +178,12 @@ class Graph:
         """The nodes that outputs need, in order."""
         needed = {value.name for value in self._outputs}
         nodes: list[Any] = []
-        for node in reversed(self._nodes.values()):
-            if needed.intersection(node.output):
-                needed.update(node.input)
-                nodes.append(node)
+        early = {name for names in self._before.values() for name in names}
+        for last in reversed(self._nodes):
+            for name in () if last in early else (last, *reversed(self._before.get(last, ()))):
+                if name in needed:
+                    nodes.append(self._nodes[name])
+                    needed.update(nodes[-1].input)
         return nodes[::-1]
 
     def _is_same(self, name: str, other: str) -> bool:
@@ -203,10 +207,8 @@ class Graph:
 
     def before(self, reader: Any, type: str, inputs: Sequence[str], **attributes: Any) -> str:
         """A new node that comes before another; returns its name."""
-        names = [*self._nodes]
         name = self.node(type, inputs, **attributes)
-        for later in names[names.index(reader.output[0]) :]:
-            self._nodes[later] = self._nodes.pop(later)
+        self._before.setdefault(reader.output[0], []).append(name)
         return name
 
     def constant(self, elements: NDArray[Any], type: str) -> str:
