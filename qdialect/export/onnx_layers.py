@@ -243,15 +243,17 @@ class Layers:
     def _matrices(
         self, lhs: Tensor, rhs: Tensor, contraction: Contraction
     ) -> tuple[Tensor, Labels]:
-        left, right = list(contraction.lhs), list(contraction.rhs)
-        rows, batch, summed, columns = contraction.roles()
+        shared = contraction.roles().both
+        lhs, left = self._once(lhs, contraction.lhs, shared)
+        rhs, right = self._once(rhs, contraction.rhs, shared)
+        rows, batch, summed, columns = replace(contraction, lhs=left, rhs=right).roles()
         lengths = dict(zip((*left, *right), (*lhs.shape, *rhs.shape), strict=True))
 
         sizes = [[lengths[name] for name in names] for names in (batch, rows, columns)]
         is_shared = all(lengths[name] == 1 for name in batch)
         apart, among = ([], batch) if is_shared else (batch, [])
 
-        def matrix(tensor: Tensor, side: Labels, first: Labels, last: Labels) -> Tensor:
+        def matrix(tensor: Tensor, side: Sequence[str], first: Labels, last: Labels) -> Tensor:
             groups = [*([label] for label in apart), among + first, last]
             return self._merged(tensor, [[*map(side.index, group)] for group in groups])
 
@@ -267,6 +269,21 @@ class Layers:
             self.without_bias[name] = "Gemm"
         product = in_graph(name, shape, lhs.type)
         return self._split(product, list(zip((batch, rows, columns), sizes, strict=True)))
+
+    def _once(
+        self, tensor: Tensor, labels: Sequence[str], shared: Labels
+    ) -> tuple[Tensor, tuple[str, ...]]:
+        """An operand without the shared axes that it only repeats its elements along."""
+        small = self.tensors.without_repeats(tensor)
+        lengths = [*zip(labels, tensor.shape, small.shape, strict=True)]
+        kept = [
+            at for at, (label, n, once) in enumerate(lengths) if label not in shared or n == once
+        ]
+        sizes = tuple(n if at in kept else 1 for at, n in enumerate(tensor.shape))
+        if small.shape != sizes:
+            small = self._move(tensor, Slice((0,) * len(sizes), sizes, (1,) * len(sizes)))
+        shape = tuple(sizes[at] for at in kept)
+        return self._move(small, Reshape(shape)), tuple(labels[at] for at in kept)
 
     # Biases
 

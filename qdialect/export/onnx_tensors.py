@@ -34,7 +34,7 @@ from qdialect.algebra.movement import (
 from qdialect.algebra.padding import Pad, PadWith, Stored, ZeroPoint
 from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
 from qdialect.algebra.views import ArrayView
-from qdialect.dialects.arrays.values import without_repeats
+from qdialect.dialects.arrays.values import repeated_axes, without_repeats
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.export.onnx_factors import with_cast_factors
 from qdialect.export.onnx_graph import Graph, type_name
@@ -225,10 +225,14 @@ class Tensors:
             is_spread = tensor.base is None and tensor.codes is None
             spread = self._spread.get(tensor.name) if is_spread else None
             return tensor if spread is None else self.moved([spread], Transpose(tensor.order))
-        if tensor.codes is not None and not tensor.codes.is_single():
-            return tensor
-        elements = without_repeats(tensor.elements)
-        return known(elements, tensor.type, tensor.codes and tensor.codes.spread(elements.shape))
+        once, codes = repeated_axes(tensor.elements), tensor.codes
+        # Along an axis with several slots, equal codes are other numbers.
+        slots = codes.parameters.simplify().scales.shape if codes else (1,) * len(once)
+        sizes = tuple(
+            1 if is_once and count == 1 else n
+            for is_once, count, n in zip(once, slots, tensor.shape, strict=True)
+        )
+        return self.moved([tensor], Slice((0,) * len(sizes), sizes, (1,) * len(sizes)))
 
     # Casts
 

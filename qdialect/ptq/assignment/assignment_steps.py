@@ -252,9 +252,12 @@ def scales_of_sums(
     Raises Refusal if there are several scales for one sum, or for one element of the bias.
     """
     order = [axis for axes in bias.weight_axes for axis in axes]
-    others = [axis for axis in range(weight_scales.ndim) if axis not in order]
-    if any(weight_scales.shape[axis] > 1 for axis in others):
+    axes = range(weight_scales.ndim)
+    others = [axis for axis in axes if axis not in order]
+    first = weight_scales[tuple(slice(1 if axis in others else None) for axis in axes)]
+    if (weight_scales != first).any():
         raise Refusal(RefusalCode.GRANULARITY, "it sums products with different scales")
+    weight_scales = first
     lengths = [prod(weight_scales.shape[axis] for axis in axes) for axes in bias.weight_axes]
     shape = shape_of(bias.use.value.type) or ()
     if weight_scales.size > 1 and any(

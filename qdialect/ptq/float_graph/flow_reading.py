@@ -17,6 +17,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsolatedFromAbove, SymbolTable
 
 from qdialect.algebra.movement import DYNAMIC, BroadcastInDim, Reshape, Shape
+from qdialect.dialects.arrays.values import repeated_axes
 from qdialect.dialects.linalg.models import gathering_op
 from qdialect.dialects.quant import DequantizeCastOp, QuantizeCastOp, UniformQuantizedType
 from qdialect.dialects.quant.storage import StoredType
@@ -410,7 +411,7 @@ def _own_bias(graph: FlowGraph, op: Operation, layer: Contraction, side: Side) -
     if (constant := graph.constant(use.value)) is None:
         if (broadcast := _before_broadcast(graph, use.value)) is None:
             return None
-        return _bias(op, *broadcast, layer.result, layer, side)
+        return _bias(graph, op, *broadcast, layer.result, layer, side)
     if len(constant.shape) == 1:
         # It has one number for each channel, or one for all.
         return Bias(use, (_channels(layer, side),))
@@ -418,7 +419,7 @@ def _own_bias(graph: FlowGraph, op: Operation, layer: Contraction, side: Side) -
     if is_plain and constant.splat is not None and not (constant.splat.value << 1):
         # The sums start from zero.
         return None
-    return _bias(op, use, range(len(layer.result)), layer.result, layer, side)
+    return _bias(graph, op, use, range(len(layer.result)), layer.result, layer, side)
 
 
 class _AddedBias(NamedTuple):
@@ -462,7 +463,7 @@ def _added_bias(
     if graph.stored(read[0].value) is None and sums in graph.given:
         # This is an addition of two quantized values.
         return None
-    bias = _bias(op, *read, labels, layer, side)
+    bias = _bias(graph, op, *read, labels, layer, side)
     return None if bias is None else _AddedBias([*ops, adder], bias)
 
 
@@ -553,7 +554,18 @@ def broadcast_axes(graph: FlowGraph, op: Operation) -> Sequence[int] | None:
             return None
 
 
+def _repeated(graph: FlowGraph, weight: Use) -> frozenset[int]:
+    """The axes along which a constant weight has one position, or is broadcast."""
+    moved = graph.constant(weight.value)
+    once = [n == 1 for n in shape_of(weight.value.type) or ()]
+    if moved is not None and moved.unread is None and not all(once):
+        codes = graph.codes_of(moved)
+        once = [True] * len(once) if codes.size == 1 else repeated_axes(codes)
+    return frozenset(axis for axis, is_once in enumerate(once) if is_once)
+
+
 def _bias(
+    graph: FlowGraph,
     op: Operation,
     use: Use,
     axes: Sequence[int],
@@ -565,11 +577,8 @@ def _bias(
     labels = [_weight_axes(result[axis], side) for axis in axes]
     axes_of_weight = tuple(axis for weight_axes in labels for axis in weight_axes)
     shape, lengths = shape_of(use.value.type), shape_of(op.operands[side.operand].type)
-    channels = _channels(layer, side)
-    if result != layer.result and lengths is not None:
-        # A reshape may have dropped a channel axis of length 1.
-        channels = [axis for axis in channels if axis in axes_of_weight or lengths[axis] != 1]
-    if sorted(axes_of_weight) != sorted(channels):
+    lacking = {*_channels(layer, side)} - {*axes_of_weight}
+    if lacking and not lacking <= _repeated(graph, Use(op, side.operand)):
         return None
     for length, weight_axes in zip(shape or (), labels, strict=False):
         if (

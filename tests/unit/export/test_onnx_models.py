@@ -148,6 +148,45 @@ def test_a_bias_and_a_clamp_are_part_of_the_layer(tmp_path: Path) -> None:
     assert nodes_of(model)["QGemm"] == 1
 
 
+REPEATED = """
+!x = !quant.uniform<u8:f32, 0.03125:117>
+!w = !quant.uniform<i8:f32:1, {0.5, 0.25, 0.125}>
+!b = !quant.uniform<i32:f32:0, {0.015625, 0.0078125, 0.00390625}>
+!y = !quant.uniform<u8:f32, 0.25:100>
+func.func @main(%a: tensor<4x1x2xf32>) -> tensor<4x1x3xf32> {
+  %q = quant.qcast %a : tensor<4x1x2xf32> to tensor<4x1x2x!x>
+  %x = quant.dcast %q : tensor<4x1x2x!x> to tensor<4x1x2xf32>
+  %c = quant.constant dense<[[1, -2, 3], [4, 5, -6]]> : tensor<2x3x!w>
+  %d = quant.dcast %c : tensor<2x3x!w> to tensor<2x3xf32>
+  %e = tensor.empty() : tensor<4x2x3xf32>
+  %w = linalg.broadcast ins(%d : tensor<2x3xf32>) outs(%e : tensor<4x2x3xf32>) dimensions = [0]
+  %f = quant.constant dense<[64, -64, 1024]> : tensor<3x!b>
+  %b = quant.dcast %f : tensor<3x!b> to tensor<3xf32>
+  %g = tensor.empty() : tensor<4x1x3xf32>
+  %s = linalg.broadcast ins(%b : tensor<3xf32>) outs(%g : tensor<4x1x3xf32>) dimensions = [0, 1]
+  %m = linalg.batch_matmul ins(%x, %w : tensor<4x1x2xf32>, tensor<4x2x3xf32>)
+    outs(%s : tensor<4x1x3xf32>) -> tensor<4x1x3xf32>
+  %p = quant.qcast %m : tensor<4x1x3xf32> to tensor<4x1x3x!y>
+  %y = quant.dcast %p : tensor<4x1x3x!y> to tensor<4x1x3xf32>
+  return %y : tensor<4x1x3xf32>
+}
+"""
+
+
+def test_weights_that_are_repeated_for_a_batch_are_one_matrix(tmp_path: Path) -> None:
+    """PyTorch's exporter multiplies `[64, 1, k]` by `[k, n]`, which torch-mlir repeats 64 times."""
+    x = np.array([[1, 2], [-1, 0.5], [3, -3], [0, 0]], "f4")[:, None]
+    model = exported(REPEATED, tmp_path)
+    (result,) = results_of(model, x)
+    w = np.array([[1, -2, 3], [4, 5, -6]]) * [0.5, 0.25, 0.125]
+    b = np.array([64, -64, 1024]) * [0.015625, 0.0078125, 0.00390625]
+    codes = np.rint((x @ w + b) / 0.25) + 100
+    assert np.array_equal(result, (np.clip(codes, 0, 255) - 100) * 0.25)
+    assert written_in(model)["Expand"] == 0
+    nodes = nodes_of(model)
+    assert (nodes["QGemm"], nodes["MatMul"]) == (1, 0), nodes
+
+
 PADDED = """func.func @main(%x: tensor<1x1x3x3xf32>) -> tensor<1x1x4x4xf32> {
   %z = arith.constant 0.0 : f32
   %c = quant.constant dense<[[[[1, 2], [-3, 4]]]]> : tensor<1x1x2x2x!quant.uniform<i8:f32, 0.5>>

@@ -962,6 +962,67 @@ def test_linear_layers_of_torch_have_biases(text: str, is_bias: bool):
     assert np.allclose(type_read(found).scales.reshape(-1), wanted, rtol=1e-6)
 
 
+def linear_of_batches(batch: int, weights: str) -> str:
+    """A layer that torch-mlir writes for a matrix that is multiplied by several others."""
+    broadcast = f"""
+  %e = tensor.empty() : tensor<{batch}x3x2xf32>
+  %w = linalg.broadcast ins(%c : tensor<3x2xf32>) outs(%e : tensor<{batch}x3x2xf32>)
+    dimensions = [0]"""
+    expanded = f"""
+  %w = tensor.expand_shape %c [[0, 1], [2]] output_shape [{batch}, 3, 2]
+    : tensor<{3 * batch}x2xf32> into tensor<{batch}x3x2xf32>"""
+    rows = 3 if weights == "repeated" else 3 * batch
+    return f"""
+func.func @f(%x: tensor<{batch}x4x3xf32>) -> tensor<{batch}x4x2xf32> {{
+  %0 = quant.stats %x {{layerStats = dense<[-1.0, 1.5]> : tensor<2xf32>}}
+    : tensor<{batch}x4x3xf32>
+  %c = arith.constant dense<{[[row + 0.5, 1.0 - row] for row in range(rows)]}>
+    : tensor<{rows}x2xf32>
+  %b = arith.constant dense<[1.0, -2.0]> : tensor<2xf32>{
+        broadcast if weights == "repeated" else expanded
+    }
+  %z = arith.constant dense<0.0> : tensor<{batch}x4x2xf32>
+  %m = linalg.batch_matmul ins(%0, %w : tensor<{batch}x4x3xf32>, tensor<{batch}x3x2xf32>)
+    outs(%z : tensor<{batch}x4x2xf32>) -> tensor<{batch}x4x2xf32>
+  %1 = quant.stats %m {{layerStats = dense<[-3.0, 3.0]> : tensor<2xf32>}}
+    : tensor<{batch}x4x2xf32>
+  %a = linalg.generic {{indexing_maps = [affine_map<(d0, d1, d2) -> (d2)>,
+    affine_map<(d0, d1, d2) -> (d0, d1, d2)>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>],
+    iterator_types = ["parallel", "parallel", "parallel"]}}
+    ins(%b, %1 : tensor<2xf32>, tensor<{batch}x4x2xf32>)
+    outs(%z : tensor<{batch}x4x2xf32>) {{
+  ^bb0(%i: f32, %j: f32, %k: f32):
+    %s = arith.addf %i, %j : f32
+    linalg.yield %s : f32
+  }} -> tensor<{batch}x4x2xf32>
+  %2 = quant.stats %a {{layerStats = dense<[-4.0, 4.0]> : tensor<2xf32>}}
+    : tensor<{batch}x4x2xf32>
+  return %2 : tensor<{batch}x4x2xf32>
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("batch", "weights", "is_bias"),
+    [(1, "expanded", True), (5, "repeated", True), (2, "expanded", False)],
+)
+def test_layers_on_a_batch_have_biases(batch: int, weights: str, is_bias: bool):
+    """A bias has a number for each channel of one matrix; of several matrices, it has none."""
+    module = Module(linear_of_batches(batch, weights))
+    module.run(QuantizeWithRangesPass(scheme="one-u8", granularity="channel"))
+    (layer,) = (op for op in module.module.walk() if name_of(op) == "linalg.batch_matmul")
+    (adder,) = (op for op in module.module.walk() if name_of(op) == "linalg.generic")
+    is_rounded = any(isinstance(use.operation, QuantizeCastOp) for use in layer.results[0].uses)
+    assert is_rounded is not is_bias
+    added = type_read(adder.operands[0])
+    assert (added.storage_format.width == 32) is is_bias
+    if is_bias:
+        moved = cast(Operation, layer.operands[1].owner)
+        weight = moved.operands[0] if weights == "repeated" else layer.operands[1]
+        wanted = type_read(layer.operands[0]).scales.item() * type_read(weight).scales.reshape(-1)
+        assert np.allclose(added.scales.reshape(-1), wanted, rtol=1e-6)
+
+
 def test_weights_may_be_computed_from_constants_and_reshaped():
     """They have the range that was recorded before the reshape."""
     module = Module("""
