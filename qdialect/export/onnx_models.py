@@ -48,6 +48,7 @@ from qdialect.export.onnx_functions import (
 )
 from qdialect.export.onnx_graph import Graph, type_name
 from qdialect.export.onnx_layers import MAXIMUM, SUM, Layers
+from qdialect.export.onnx_regions import function_of
 from qdialect.export.onnx_tensors import (
     Codes,
     Tensor,
@@ -90,9 +91,15 @@ from qdialect.ops.interface import (
 )
 from qdialect.ops.model import NOTHING, OnElements, OnNumbers, models_of
 from qdialect.ops.readers import last_step, named_function
-from qdialect.support.memory import MemoryLimitError
+from qdialect.ptq.float_graph.computed_functions import Computations
+from qdialect.ptq.float_graph.float_regions import float_regions
+from qdialect.ptq.float_graph.flow_reading import value_graph
+from qdialect.support.memory import DEFAULT_MAX_MEMORY, MemoryBudget, MemoryLimitError
 
 Compose = Callable[[Callable[..., Tensor], Callable[[float], Tensor], Sequence[Tensor]], Tensor]
+
+_FEWEST: Final = 4
+"""The fewest ops of a function that is one node."""
 
 _MAX_STEPS: Final = 1 << 40
 """Constants are computed without a limit of steps."""
@@ -126,6 +133,7 @@ class _Writer:
 
     def __init__(self, module: ModuleOp, context: Context) -> None:
         self.graph = Graph()
+        self._module, self._context = module, context
         self._tensors = Tensors(self.graph)
         self._layers = Layers(self._tensors)
         self._interpreter = ModuleInterpreter(module, ResourceBlobs.of(context), _MAX_STEPS)
@@ -150,11 +158,76 @@ class _Writer:
             if op_model(op) is NOTHING and {value.type for value in op.operands} != {i1}:
                 # Assertions are left out.
                 raise OpErrors.of(op, "is not written as ONNX: it may have effects")
+        ends = self._regions(needed)
+        inner = {op for region in ends.values() for op in region} - ends.keys()
         for op in needed:
-            self._write(op)
+            if op in inner:
+                continue
+            if (region := ends.get(op)) is None:
+                self._write(op)
+            elif (tensor := self._as_one_node(region)) is not None:
+                self._bind(op.results[0], tensor)
+            else:
+                for part in region:
+                    self._write(part)
         with _errors_of(end):
             for at, value in enumerate(end.operands):
                 self._output(value, at)
+
+    def _regions(self, needed: Sequence[Operation]) -> Mapping[Operation, Sequence[Operation]]:
+        """The functions of one value that are several ops, or one with a body, by the last op."""
+        budget = MemoryBudget(DEFAULT_MAX_MEMORY)
+        graph = value_graph(self._module, self._context, budget, needs_integers=False)
+        ops = {*needed}
+        parts = [
+            [op for op in region.ops if op in ops]
+            for region in float_regions(graph.ops, Computations(graph))
+        ]
+        ops -= {op for part in parts for op in part}
+        parts += [[op] for op in ops if op_model(op).loops is not None and len(op.results) == 1]
+        return {part[-1]: part for part in parts if sum(map(_size, part)) >= _FEWEST}
+
+    def _as_one_node(self, ops: Sequence[Operation]) -> Tensor | None:
+        """The result of a function that is several ops, if one node computes it."""
+        inner, end = {result for op in ops for result in op.results}, ops[-1].results[0]
+        read = {value for op in ops for value in (*op.operands, *captured_by(op))} - inner
+        if not read <= self._values.keys():
+            return None
+        constants = {value for value in read if self._values[value].elements is not None}
+        if len(read) != len(constants) + 1:
+            return None
+        (source,) = read - constants
+        tensor = self._values[source]
+        if tensor.type != f32 or source.type != end.type:
+            return None
+        known = {value: self._typed(self._values[value], value.type) for value in constants}
+
+        def run(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+            values = {**known, source: TypedArray.of_numbers(numbers, source.type)}
+            for op in ops:
+                inputs = tuple(values[operand] for operand in op.operands)
+                results = self._interpreter.run_one_op(op, inputs).values
+                values |= zip(op.results, results, strict=True)
+            return values[end].numbers
+
+        small = [self._tensors.without_repeats(self._values[value]) for value in constants]
+        floats = [
+            self._typed(one, one.type).numbers for one in small if isinstance(one.type, AnyFloat)
+        ]
+        try:
+            function = function_of(run, tensor.shape, floats)
+        except (InterpretationError, MemoryLimitError):
+            return None
+        if function is None:
+            return None
+        if "axis" not in function.attributes:
+            return self._elementwise(function.type, [tensor], f32, **function.attributes)
+        names = [self._tensors.named(self._tensors.number(tensor))]
+        names += [
+            self.graph.constant(weight.astype(np.float32), "FLOAT") for weight in function.weights
+        ]
+        name = self.graph.node(function.type, names, **function.attributes)
+        return in_graph(name, tensor.shape, f32)
 
     def _input(self, argument: BlockArgument) -> Tensor:
         type, shape = argument.type, _static_shape(argument)
@@ -789,6 +862,11 @@ _IDENTITIES: Final = {
     "numpy:bitwise_or": 0,
     "numpy:logical_or": 0,
 }
+
+
+def _size(op: Operation) -> int:
+    """The number of ops that compute an op, or its body."""
+    return max(1, sum(len(region.block.ops) - 1 for region in op.regions))
 
 
 def _needed_for(values: Iterable[SSAValue], block: Block) -> Sequence[Operation]:

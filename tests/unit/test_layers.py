@@ -96,7 +96,7 @@ BUDGETS = {
     "ptq": (21254, 8),
     "integers": (2614, 5),
     "frontends": (1004, 4),
-    "export": (2750, 5),
+    "export": (2935, 5),
     "testing": (785, 4),
 }
 """

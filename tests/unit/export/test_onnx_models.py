@@ -6,6 +6,8 @@ import random
 import re
 import sys
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -901,6 +903,87 @@ def test_networks_of_torch(name: str, form: Any, tmp_path: Path) -> None:
     model = exported((tmp_path / "torch.mlir").read_text(), tmp_path)
     (result,) = results_of(model, x.numpy())
     np.testing.assert_allclose(result, network(x).detach().numpy(), 1e-4, 1e-5)
+
+
+def functions_of_torch() -> dict[str, tuple[Callable[[Any], Any], str]]:
+    """Functions of a value of shape 2x5x6, and the node that each is."""
+    torch: Any = import_module("torch")
+    functional = torch.nn.functional
+    torch.manual_seed(0)
+    scale, offset, wide = (torch.randn(shape) for shape in (6, 6, (5, 6)))
+
+    def gelu(x: Any) -> Any:
+        return functional.gelu(x)
+
+    def other_gelu(x: Any) -> Any:
+        return x * (1 + torch.erf(x / 1.5)) / 2
+
+    def centered_rows(x: Any) -> Any:
+        return (x - x.mean(1, True)) / (x.var(1, unbiased=False, keepdim=True) + 1).sqrt()
+
+    def root_mean_square(x: Any) -> Any:
+        return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-5) * scale
+
+    normalized = functional.layer_norm
+    return {
+        "gelu": (gelu, "Gelu"),
+        "gelu by tanh": (partial(functional.gelu, approximate="tanh"), "Gelu"),
+        "another gelu": (other_gelu, ""),
+        "softmax": (partial(torch.softmax, dim=-1), "Softmax"),
+        "softmax of rows": (partial(torch.softmax, dim=1), "Softmax"),
+        "normalization": (
+            partial(normalized, normalized_shape=(6,), weight=scale, bias=offset),
+            "LayerNormalization",
+        ),
+        "normalization of two axes": (
+            partial(normalized, normalized_shape=(5, 6), weight=wide, bias=wide + 1, eps=0.25),
+            "LayerNormalization",
+        ),
+        "plain normalization": (partial(normalized, normalized_shape=(6,)), "LayerNormalization"),
+        "normalization of rows": (centered_rows, ""),
+        "root mean square": (root_mean_square, ""),
+    }
+
+
+@pytest.mark.parametrize("form", ["linalg-on-tensors", "tosa", "stablehlo"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("gelu", "gelu by tanh", "another gelu", "softmax", "softmax of rows", "normalization"),
+        *("normalization of two axes", "plain normalization", "normalization of rows"),
+        "root mean square",
+    ],
+)
+def test_functions_of_several_ops_are_one_node(name: str, form: Any, tmp_path: Path) -> None:
+    """The epsilon counts: all numbers of one row are small."""
+    torch: Any = pytest.importorskip("torch")
+    from qdialect.frontends import from_torch
+    from qdialect.text import write_module
+
+    function, node = functions_of_torch()[name]
+
+    class Network(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return function(x)
+
+    network = Network()
+    x = torch.randn(2, 5, 6) * 2 + 0.5
+    x[0, 1] /= 1000
+    context = ToolContext(allow_unregistered=True)
+    module = from_torch(torch.export.export(network, (x,)), form, context=context)
+    with open(tmp_path / "torch.mlir", "w") as file:
+        write_module(context, module, file)
+    text = re.sub(r"func.func @\w+", "func.func @main", (tmp_path / "torch.mlir").read_text())
+    model = exported(text, tmp_path)
+    (result,) = results_of(model, x.numpy())
+    np.testing.assert_allclose(result, run_here(text, x.numpy())[0], rtol=1e-5, atol=2e-6)
+    if (name, form) == ("gelu by tanh", "linalg-on-tensors"):
+        # torch-mlir writes the root of 2 / pi with three right digits.
+        node = ""
+    nodes = written_in(model)
+    if node:
+        assert nodes == {node: 1, "Identity": 1}
+    assert nodes.keys() & {"Gelu", "LayerNormalization", "Softmax"} <= {node}
 
 
 # Kernels of integers

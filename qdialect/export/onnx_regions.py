@@ -1,0 +1,107 @@
+"""
+Functions that are several ops of a module, and one node in ONNX: gelu, softmax, normalizations.
+
+What the ops compute of random numbers decides, however the function is written.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qdialect.algebra.movement import Shape
+from qdialect.dialects.arrays.scalar_functions import erf
+
+Numbers: TypeAlias = NDArray[np.float64]
+
+_NEAR: Final = 3e-6
+"""How far results may be from those of a node, as a part of the largest one."""
+
+_MOST: Final = 1 << 24
+"""The most elements of an example."""
+
+
+class Function(NamedTuple):
+    """A node with one input of numbers."""
+
+    type: str
+    run: Callable[[Numbers], Numbers]
+    attributes: Mapping[str, Any] = MappingProxyType({})
+    weights: Sequence[Numbers] = ()
+    """Its other inputs."""
+
+    def is_near(self, examples: Sequence[tuple[Numbers, Numbers]]) -> bool:
+        """Whether it computes these results of these numbers."""
+        with np.errstate(all="ignore"):
+            return all(
+                np.abs(self.run(x) - result).max() <= _NEAR * np.abs(result).max()
+                for x, result in examples
+            )
+
+
+def function_of(
+    run: Callable[[Numbers], Numbers], shape: Shape, constants: Sequence[Numbers]
+) -> Function | None:
+    """
+    The node that computes what `run` does of numbers of a shape; None if none is known.
+
+    `constants` are those that it reads, each without what it repeats.
+    """
+    if not 0 < math.prod(shape) <= _MOST:
+        return None
+    random = np.random.default_rng(0).standard_normal(shape)
+    # An epsilon counts where numbers are small.
+    numbers = [x.astype(np.float32).astype(np.float64) for x in (3 * random + 1, random / 1000)]
+    examples = [(x, run(x)) for x in numbers]
+    functions = _functions(shape, constants, run(np.zeros(shape)))
+    return next((function for function in functions if function.is_near(examples)), None)
+
+
+def _functions(shape: Shape, constants: Sequence[Numbers], start: Numbers) -> Iterator[Function]:
+    """What a function may be that computes `start` of zeros."""
+    yield Function("Gelu", _gelu)
+    yield Function("Gelu", _gelu_by_tanh, {"approximate": "tanh"})
+    for axis in reversed(range(len(shape))):
+        yield Function("Softmax", partial(_softmax, axis=axis), {"axis": axis})
+    epsilons = {float(constant.item()) for constant in constants if constant.size == 1}
+    for axis in reversed(range(len(shape))):
+        inner = shape[axis:]
+        offset = start[(0,) * axis]
+        if not (start == offset).all():
+            continue
+        factors = [
+            constant.reshape(inner) for constant in constants if constant.size == offset.size
+        ]
+        for epsilon in sorted(number for number in epsilons if 0 < number < 1):
+            for factor in (np.ones(inner), *factors):
+                attributes, weights = {"axis": axis, "epsilon": epsilon}, (factor, offset)
+                run = partial(_normalized, **attributes, weights=weights)
+                yield Function("LayerNormalization", run, attributes, weights)
+
+
+def _gelu(x: Numbers) -> Numbers:
+    return x * (1 + erf(x / math.sqrt(2))) / 2
+
+
+def _gelu_by_tanh(x: Numbers) -> Numbers:
+    """The approximation of https://arxiv.org/abs/1606.08415."""
+    return x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2
+
+
+def _softmax(x: Numbers, axis: int) -> Numbers:
+    powers = np.exp(x - x.max(axis, keepdims=True))
+    return powers / powers.sum(axis, keepdims=True)
+
+
+def _normalized(x: Numbers, axis: int, epsilon: float, weights: Sequence[Numbers]) -> Numbers:
+    axes = tuple(range(axis, x.ndim))
+    factor, offset = weights
+    centered = x - x.mean(axes, keepdims=True)
+    variance = (centered**2).mean(axes, keepdims=True)
+    return centered / np.sqrt(variance + epsilon) * factor + offset
