@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any, Final, cast
 
 import numpy as np
@@ -163,19 +164,13 @@ class _Writer:
         for op in needed:
             if op in inner:
                 continue
-            if (region := ends.get(op)) is None:
-                self._write(op)
-            elif (tensor := self._as_one_node(region)) is not None:
-                self._bind(op.results[0], tensor)
-            else:
-                for part in region:
-                    self._write(part)
+            self._write_together(ends.get(op, (op,)))
         with _errors_of(end):
             for at, value in enumerate(end.operands):
                 self._output(value, at)
 
     def _regions(self, needed: Sequence[Operation]) -> Mapping[Operation, Sequence[Operation]]:
-        """The functions of one value that are several ops, or one with a body, by the last op."""
+        """The functions that are several ops, by the last of these."""
         budget = MemoryBudget(DEFAULT_MAX_MEMORY)
         graph = value_graph(self._module, self._context, budget, needs_integers=False)
         ops = {*needed}
@@ -183,13 +178,23 @@ class _Writer:
             [op for op in region.ops if op in ops]
             for region in float_regions(graph.ops, Computations(graph))
         ]
-        ops -= {op for part in parts for op in part}
-        parts += [[op] for op in ops if op_model(op).loops is not None and len(op.results) == 1]
-        return {part[-1]: part for part in parts if sum(map(_size, part)) >= _FEWEST}
+        return {part[-1]: part for part in parts if part}
+
+    def _write_together(self, ops: Sequence[Operation]) -> None:
+        """Write ops of which the last ones may be one node, such as a softmax behind a mask."""
+        for at, op in enumerate(ops):
+            rest = ops[at:]
+            is_function = sum(map(_size, rest)) >= _FEWEST
+            if is_function and (tensor := self._as_one_node(rest)) is not None:
+                self._bind(rest[-1].results[0], tensor)
+                break
+            self._write(op)
 
     def _as_one_node(self, ops: Sequence[Operation]) -> Tensor | None:
         """The result of a function that is several ops, if one node computes it."""
         inner, end = {result for op in ops for result in op.results}, ops[-1].results[0]
+        if len(ops[-1].results) > 1:
+            return None
         read = {value for op in ops for value in (*op.operands, *captured_by(op))} - inner
         if not read <= self._values.keys():
             return None
@@ -447,7 +452,7 @@ class _Writer:
             tensors = small
         rank = len(shape)
         if np.broadcast_shapes(*(t.shape for t in tensors if t.elements is None)) == shape:
-            tensors = [_as_scalar(tensor) or tensor for tensor in tensors]
+            tensors = [_as_scalar(tensor) or _narrow(tensor) for tensor in tensors]
         tensors = [self._tensors.number(tensor) for tensor in tensors]
         orders = [t.order for t in tensors if t.elements is None and t.base is None]
         order = next((order for order in orders if len(order) == rank), tuple(range(rank)))
@@ -883,6 +888,14 @@ def _needed_for(values: Iterable[SSAValue], block: Block) -> Sequence[Operation]
 def _yielded(block: Block) -> Sequence[SSAValue]:
     """What the body of an op yields."""
     return () if block.last_op is None else block.last_op.operands
+
+
+def _narrow(tensor: Tensor) -> Tensor:
+    """A constant without first axes of length 1: ONNX Runtime knows weights by their one axis."""
+    if tensor.elements is None or tensor.codes is not None:
+        return tensor
+    ones = len([*takewhile(lambda length: length == 1, tensor.shape)])
+    return known(tensor.elements.reshape(tensor.shape[ones:]), tensor.type)
 
 
 def _as_scalar(tensor: Tensor) -> Tensor | None:
