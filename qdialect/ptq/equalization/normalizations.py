@@ -59,6 +59,7 @@ from qdialect.ptq.equalization.affine_reading import (
 )
 from qdialect.ptq.equalization.factors import Moves
 from qdialect.ptq.equalization.layers import LayerIndices, side_indices
+from qdialect.ptq.equalization.repeated_matrices import multiply_once
 from qdialect.ptq.float_graph.computed_functions import PRODUCTS
 from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import np
@@ -81,7 +82,10 @@ def fold_batch_normalization(module: ModuleOp, context: Context) -> PassReport:
     with paused_collection(), models_of(context), memory_budget() as budget:
         calls = inline_calls(module)
         erase_unread_results(module)
+        once = multiply_once(module, context)
         merger = _Merger(module, context, budget)
+        for product in once:
+            merger.report.tell(Outcome.MERGED, product, "a matrix was repeated for a batch")
         merger.run()
         merger.report.records[:0] = calls
         return merger.report

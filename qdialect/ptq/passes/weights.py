@@ -110,8 +110,8 @@ class FoldBatchNormalizationPass(ModulePass):
     Merge batch normalization after or before layers into their weights and biases.
 
     So is any arithmetic with constants for each channel, in all spellings: additions, subtractions,
-    multiplications and divisions. It comes before calibration. Normalizations that stay are
-    reported as remarks.
+    multiplications and divisions. A matrix that is repeated for a batch is multiplied once. The
+    pass comes before calibration. Normalizations that stay are reported as remarks.
 
     Example: `qdialect-opt --fold-batch-normalization model.mlir`.
     """
