@@ -203,12 +203,13 @@ class _Writer:
             return None
         (source,) = read - constants
         tensor = self._values[source]
-        if tensor.type != f32 or source.type != end.type:
+        if tensor.type != f32 or element_type_or_self(end.type) != f32:
             return None
         known = {value: self._typed(self._values[value], value.type) for value in constants}
 
         def run(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
             values = {**known, source: TypedArray.of_numbers(numbers, source.type)}
+            self._interpreter.set_values([(source, values[source])])
             for op in ops:
                 inputs = tuple(values[operand] for operand in op.operands)
                 results = self._interpreter.run_one_op(op, inputs).values
@@ -220,19 +221,20 @@ class _Writer:
             self._typed(one, one.type).numbers for one in small if isinstance(one.type, AnyFloat)
         ]
         try:
-            function = function_of(run, tensor.shape, floats)
+            function = function_of(run, tensor.shape, _static_shape(end), floats)
         except (InterpretationError, MemoryLimitError):
             return None
         if function is None:
             return None
-        if "axis" not in function.attributes:
+        if function.is_of_elements:
             return self._elementwise(function.type, [tensor], f32, **function.attributes)
         names = [self._tensors.named(self._tensors.number(tensor))]
         names += [
             self.graph.constant(weight.astype(np.float32), "FLOAT") for weight in function.weights
         ]
-        name = self.graph.node(function.type, names, **function.attributes)
-        return in_graph(name, tensor.shape, f32)
+        if (shape := _static_shape(end)) != tensor.shape:
+            names += ["", "", self.graph.integers(shape)]
+        return in_graph(self.graph.node(function.type, names, **function.attributes), shape, f32)
 
     def _input(self, argument: BlockArgument) -> Tensor:
         type, shape = argument.type, _static_shape(argument)
@@ -300,7 +302,8 @@ class _Writer:
                 return [self._moved(op, model.movement)]
             except Refusal as refusal:
                 refused = refusal
-        if all(tensor.elements is not None for tensor in operands) and model.loops is None:
+        read = (*operands, *(self._values.get(value) for value in captured_by(op)))
+        if all(tensor and tensor.elements is not None for tensor in read) and model.loops is None:
             inputs = map(self._typed, operands, (operand.type for operand in op.operands))
             return [*map(self._known, self._interpreter.run_one_op(op, (*inputs,)).values)]
         product = layer_of(op)

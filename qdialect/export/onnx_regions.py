@@ -1,5 +1,6 @@
 """
-Functions that are several ops of a module, and one node in ONNX: gelu, softmax, normalizations.
+Functions that are several ops of a module, and one node in ONNX: gelu, softmax, normalizations,
+and linear interpolation.
 
 What the ops compute of random numbers decides, however the function is written.
 """
@@ -34,7 +35,9 @@ class Function(NamedTuple):
     run: Callable[[Numbers], Numbers]
     attributes: Mapping[str, Any] = MappingProxyType({})
     weights: Sequence[Numbers] = ()
-    """Its other inputs."""
+    """Its other inputs, besides the lengths of a result of another shape."""
+
+    is_of_elements: bool = False
 
     def is_near(self, examples: Sequence[tuple[Numbers, Numbers]]) -> bool:
         """Whether it computes these results of these numbers."""
@@ -46,27 +49,31 @@ class Function(NamedTuple):
 
 
 def function_of(
-    run: Callable[[Numbers], Numbers], shape: Shape, constants: Sequence[Numbers]
+    run: Callable[[Numbers], Numbers], shape: Shape, result: Shape, constants: Sequence[Numbers]
 ) -> Function | None:
     """
     The node that computes what `run` does of numbers of a shape; None if none is known.
 
-    `constants` are those that it reads, each without what it repeats.
+    `result` is the shape of the result. `constants` are those that it reads, each without what it
+    repeats.
     """
-    if not 0 < math.prod(shape) <= _MOST:
+    if not 0 < math.prod(shape) <= _MOST or len(shape) != len(result):
         return None
     random = np.random.default_rng(0).standard_normal(shape)
     # An epsilon counts where numbers are small.
     numbers = [x.astype(np.float32).astype(np.float64) for x in (3 * random + 1, random / 1000)]
     examples = [(x, run(x)) for x in numbers]
-    functions = _functions(shape, constants, run(np.zeros(shape)))
+    if shape == result:
+        functions = _functions(shape, constants, run(np.zeros(shape)))
+    else:
+        functions = _resizes(shape, result)
     return next((function for function in functions if function.is_near(examples)), None)
 
 
 def _functions(shape: Shape, constants: Sequence[Numbers], start: Numbers) -> Iterator[Function]:
     """What a function may be that computes `start` of zeros."""
-    yield Function("Gelu", _gelu)
-    yield Function("Gelu", _gelu_by_tanh, {"approximate": "tanh"})
+    yield Function("Gelu", _gelu, is_of_elements=True)
+    yield Function("Gelu", _gelu_by_tanh, {"approximate": "tanh"}, is_of_elements=True)
     for axis in reversed(range(len(shape))):
         yield Function("Softmax", partial(_softmax, axis=axis), {"axis": axis})
     epsilons = {float(constant.item()) for constant in constants if constant.size == 1}
@@ -83,6 +90,32 @@ def _functions(shape: Shape, constants: Sequence[Numbers], start: Numbers) -> It
                 attributes, weights = {"axis": axis, "epsilon": epsilon}, (factor, offset)
                 run = partial(_normalized, **attributes, weights=weights)
                 yield Function("LayerNormalization", run, attributes, weights)
+
+
+def _resizes(shape: Shape, result: Shape) -> Iterator[Function]:
+    for name, place in _PLACES.items():
+        attributes = {"mode": "linear", "coordinate_transformation_mode": name}
+        yield Function("Resize", partial(_resized, shape=result, place=place), attributes)
+
+
+_PLACES: Final[Mapping[str, Callable[[Numbers, int, int], Numbers]]] = {
+    "half_pixel": lambda at, before, after: (at + 0.5) * before / after - 0.5,
+    "align_corners": lambda at, before, after: at * (before - 1) / max(after - 1, 1),
+    "asymmetric": lambda at, before, after: at * before / after,
+}
+"""Where positions are in what is resized, by the names of ONNX, for both lengths of an axis."""
+
+
+def _resized(x: Numbers, shape: Shape, place: Callable[[Numbers, int, int], Numbers]) -> Numbers:
+    """The line between the two nearest positions, along each axis whose length changes."""
+    for axis, (before, after) in enumerate(zip(x.shape, shape, strict=True)):
+        if before != after:
+            at = place(np.arange(float(after)), before, after).clip(0, before - 1)
+            low = np.floor(at).astype(int)
+            share = (at - low).reshape(-1, *(1,) * (x.ndim - axis - 1))
+            high = (low + 1).clip(max=before - 1)
+            x = x.take(low, axis) * (1 - share) + x.take(high, axis) * share
+    return x
 
 
 def _gelu(x: Numbers) -> Numbers:

@@ -986,6 +986,39 @@ def test_functions_of_several_ops_are_one_node(name: str, form: Any, tmp_path: P
     assert nodes.keys() & {"Gelu", "LayerNormalization", "Softmax"} <= {node}
 
 
+@pytest.mark.parametrize("mode", ["half_pixel", "align_corners", "asymmetric"])
+@pytest.mark.parametrize("size", [(10, 12), (7, 3), (5, 9)])
+def test_a_linear_interpolation_is_one_node(
+    size: tuple[int, int], mode: str, tmp_path: Path
+) -> None:
+    """As IREE's importer writes a Resize: a body that reads four elements."""
+    onnx: Any = pytest.importorskip("onnx")
+    from qdialect.frontends import from_onnx
+    from qdialect.text import write_module
+
+    make = onnx.helper
+    lengths = onnx.numpy_helper.from_array(np.array((2, 3, *size)), "lengths")
+    how = {"mode": "linear", "coordinate_transformation_mode": mode}
+    node = make.make_node("Resize", ["x", "", "", "lengths"], ["y"], **how)
+    values = [
+        make.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+        for name, shape in (("x", (2, 3, 5, 6)), ("y", (2, 3, *size)))
+    ]
+    graph = make.make_graph([node], "main", values[:1], values[1:], [lengths])
+    source = tmp_path / "source.onnx"
+    onnx.save(
+        make.make_model(graph, opset_imports=[make.make_opsetid("", 19)], ir_version=9), source
+    )
+    context = ToolContext(allow_unregistered=True)
+    with open(tmp_path / "resize.mlir", "w") as file:
+        write_module(context, from_onnx(source, context=context), file)
+    model = exported((tmp_path / "resize.mlir").read_text(), tmp_path)
+    x = np.random.default_rng(0).normal(size=(2, 3, 5, 6)).astype("f4")
+    (result,), (expected,) = results_of(model, x), results_of(source, x)
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=2e-6)
+    assert written_in(model) == {"Resize": 1, "Identity": 1}
+
+
 # Kernels of integers
 
 
@@ -1213,6 +1246,18 @@ func.func @main(%x: tensor<3xf32>, %y: tensor<3xf32>) -> tensor<3xf32> {
 } -> (tensor<f32>, tensor<f32>)
 %y = stablehlo.broadcast_in_dim %r#0, dims = [] : (tensor<f32>) -> tensor<2xf32>""",
             "its reduction is not one function of two elements",
+        ),
+        # The loop starts from constants, and reads an argument.
+        (
+            """%z = arith.constant dense<0.0> : tensor<2xf32>
+%i = arith.constant 0 : index
+%j = arith.constant 1 : index
+%n = arith.constant 3 : index
+%y = scf.for %k = %i to %n step %j iter_args(%s = %z) -> (tensor<2xf32>) {
+  %t = arith.addf %s, %x : tensor<2xf32>
+  scf.yield %t : tensor<2xf32>
+}""",
+            "'scf.for' op is not written as ONNX: no node computes it",
         ),
         (
             '"test.effect"(%x) : (tensor<2xf32>) -> ()\n%y = arith.negf %x : tensor<2xf32>',
