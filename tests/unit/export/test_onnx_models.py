@@ -1247,18 +1247,6 @@ func.func @main(%x: tensor<3xf32>, %y: tensor<3xf32>) -> tensor<3xf32> {
 %y = stablehlo.broadcast_in_dim %r#0, dims = [] : (tensor<f32>) -> tensor<2xf32>""",
             "its reduction is not one function of two elements",
         ),
-        # The loop starts from constants, and reads an argument.
-        (
-            """%z = arith.constant dense<0.0> : tensor<2xf32>
-%i = arith.constant 0 : index
-%j = arith.constant 1 : index
-%n = arith.constant 3 : index
-%y = scf.for %k = %i to %n step %j iter_args(%s = %z) -> (tensor<2xf32>) {
-  %t = arith.addf %s, %x : tensor<2xf32>
-  scf.yield %t : tensor<2xf32>
-}""",
-            "'scf.for' op is not written as ONNX: no node computes it",
-        ),
         (
             '"test.effect"(%x) : (tensor<2xf32>) -> ()\n%y = arith.negf %x : tensor<2xf32>',
             "it may have effects",
