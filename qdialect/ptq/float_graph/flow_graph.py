@@ -408,9 +408,9 @@ class FlowGraph:
     def stored(self, value: SSAValue) -> MovedConstant | None:
         """Like `constant`, but only for elements that are stored as floats."""
         moved = self.constant(value)
-        is_plain = moved is not None and all(
-            is_statistics(cast_op) or _converts_floats(cast_op) for cast_op in moved.casts
-        )
+        if moved is None or not isinstance(element_type_or_self(value.type), AnyFloat):
+            return None
+        is_plain = all(is_statistics(op) or _converts_floats(op) for op in moved.casts)
         return moved if is_plain else None
 
     def given_type(self, value: SSAValue) -> UniformQuantizedType | None:
