@@ -278,12 +278,12 @@ def _cast(numbers: NDArray[Any], below: LayerAt, above: LayerAt) -> NDArray[Any]
 def _computed(numbers: NDArray[Any], below: LayerAt, above: LayerAt) -> NDArray[Any] | None:
     """The numbers that arithmetic computes; None if the layer above is not known arithmetic."""
     node, wanted = above.node, above.element_type
-    if isinstance(node, ComputedNode) and isinstance(node.settings, tuple):
+    if node.cast is None or not is_arithmetic(node.cast):
+        return None
+    if isinstance(node, ComputedNode):
         term, main = cast(tuple[Term, int], node.settings)
     else:
-        op = node.cast
-        is_known = op is not None and is_arithmetic(op)
-        converts = conversion(below.element_type, wanted) if is_known else None
+        converts = conversion(below.element_type, wanted)
         if converts is None:
             return None
         term, main = Apply(converts, (Input(0, below.element_type),), wanted), 0
