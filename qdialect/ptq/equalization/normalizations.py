@@ -193,16 +193,15 @@ class _Merger:
         """
         A constant of what ops compute from floats.
 
-        None if it is larger than these, or if integers of a tensor are read, such as codes.
+        None if it is larger than these, or if a tensor of another type is read, such as codes.
         """
         constants = [op for op in makers if elements_attribute_of(op) is not None]
-        sources = [op for op in constants if tensor_parts(op.results[0].type) is not None]
+        tensors = [op for op in constants if tensor_parts(op.results[0].type) is not None]
+        type = element_type_or_self(value.type)
+        sources = [op for op in tensors if element_type_or_self(op.results[0].type) == type]
         sizes = [math.prod(shape_of(op.results[0])) for op in sources]
-        are_floats = all(
-            isinstance(element_type_or_self(op.results[0].type), AnyFloat) or size == 1
-            for op, size in zip(sources, sizes, strict=True)
-        )
-        if not sizes or not are_floats:
+        others = [op for op in tensors if op not in sources]
+        if not sizes or any(math.prod(shape_of(op.results[0])) != 1 for op in others):
             return None
         # Of a larger one, only a repeated number would be written.
         if math.prod(shape_of(value)) > max(*sizes, _MOST_REPEATED):
