@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from string import ascii_letters
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import (
@@ -98,15 +98,8 @@ def _broadcast(op: Operation, operands: Operands) -> Movements:
 def _generic_movement(op: Operation, operands: Operands) -> Movements:
     """A `linalg.generic` that yields its input, with axes permuted or broadcast."""
     _require_moved(op)
-    maps = attribute_of(op, "indexing_maps")
-    if not isinstance(maps, ArrayAttr):
-        raise Refusal(RefusalCode.UNKNOWN_OP, "it has no indexing maps")
-    inputs, results = map(_axes_of, cast(ArrayAttr[Attribute], maps).data)
-    shape = shape_of(op.results[0])
-    if None in results or len(set(results)) != len(shape):
-        raise Refusal(RefusalCode.UNKNOWN_OP, "its result is not written in a permutation of axes")
-    axes = [None if loop is None else results.index(loop) for loop in inputs]
-    return moved(op, *movements_along(axes, shape_of(op.operands[0]), shape))
+    (axes,) = _axes_of_inputs(op)
+    return moved(op, *movements_along(axes, shape_of(op.operands[0]), shape_of(op.results[0])))
 
 
 def _require_moved(op: Operation) -> None:
@@ -164,7 +157,7 @@ def _write_generic(
 
 def _term(op: Operation, operands: Operands) -> Elementwise:
     """A `linalg.generic` with parallel loops, whose body is arithmetic on its inputs."""
-    axes = _loops(op).inputs
+    axes = _axes_of_inputs(op)
     return Elementwise(tuple(op.operands[: len(axes)]), axes, _term_of_body(op))
 
 
@@ -184,34 +177,22 @@ def _read_loops(op: Operation) -> Loops:
     return Loops(operands, _reduced_loops(op), positions)
 
 
-class _Loops(NamedTuple):
-    """How a `linalg.generic` with parallel loops reads its inputs."""
+def _axes_of_inputs(op: Operation) -> tuple[tuple[int | None, ...], ...]:
+    """
+    For each axis of each input of a `linalg.generic`, that of the result that it is read along.
 
-    inputs: tuple[tuple[int | None, ...], ...]
-    """For each axis of each input, the axis of the result; None for an axis of length one."""
-
-    results: tuple[int, ...]
-    """The loop of each axis of the result."""
-
-
-def _loops(op: Operation) -> _Loops:
+    None is an axis of length 1. Raises Refusal if loops reduce, or do not all write elements.
+    """
     _require_result(op)
-    kinds = cast("ArrayAttr[Attribute]", attribute_of(op, "iterator_types")).data
-    if any(kind != kinds[0] or "parallel" not in str(kind) for kind in kinds):
+    if _reduced_loops(op):
         raise Refusal(RefusalCode.ARITHMETIC, "its loops are not parallel")
-    maps = cast("ArrayAttr[Attribute]", attribute_of(op, "indexing_maps")).data
-    *inputs, results = map(_axes_of, maps)
-    loops = [loop for loop in results if loop is not None]
-    if len(loops) < len(results) or sorted(loops) != list(range(len(kinds))):
+    *inputs, result = _read_loops(op).operands
+    count = len(cast("ArrayAttr[Attribute]", attribute_of(op, "iterator_types")).data)
+    if len(result) != count or {*result} != {*range(count)}:
         raise Refusal(RefusalCode.ARITHMETIC, "its result is not written in a permutation of axes")
-    for named, operand in zip(inputs, op.operands, strict=False):
-        lengths = zip(named, shape_of(operand), strict=True)
-        if any(loop is None and length != 1 for loop, length in lengths):
-            raise Refusal(RefusalCode.ARITHMETIC, "its indexing maps do more than name axes")
-    axes = tuple(
-        tuple(None if loop is None else loops.index(loop) for loop in named) for named in inputs
+    return tuple(
+        tuple(None if loop is None else result.index(loop) for loop in named) for named in inputs
     )
-    return _Loops(axes, tuple(loops))
 
 
 def _term_of_body(op: Operation) -> Term:
@@ -242,18 +223,18 @@ def _term_of(value: SSAValue, terms: Mapping[SSAValue, Term]) -> Term:
 
 def _integers(op: Operation, values: Sequence[Integers]) -> NDArray[Any]:
     """A `linalg.generic` with parallel loops, whose body computes integers."""
-    read = _loops(op)
+    inputs, loops = _axes_of_inputs(op), _read_loops(op)
     shape, block = static_shape_of(op.results[0]), op.regions[0].block
     known: dict[SSAValue, Integers] = {
         arg: _along(axes, numbers, len(shape))
-        for arg, axes, numbers in zip(block.args, read.inputs, values, strict=False)
+        for arg, axes, numbers in zip(block.args, inputs, values, strict=False)
     }
     for inner in block.ops:
         if inner is block.last_op:
             break
         (result,) = inner.results
-        if name_of(inner) == "linalg.index":
-            axis = read.results.index(integer_of(inner, "dim"))
+        if result in loops.positions:
+            axis = loops.operands[-1].index(loops.positions[result])
             known[result] = _along((axis,), np.arange(shape[axis]), len(shape))
         elif isinstance(constant := find_attribute(inner, "value"), IntegerAttr):
             number = cast("IntegerAttr[Any]", constant).value.data
