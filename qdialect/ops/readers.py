@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from xdsl.dialects.builtin import AnyFloat, i1
 from xdsl.ir import Block, Operation, SSAValue
@@ -48,6 +48,8 @@ from qdialect.support.lazy_numpy import NDArray
 
 if TYPE_CHECKING:
     import numpy as np
+
+ElementT = TypeVar("ElementT")
 
 # Movements
 
@@ -165,6 +167,26 @@ def named_function(op: Operation) -> str | None:
             return (run.truths if type == i1 else run.integers) or None
         case _:
             return None
+
+
+def yielded(
+    block: Block,
+    arguments: Iterable[ElementT],
+    compute: Callable[[Operation, Sequence[ElementT]], ElementT],
+    read: Callable[[SSAValue], ElementT],
+) -> Sequence[ElementT]:
+    """
+    What a body yields, in terms of what stands for its first arguments.
+
+    `compute` tells what stands for the result of an op, and `read` for a value from outside.
+    """
+    known = dict[SSAValue, ElementT](zip(block.args, arguments, strict=False))
+    for op in block.ops:
+        operands = [known[value] if value in known else read(value) for value in op.operands]
+        if op is block.last_op:
+            return operands
+        known |= dict.fromkeys(op.results, compute(op, operands))
+    return ()
 
 
 def combining_op(block: Block) -> Operation | None:

@@ -8,7 +8,7 @@ the result is added. https://mlir.llvm.org/docs/Dialects/Linalg/.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
 from string import ascii_letters
@@ -75,7 +75,7 @@ from qdialect.ops.interface import (
     static_shape_of,
 )
 from qdialect.ops.model import Bits, Effects, OnElements, OpModel, OpModels
-from qdialect.ops.readers import moved, positive, reduction_by_region, sliding_axes
+from qdialect.ops.readers import moved, positive, reduction_by_region, sliding_axes, yielded
 from qdialect.ops.reading import integers_of_op
 from qdialect.ops.unused_ops import erase_unused
 from qdialect.support.lazy_numpy import NDArray, np
@@ -197,54 +197,44 @@ def _axes_of_inputs(op: Operation) -> tuple[tuple[int | None, ...], ...]:
 
 def _term_of_body(op: Operation) -> Term:
     block = op.regions[0].block
-    terms: dict[SSAValue, Term] = {
-        arg: Input(number, arg.type) for number, arg in enumerate(block.args[:-1])
-    }
-    for inner in block.ops:
-        if inner is block.last_op:
-            break
-        terms[inner.results[0]] = term_of(
-            inner, [_term_of(value, terms) for value in inner.operands]
-        )
-    if block.last_op is None or len(block.last_op.operands) != 1:
+    inputs = [Input(number, arg.type) for number, arg in enumerate(block.args[:-1])]
+    terms = yielded(block, inputs, term_of, _scalar)
+    if len(terms) != 1:
         raise Refusal(RefusalCode.ARITHMETIC, "it yields more than one element")
-    return _term_of(block.last_op.operands[0], terms)
+    return terms[0]
 
 
-def _term_of(value: SSAValue, terms: Mapping[SSAValue, Term]) -> Term:
-    if (known := terms.get(value)) is not None:
-        return known
+def _scalar(value: SSAValue) -> Term:
     owner = value.owner
-    constant = find_attribute(owner, "value") if isinstance(owner, Operation) else None
-    if isinstance(constant, IntegerAttr | FloatAttr) and isinstance(owner, ConstantOp):
+    constant = find_attribute(owner, "value") if isinstance(owner, ConstantOp) else None
+    if isinstance(constant, IntegerAttr | FloatAttr):
         return Scalar(cast("FloatAttr[Any]", constant))
     raise Refusal(RefusalCode.ARITHMETIC, "its body reads values that are not constants")
 
 
 def _integers(op: Operation, values: Sequence[Integers]) -> NDArray[Any]:
     """A `linalg.generic` with parallel loops, whose body computes integers."""
-    inputs, loops = _axes_of_inputs(op), _read_loops(op)
-    shape, block = static_shape_of(op.results[0]), op.regions[0].block
-    known: dict[SSAValue, Integers] = {
-        arg: _along(axes, numbers, len(shape))
-        for arg, axes, numbers in zip(block.args, inputs, values, strict=False)
-    }
-    for inner in block.ops:
-        if inner is block.last_op:
-            break
+    shape, loops = static_shape_of(op.results[0]), _read_loops(op)
+    inputs = [
+        _along(axes, numbers, len(shape))
+        for axes, numbers in zip(_axes_of_inputs(op), values, strict=False)
+    ]
+
+    def compute(inner: Operation, operands: Sequence[Integers]) -> Integers:
         (result,) = inner.results
         if result in loops.positions:
             axis = loops.operands[-1].index(loops.positions[result])
-            known[result] = _along((axis,), np.arange(shape[axis]), len(shape))
-        elif isinstance(constant := find_attribute(inner, "value"), IntegerAttr):
+            return _along((axis,), np.arange(shape[axis]), len(shape))
+        if isinstance(constant := find_attribute(inner, "value"), IntegerAttr):
             number = cast("IntegerAttr[Any]", constant).value.data
-            known[result] = np.asarray(number & 1 if result.type == i1 else number)
-        else:
-            known[result] = integers_of_op(inner, [known[value] for value in inner.operands])
-    (yielded,) = cast(Operation, block.last_op).operands
-    if yielded not in known:
-        raise Refusal(RefusalCode.UNKNOWN_OP, "it yields what it writes to")
-    return np.broadcast_to(known[yielded], shape)
+            return np.asarray(number & 1 if result.type == i1 else number)
+        return integers_of_op(inner, operands)
+
+    def refuse(value: SSAValue) -> Integers:
+        raise Refusal(RefusalCode.UNKNOWN_OP, "its body reads more than its inputs")
+
+    (numbers,) = yielded(op.regions[0].block, inputs, compute, refuse)
+    return np.broadcast_to(numbers, shape)
 
 
 def _along(axes: Sequence[int | None], numbers: Integers, rank: int) -> Integers:

@@ -33,6 +33,7 @@ from qdialect.ops.interface import (
     read_movements,
 )
 from qdialect.ops.model import OnNumbers, imported
+from qdialect.ops.readers import yielded
 from qdialect.ptq.equalization.factors import Moves
 from qdialect.support.lazy_numpy import NDArray, np
 
@@ -179,26 +180,19 @@ class AffineReader:
         return Affine(factor, offset - mean * factor)
 
     def _with_body(self, op: Operation, variable: SSAValue) -> _Value:
-        block, count = op.regions[0].block, len(op.operands) - len(op.results)
-        values = dict[SSAValue, _Value]()
-        for number, argument in enumerate(block.args[:count]):
-            value = self._operand(op.operands[number], variable)
-            values[argument] = None if value is None else _along(op, number, value)
-        for inner in block.ops:
-            operands = [
-                values[operand] if operand in values else self._constants.numbers(operand)
-                for operand in inner.operands
-            ]
-            if inner is block.last_op:
-                return operands[0] if len(operands) == 1 else None
-            if len(inner.results) != 1:
-                return None
-            (result,) = inner.results
-            is_constant = inner in self._constants
-            values[result] = (
-                self._constants.numbers(result) if is_constant else _applied(inner, operands)
-            )
-        return None
+        values = [self._operand(value, variable) for value in op.operands[: -len(op.results)]]
+        inputs = [
+            None if value is None else _along(op, number, value)
+            for number, value in enumerate(values)
+        ]
+
+        def applied(inner: Operation, operands: Sequence[_Value]) -> _Value:
+            if inner in self._constants:
+                return self._constants.numbers(inner.results[0])
+            return _applied(inner, operands)
+
+        ends = yielded(op.regions[0].block, inputs, applied, self._constants.numbers)
+        return ends[0] if len(ends) == 1 else None
 
 
 def _function_of(op: Operation) -> str:

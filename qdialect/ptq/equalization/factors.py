@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
 from qdialect.algebra.joins import Concat
@@ -36,7 +37,6 @@ from qdialect.ops.along_axis import is_statistics, statistics_of
 from qdialect.ops.fields import RuleKind
 from qdialect.ops.interface import (
     Refusal,
-    elements_attribute_of,
     find_attribute,
     function_of,
     name_of,
@@ -46,6 +46,7 @@ from qdialect.ops.interface import (
     rule_of,
     shape_of,
 )
+from qdialect.ops.readers import yielded
 from qdialect.ptq.float_graph.flow_graph import FlowGraph, Node, Use
 from qdialect.ptq.schemes.schemes import Range
 from qdialect.support.float_format import FLOAT_FORMATS
@@ -365,7 +366,8 @@ def _degrees_of(graph: FlowGraph, value: SSAValue) -> Degrees:
     """The degrees of a constant operand."""
     if has_any(graph, value):
         return _ANY
-    return _FIXED if graph.is_constant(value) else _NONE
+    is_known = number_of(value) is not None or graph.is_constant(value)
+    return _FIXED if is_known else _NONE
 
 
 def has_any(graph: FlowGraph, value: SSAValue) -> bool:
@@ -414,39 +416,20 @@ def _with_body(graph: FlowGraph, op: Operation) -> Passage | None:
     active = [at for at in active if number_of(inputs[at]) is None and block.args[at].first_use]
     if len(active) != 1 or len(op.results) != 1:
         return None
-    degrees = dict[SSAValue, Degrees]()
-    for at, argument in enumerate(block.args):
-        value = op.operands[at]
-        if at < count:
-            degrees[argument] = _SCALED if at in active else _degrees_of(graph, value)
-        else:
-            # The accumulator has the degree of the elements that are combined into it.
-            degrees[argument] = _SCALED if has_any(graph, value) else _NONE
+    read = [_SCALED if at in active else _degrees_of(graph, inputs[at]) for at in range(count)]
+    # The accumulator has the degree of the elements that are combined into it.
+    read += [_SCALED if has_any(graph, start) else _NONE for start in op.operands[count:]]
+
+    def degrees_of(inner: Operation, operands: Sequence[Degrees]) -> Degrees:
+        if not operands:
+            return _degrees_of(graph, inner.results[0])
+        return _degrees(function_of(name_of(inner)), operands)
+
+    ends = yielded(block, read, degrees_of, partial(_degrees_of, graph))
     kept = _kept_axes(op, active[0])
-    if kept is None or 1 not in _degrees_of_body(block, degrees):
+    if kept is None or [1 in degrees for degrees in ends] != [True]:
         return None
     return _along(Use(op, active[0]), kept)
-
-
-def _degrees_of_body(block: Block, degrees: Mapping[SSAValue, Degrees]) -> Degrees:
-    """The degrees of the yielded values of a body, from the degrees of its arguments."""
-    known = dict(degrees)
-
-    def degrees_at(value: SSAValue) -> Degrees:
-        if value in known:
-            return known[value]
-        number = number_of(value)
-        if number is None:
-            return _NONE
-        return _ANY if _is_unchanged(np.asarray(number)) else _FIXED
-
-    for inner in block.ops:
-        if inner is block.last_op:
-            return degrees_at(inner.operands[0]) if len(inner.operands) == 1 else _NONE
-        if len(inner.results) == 1 and elements_attribute_of(inner) is None:
-            operands = [degrees_at(operand) for operand in inner.operands]
-            known[inner.results[0]] = _degrees(function_of(name_of(inner)), operands)
-    return _NONE
 
 
 def _kept_axes(op: Operation, number: int) -> Sequence[int | None] | None:
