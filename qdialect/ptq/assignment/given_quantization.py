@@ -13,9 +13,6 @@ from typing import Any, Final, NamedTuple, cast
 
 from xdsl.dialects.builtin import (
     AnyFloat,
-    DenseIntOrFPElementsAttr,
-    FloatAttr,
-    IntegerAttr,
     IntegerType,
     ModuleOp,
     TensorType,
@@ -36,8 +33,8 @@ from qdialect.dialects.quant import (
     Storage,
     UniformQuantizedType,
 )
+from qdialect.folding.arithmetic import stored_numbers
 from qdialect.folding.dequantization import Leaf, recognize
-from qdialect.ir.elements import DenseElementsAttr, elements_of, float_elements
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, is_static, shape_of, with_element_type
 from qdialect.ops.along_axis import is_recordable
@@ -47,14 +44,13 @@ from qdialect.ops.interface import (
     Refusal,
     RefusalCode,
     cast_reads,
-    elements_attribute_of,
-    find_attribute,
     function_of,
     functions_of,
     is_arithmetic,
     is_cast,
     known_layer,
     name_of,
+    number_of,
     op_model,
 )
 from qdialect.ops.reading import ConstantOperands, Constants
@@ -260,20 +256,13 @@ def _leaf(value: SSAValue, is_rounded: bool) -> Leaf:
 
 def _constant(value: SSAValue) -> NDArray[Any]:
     """The elements of a constant, in its shape. Raises Refusal for other values."""
+    if (number := number_of(value)) is not None:
+        return np.asarray(number)
     owner = value.owner
-    name = elements_attribute_of(owner) if isinstance(owner, Operation) else None
-    attribute = find_attribute(cast(Operation, owner), name) if name is not None else None
-    if isinstance(attribute, FloatAttr | IntegerAttr):
-        return np.asarray(attribute.value.data)
-    if not isinstance(attribute, DenseIntOrFPElementsAttr):
+    values = Constants(ResourceBlobs(None)).read(owner) if isinstance(owner, Operation) else None
+    if values is None:
         raise _NO_PAIR
-    attribute = cast(DenseElementsAttr, attribute)
-    values, type = elements_of(attribute), attribute.type.element_type
-    if isinstance(type, AnyFloat):
-        array = float_elements(values, type)
-    else:
-        array = np.asarray(values.value) if isinstance(values, Splat) else as_view(values).array()
-    return np.broadcast_to(array, attribute.type.get_shape())
+    return stored_numbers(as_view(values).array(), element_type_or_self(value.type))
 
 
 def _parameter(
