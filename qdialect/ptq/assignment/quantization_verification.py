@@ -14,9 +14,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerType, ModuleOp
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.traits import IsTerminator
 
 from qdialect.algebra.movement import DYNAMIC, Shape
 from qdialect.algebra.parameters import Granularity, StorageFormat
@@ -30,10 +28,10 @@ from qdialect.dialects.quant import (
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.ops.along_axis import is_statistics
 from qdialect.ops.fields import RuleKind
-from qdialect.ops.interface import Refusal, is_cast, models_of, name_of, op_model
+from qdialect.ops.interface import Refusal, models_of, name_of, op_model
 from qdialect.ptq.assignment.assignment_steps import scales_of_sums
 from qdialect.ptq.assignment.flow import different_operand, weight_axes
-from qdialect.ptq.float_graph.flow_graph import FlowGraph, Node, Use, is_quantizable
+from qdialect.ptq.float_graph.flow_graph import FlowGraph, Node, Use
 from qdialect.ptq.float_graph.flow_reading import read_nodes, value_graph
 from qdialect.ptq.schemes.presets import SCHEMES, fixed_choice
 from qdialect.ptq.value_reports import zero_points_of
@@ -461,15 +459,11 @@ class _Verifier:
 
     def _check_known(self, op: Operation) -> None:
         """Report an unknown op between quantized values."""
-        if op in self._graph.node_of or isinstance(op, FuncOp) or is_cast(op) or is_statistics(op):
-            return
-        if op.has_trait(IsTerminator, value_if_unregistered=False):
-            return
         reads = any(
             isinstance(operand.owner, DequantizeCastOp) and not self._graph.is_constant(operand)
             for operand in op.operands
         )
-        if reads and any(self._types_of(result) for result in op.results if is_quantizable(result)):
+        if reads and any(map(self._types_of, op.results)) and self._graph.is_unknown(op):
             reason = op_model(op).stays_float
             self._float(
                 op,

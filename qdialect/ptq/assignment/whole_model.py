@@ -8,16 +8,14 @@ from typing import Final
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.traits import IsTerminator
 
 from qdialect.folding.inlining import inline_calls
 from qdialect.folding.policy import FoldPolicy
 from qdialect.folding.raising import raise_dequantization
 from qdialect.folding.report import Outcome, PassRecord, PassReport
 from qdialect.ops.fields import RuleKind
-from qdialect.ops.interface import Refusal, RefusalCode, is_cast, models_of, name_of, op_model
+from qdialect.ops.interface import Refusal, RefusalCode, models_of, name_of, op_model
 from qdialect.ptq.assignment.assignment_steps import SEQUENCE, Step
 from qdialect.ptq.assignment.flow import Flow, range_of
 from qdialect.ptq.assignment.given_quantization import (
@@ -319,7 +317,7 @@ def quantize_model(
             report.records[:0] = calls
             return report
         drop_attributes(module)
-        unknown = [op for op in graph.ops if _is_unknown(flow, op)]
+        unknown = list(filter(graph.is_unknown, graph.ops))
         reporter = ValueReporter(flow, assignment, profile) if is_explained else None
         written = write_quantized(flow, assignment, is_measured=is_explained)
         report = _report(flow, assignment, written, unknown, calls)
@@ -363,21 +361,6 @@ def _refusals(flow: Flow) -> PassReport:
     for op, refusal in flow.refusals.items():
         report.refuse(op, refusal)
     return report
-
-
-def _is_unknown(flow: Flow, op: Operation) -> bool:
-    """Whether an op computes with float tensors, and no rule for it is known."""
-    if op in flow.graph.node_of or isinstance(op, FuncOp) or is_cast(op):
-        return False
-    if op in flow.graph.of_biases:
-        return False
-    if op.has_trait(IsTerminator, value_if_unregistered=False):
-        return False
-    results = [result for result in op.results if is_quantizable(result)]
-    if not results or any(result in flow.graph.same for result in results):
-        return False
-    is_computed = any(result in flow.graph.derived for result in results)
-    return not is_computed and not all(map(flow.graph.is_constant, results)) and bool(op.operands)
 
 
 def _report(

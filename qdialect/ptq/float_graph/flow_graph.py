@@ -25,6 +25,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap
+from xdsl.traits import IsTerminator
 
 from qdialect.algebra.movement import Movement
 from qdialect.algebra.parameters import QuantizationParameters
@@ -41,6 +42,7 @@ from qdialect.ops.interface import (
     elements_attribute_of,
     find_attribute,
     functions_of,
+    is_cast,
     known_layer,
     known_rule,
     model_of,
@@ -366,6 +368,18 @@ class FlowGraph:
         return [
             value for value in values if isinstance(value, BlockArgument) and is_quantizable(value)
         ]
+
+    def is_unknown(self, op: Operation) -> bool:
+        """Whether an op computes with float tensors, and no rule for it is known."""
+        if op in self.node_of or op in self.of_biases or isinstance(op, FuncOp) or is_cast(op):
+            return False
+        if op.has_trait(IsTerminator, value_if_unregistered=False):
+            return False
+        results = [result for result in op.results if is_quantizable(result)]
+        if not results or any(result in self.same for result in results):
+            return False
+        is_computed = any(result in self.derived for result in results)
+        return not is_computed and not all(map(self.is_constant, results)) and bool(op.operands)
 
     def keys_of(self, node: Node) -> list[str]:
         """The names of a node: the keys of the results of its ops, the last one first."""
