@@ -99,15 +99,14 @@ class ValueReporter:
 
     def _of_value(self, value: SSAValue, written: Written, unknown: set[Operation]) -> ValueReport:
         graph = self._graph
-        maker = graph.makers.get(value)
-        precision = self._flow.settings.default if maker is None else self._flow.precision(maker)
         recorded = graph.ranges.get(value)
         given = graph.given.get(value)
         role = Role.ACTIVATION if isinstance(value.owner, Operation) else Role.ARGUMENT
         # Such as zeros that fill a tensor, and have no rule.
         if value.owner not in graph.node_of and graph.is_computed(value):
             role = Role.CONSTANT
-        report = ValueReport(graph.keys[value], value, role, precision.name, recorded)
+        precision = self._flow.precision_of(value).name
+        report = ValueReport(graph.keys[value], value, role, precision, recorded)
         if value not in written.quantized and given is None:
             code, reason = self._why_in_floats(value, written, unknown)
             return report._replace(code=code, reason=reason)
@@ -159,21 +158,14 @@ class ValueReporter:
     def _scheme_name(self, value: SSAValue, assigned: Assigned) -> str:
         if assigned.rule is RuleKind.GIVEN and not self._graph.is_constant(value):
             return ""
-        maker = self._graph.makers.get(value)
-        default = self._flow.settings.default
-        precision = default if maker is None else self._flow.precision(maker)
-        for scheme in (precision.activations, default.activations):
-            if scheme.storage == assigned.type.storage_format:
-                return name_of_scheme(scheme)
-        others = filter(None, self._flow.settings.layers.values())
-        return next(
-            (
-                name_of_scheme(other.activations)
-                for other in others
-                if other.activations.storage == assigned.type.storage_format
-            ),
-            "",
+        settings = self._flow.settings
+        others = filter(None, settings.layers.values())
+        schemes = (
+            precision.activations
+            for precision in (self._flow.precision_of(value), settings.default, *others)
+            if precision.activations.storage == assigned.type.storage_format
         )
+        return next(map(name_of_scheme, schemes), "")
 
     def _why_in_floats(
         self, value: SSAValue, written: Written, unknown: set[Operation]

@@ -18,6 +18,7 @@ from qdialect.ops.refusals import RefusalCode
 from qdialect.ptq.assignment.settings import Configuration, Settings, precision_of
 from qdialect.ptq.assignment.whole_model import quantize_model
 from qdialect.ptq.passes.models import QuantizeWithRangesPass
+from qdialect.ptq.value_reports import QuantizationReport
 
 pytestmark = pytest.mark.usefixtures("without_plugins")
 
@@ -159,6 +160,17 @@ def test_an_argument_may_stay_in_floats(tmp_path: Path):
     path.write_text(json.dumps({"layers": [{"name": "x", "dtype": "float32"}]}))
     QuantizeWithRangesPass(config=str(path)).apply(module.context, module.module)
     assert not any(isinstance(op, QuantizeCastOp) for op in module.module.walk())
+
+
+def test_the_report_has_the_precision_of_an_argument(tmp_path: Path):
+    module = Module(TEXT)
+    module.context.wants_values = True
+    path = tmp_path / "c.json"
+    path.write_text(json.dumps({"layers": [{"name": "x", "dtype": "int16"}]}))
+    report = module.run(QuantizeWithRangesPass(config=str(path)))
+    assert isinstance(report, QuantizationReport)
+    (value,) = (each for each in report.values if each.key == "x")
+    assert value.precision == "one-s16"
 
 
 def test_a_copy_of_a_copy_is_what_that_one_copies():
