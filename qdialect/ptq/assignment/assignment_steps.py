@@ -277,18 +277,15 @@ def _scales_of(flow: Flow, use: Use, before: Assignment) -> NDArray[Any]:
     """
     moved = flow.graph.constant(use.value)
     assert moved is not None
-    if (chain := before.reads.get(use)) is not None:
-        if (known := flow.weights.get((use, chain[-1]))) is not None:
-            scales = known[1].scales
-            if all(count in (1, n) for count, n in zip(scales.shape, moved.shape, strict=True)):
-                return scales
-        parameters = chain[-1].type.parameters_on(moved.shape)
-    else:
-        layers = [layer.parameters for layer in moved.layers if layer.parameters is not None]
-        if not layers:
-            raise Refusal(RefusalCode.NO_RECORD, "its weights are not quantized")
-        parameters = layers[-1]
-    return parameters.simplify().expand()[0]
+    chain = before.reads.get(use)
+    if chain and (known := flow.weights.get((use, chain[-1]))) is not None:
+        scales = known[1].scales
+        if all(count in (1, n) for count, n in zip(scales.shape, moved.shape, strict=True)):
+            return scales
+    type = chain[-1].type if chain else flow.graph.given_type(use.value)
+    if type is None:
+        raise Refusal(RefusalCode.NO_RECORD, "its weights are not quantized")
+    return type.parameters_on(moved.shape).simplify().expand()[0]
 
 
 def assign_activations(flow: Flow, before: Assignment) -> Assignment:
@@ -403,7 +400,7 @@ def remove_redundant_quantize(flow: Flow, before: Assignment) -> Assignment:
     reads = dict[Use, tuple[Assigned, ...]]()
     for use, chain in before.reads.items():
         own = before.values.get(flow.graph.value(use.value))
-        if own is None or not chain[-1].is_same_as(own):
+        if own is None or chain[-1].type != own.type:
             reads[use] = chain[-1:]
     return replace(before, reads=reads)
 
@@ -522,10 +519,7 @@ def _is_toward_zero(graph: FlowGraph, op: Operation) -> bool:
         return bool((low <= 0).all() and (high >= 0).all())
     if rule.functions not in (frozenset({"max"}), frozenset({"min"})):
         return False
-    constants = [value for value in op.operands if graph.is_constant(value)]
-    if not all(graph.stored(value) is not None for value in constants):
-        return False
-    bounds = [graph.numbers(value) for value in constants]
+    bounds = [_numbers_of(graph, value) for value in op.operands if graph.is_constant(value)]
     inner = (inner_op for region in op.regions for inner_op in region.walk())
     scalars = (number_of(value) for inner_op in inner for value in inner_op.operands)
     bounds += [np.array(number) for number in scalars if number is not None]

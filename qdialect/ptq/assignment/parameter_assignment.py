@@ -59,10 +59,6 @@ class Assigned(NamedTuple):
     bits: int = 0
     """The width of the codes of a bias in bits, if it exceeds that of any type."""
 
-    def is_same_as(self, other: Assigned) -> bool:
-        """Whether no requantization is needed from one to the other."""
-        return self.type == other.type
-
 
 @dataclass(frozen=True)
 class Assignment:

@@ -188,8 +188,8 @@ class _Verifier:
         return None
 
     def _expectation(self, node: Node) -> Expectation:
-        keys = (self._graph.keys.get(result, "") for op in node.ops for result in op.results)
-        return next((self._expected[key] for key in keys if key in self._expected), self._default)
+        known = filter(None, map(self._expected.get, self._graph.keys_of(node)))
+        return next(known, self._default)
 
     def _check_zero_points(self, op: Operation, type: UniformQuantizedType, what: str) -> None:
         low, high = type.storage_type_min, type.storage_type_max

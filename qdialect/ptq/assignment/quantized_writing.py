@@ -173,15 +173,10 @@ class _Writer:
                 operand for operand in values if operand in self._assignment.values
             )
             touched |= dict.fromkeys(node.results)
-        declared = [
-            declared_value
-            for declared_value in self._assignment.declared
-            if isinstance(declared_value, SSAValue)
-        ]
         touched |= dict.fromkeys(
-            declared_value
-            for declared_value in declared
-            if declared_value in self._assignment.values
+            place
+            for place in self._assignment.declared
+            if isinstance(place, SSAValue) and place in self._assignment.values
         )
         quantized = {op for node in nodes for op in node.ops}
         for value in touched:

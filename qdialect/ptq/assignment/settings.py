@@ -382,8 +382,7 @@ def _precision(layer: LayerSetting, default: Precision) -> Precision | None:
         if layer.granularity is None
         else granularity_of(layer.granularity)
     )
-    weights = replace(default.weights, scheme=precision.weights.scheme)
-    weights = replace(weights, granularity=granularity)
+    weights = replace(default.weights, scheme=precision.weights.scheme, granularity=granularity)
     precision = replace(precision, weights=weights, shares_pools=default.shares_pools)
     check_precision(precision)
     return precision

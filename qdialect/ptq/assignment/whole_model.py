@@ -118,7 +118,7 @@ class ValueReporter:
         for use in self._readers[value]:
             chain = self._assignment.reads.get(use, ())
             is_read = use in written.uses or use in self._assignment.declared
-            if chain and is_read and not chain[-1].is_same_as(assigned):
+            if chain and is_read and chain[-1].type != assigned.type:
                 reads.append(Reader(*use, self._stored(value, chain[-1])))
         return report._replace(stored=self._stored(value, assigned), reads=tuple(reads))
 
@@ -320,16 +320,12 @@ def quantize_model(
 
 def _check_layers(flow: Flow) -> None:
     """Raise SettingError if the settings name a layer whose op has no rule."""
-    settings = flow.settings
-    named = dict.fromkeys(key for key in settings.layers if key not in settings.by_pattern)
+    settings, graph = flow.settings, flow.graph
+    named = settings.layers.keys() - settings.by_pattern
     if not named:
         return
-    graph = flow.graph
-    for op in graph.node_of:
-        for result in op.results:
-            named.pop(graph.keys.get(result, ""), None)
-    for argument in flow.of_arguments:
-        named.pop(graph.keys[argument], None)
+    known = {graph.keys[argument] for argument in flow.of_arguments}
+    named -= known.union(*map(graph.keys_of, graph.nodes))
     for value, key in graph.keys.items():
         if key in named:
             owner = value.owner

@@ -279,8 +279,6 @@ class VerifyQuantizationPass(ModulePass):
     def __post_init__(self) -> None:
         """Raise ValueError for an invalid value of an option."""
         self._default()
-        if self.scheme is not None:
-            precision_of(self.scheme)
 
     def _default(self) -> Expectation:
         granularity = None if self.granularity is None else str(granularity_of(self.granularity))
