@@ -132,7 +132,7 @@ class Quantized(Displayed):
 
     def put_in_order(self, *passes: str) -> Quantized:
         """Merge what floats allow, by default batch normalizations: `ordered.mlir`."""
-        flags = passes or ("--fold-batch-normalization",)
+        flags = passes or ("--fold-batch-normalization=of-codes=true",)
         self._run("put in order", ["opt", "float.mlir", *flags, "-o", _ORDERED])
         return self
 

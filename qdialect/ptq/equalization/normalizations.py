@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple, cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import AnyFloat, ModuleOp, TensorType
+from xdsl.dialects.builtin import AnyFloat, IntegerType, ModuleOp, TensorType
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -25,6 +25,7 @@ from qdialect.algebra.movement import MovementError, ValueSet
 from qdialect.algebra.views import Splat
 from qdialect.folding.graph import GraphReader
 from qdialect.folding.inlining import inline_calls
+from qdialect.folding.moved_constant import MovedConstant
 from qdialect.folding.report import Outcome, PassReport
 from qdialect.folding.writing import constant_like
 from qdialect.ir.elements import element_dtype, float_elements
@@ -68,22 +69,28 @@ from qdialect.support.memory import MemoryBudget, MemoryLimitError, memory_budge
 _MOST_REPEATED: int = 1 << 16
 """The most elements of a constant that is computed although its sources are smaller."""
 
+_MOST_BITS: int = 16
+"""The width of the widest integers that are codes of activations."""
+
 _PART: int = 1 << 20
 """The number of elements that are converted to double at a time."""
 
 
-def fold_batch_normalization(module: ModuleOp, context: Context) -> PassReport:
+def fold_batch_normalization(
+    module: ModuleOp, context: Context, *, of_codes: bool = False
+) -> PassReport:
     """
     Merge arithmetic per channel into the weights and the biases of the layers beside it.
 
-    Calls are inlined first. The report has a record for each layer that is changed, and for each
-    normalization that stays.
+    Calls are inlined first. With `of_codes`, weights that are computed from integers become floats,
+    unless other values of the module become integers, too. The report has a record for each layer
+    that is changed, and for each normalization that stays.
     """
     with paused_collection(), models_of(context), memory_budget() as budget:
         calls = inline_calls(module)
         erase_unread_results(module)
         once = multiply_once(module, context)
-        merger = _Merger(module, context, budget)
+        merger = _Merger(module, context, budget, of_codes)
         for product in once:
             merger.report.tell(Outcome.MERGED, product, "a matrix was repeated for a batch")
         merger.run()
@@ -134,13 +141,16 @@ class _Change(NamedTuple):
 
 
 class _Merger:
-    def __init__(self, module: ModuleOp, context: Context, budget: MemoryBudget) -> None:
+    def __init__(
+        self, module: ModuleOp, context: Context, budget: MemoryBudget, of_codes: bool
+    ) -> None:
         self._module = module
         self._context = context
         self._budget = budget
         self._resources = ResourceBlobs.of(context)
         self._graph = GraphReader(module, context, budget, has_parts=False).graph
         self._computed = ComputedConstants(module, context, self._graph)
+        self._of_codes = of_codes and not any(map(self._is_rounding, module.walk()))
         self._reader = AffineReader(self._computed)
         self._refused = dict[Operation, Refusal]()
         """Why ops after a layer were not merged into it."""
@@ -162,6 +172,16 @@ class _Merger:
                 self._fold_weights(op, layer)
         self._fold_arithmetic()
         self._report_others()
+
+    def _is_rounding(self, op: Operation) -> bool:
+        """Whether an op makes integers, of a type for codes, of floats that are not constant."""
+        if len(op.results) != 1 or op in self._computed:
+            return False
+        type = element_type_or_self(op.results[0].type)
+        is_small = isinstance(type, IntegerType) and 1 < type.width.data <= _MOST_BITS
+        return is_small and any(
+            isinstance(element_type_or_self(operand.type), AnyFloat) for operand in op.operands
+        )
 
     def _fold_arithmetic(self) -> None:
         """Write what ops compute from constants as constants, if these are not larger."""
@@ -507,11 +527,12 @@ class _Merger:
             if type != element_type_or_self(op.results[0].type):
                 reason = f"weights of '{type}' are less precise than the sums of '{name_of(op)}'"
                 raise Refusal(RefusalCode.NUMERICS, reason)
-            try:
-                constant = self._graph.known(value, op)
-            except Refusal:
-                if (computed := self._computed_weights(side, value, type)) is not None:
-                    return computed
+            constant = self._known(op, value)
+            is_computed = constant is None or (self._of_codes and constant.casts)
+            computed = self._computed_weights(side, value, type) if is_computed else None
+            if computed is not None:
+                return computed
+            if constant is None:
                 continue
             if constant.casts or constant.is_quantized:
                 reason = f"the weights of '{name_of(op)}' are quantized"
@@ -519,6 +540,13 @@ class _Merger:
             numbers = float_elements(self._graph.values_of(constant), type)
             return _Weights(side, numbers, constant.provenance.sources)
         raise Refusal(RefusalCode.NOT_CONSTANT, f"the weights of '{name_of(op)}' are not constant")
+
+    def _known(self, op: Operation, value: SSAValue) -> MovedConstant | None:
+        """The constant that shape ops and casts make an operand of; None if others do."""
+        try:
+            return self._graph.known(value, op)
+        except Refusal:
+            return None
 
     def _computed_weights(self, side: Side, value: SSAValue, type: AnyFloat) -> _Weights | None:
         """Weights that ops other than shape ops compute; None if they are larger than before."""
@@ -530,10 +558,12 @@ class _Merger:
             if parts.element_type == type:
                 sources.append(op)
                 size += math.prod(parts.shape)
+            elif self._of_codes and isinstance(parts.element_type, IntegerType):
+                size += math.prod(parts.shape)
         result = self._computed.elements(value) if sources else None
         if result is None or result.elements.size > size:
             return None
-        return _Weights(side, float_elements(result.elements, type), sources)
+        return _Weights(side, float_elements(result.elements, type), sources, value.name_hint)
 
     def _fold_weights(self, op: Operation, layer: Contraction) -> None:
         """Write weights that ops other than shape ops compute as a constant."""
@@ -541,8 +571,8 @@ class _Merger:
             value, type = op.operands[operand], element_type_or_self(op.operands[operand].type)
             if value.owner not in self._computed or not isinstance(type, AnyFloat):
                 continue
-            with suppress(Refusal):
-                self._graph.known(value, op)
+            constant = self._known(op, value)
+            if constant is not None and not (self._of_codes and constant.casts):
                 continue
             if (weights := self._computed_weights(layer.side(number), value, type)) is not None:
                 scaled = self._scaled(op, weights, np.ones(()))
@@ -567,7 +597,9 @@ class _Merger:
                 raise Refusal(RefusalCode.NUMERICS, "weights would not be finite")
             np.atleast_1d(bits)[start : start + step] = codes.astype(bits.dtype)
         tensor = tensor_like(value.type, shape, type)
-        return constant_like(weights.sources, bits, tensor, self._resources)
+        new = constant_like(weights.sources, bits, tensor, self._resources)
+        new.results[0].name_hint = weights.name or new.results[0].name_hint
+        return new
 
     def _read_weights(
         self, op: Operation, weights: _Weights, scaled: Operation
@@ -610,6 +642,9 @@ class _Weights(NamedTuple):
     numbers: Numbers
     sources: Sequence[Operation]
     """The constants that it is made of."""
+
+    name: str | None = None
+    """The name of what is computed from them."""
 
 
 class _BiasOperand:

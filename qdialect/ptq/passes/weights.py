@@ -118,9 +118,12 @@ class FoldBatchNormalizationPass(ModulePass):
 
     name = "fold-batch-normalization"
 
+    of_codes: bool = False
+    """Write weights that are computed from integers as floats, if only weights are integers."""
+
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        send_report(ctx, fold_batch_normalization(op, ctx))
+        send_report(ctx, fold_batch_normalization(op, ctx, of_codes=self.of_codes))
 
 
 @dataclass(frozen=True)
