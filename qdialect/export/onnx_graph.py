@@ -96,15 +96,23 @@ class Graph:
         """The number of a type of elements in files."""
         return getattr(self._onnx.TensorProto, type)
 
-    def node(self, type: str, inputs: Sequence[str], **attributes: Any) -> str:
-        """A new node with one result; returns its name. An input may be missing: ''."""
-        for other, known, idiom in _IDIOMS:
+    def node(
+        self, type: str, inputs: Sequence[str], is_spread: bool = False, /, **attributes: Any
+    ) -> str:
+        """
+        A new node with one result; returns its name. An input may be missing: ''.
+
+        If the first input `is_spread`, it is smaller than the result.
+        """
+        for other, known, idiom in () if is_spread else _IDIOMS:
             read = list[tuple[str | None, str]]()
             if idiom[0] == type and self._reads(type, inputs, idiom[1:], read):
                 value, *others = (value for key, value in read if key is None)
                 if all(self._is_same(value, one) for one in others):
-                    numbers = {key: self._number(value) for key, value in read if key}
-                    return self.node(other, [value], **known, **numbers)
+                    more = [value for key, value in read if key == _CONSTANT]
+                    pairs = [(key, value) for key, value in read if key and key != _CONSTANT]
+                    numbers = {key: self._number(value) for key, value in pairs}
+                    return self.node(other, [value, *more], **known, **numbers)
         name = self._named(type.lower())
         make = self._onnx.helper.make_node
         self._nodes[name] = make(type, list(inputs), [name], name=name, **attributes)
@@ -128,8 +136,12 @@ class Graph:
     def _is(self, name: str, idiom: Any, read: list[tuple[str | None, str]]) -> bool:
         if isinstance(idiom, float):
             return self._number(name) == np.float32(idiom)
+        if idiom == "":
+            return not name
         if idiom is None or isinstance(idiom, str):
             read.append((idiom, name))
+            if idiom == _CONSTANT:
+                return self._is_float(name)
             return idiom is None or self._number(name) is not None
         node, (type, *inner) = self._nodes.get(name), idiom
         if node is None or node.op_type != type:
@@ -142,10 +154,13 @@ class Graph:
 
     def _number(self, name: str) -> float | None:
         """A number of 32 bits that a value is known to be; kernels of idioms have no others."""
-        constant = self._constants.get(name)
-        if constant is None or constant.dims or constant.data_type != self.number_of("FLOAT"):
+        if not self._is_float(name) or self.dims(name):
             return None
         return float(self.array(name))
+
+    def _is_float(self, name: str) -> bool:
+        constant = self._constants.get(name)
+        return constant is not None and constant.data_type == self.number_of("FLOAT")
 
     def array(self, name: str) -> NDArray[Any]:
         """The elements of a constant."""
@@ -268,6 +283,9 @@ class Graph:
 _CLAMP: Final = ("Clip", ("Add", None, 3.0), 0.0, 6.0)
 SIXTH: Final = MappingProxyType({"alpha": 1 / 6, "beta": 0.5})
 
+_CONSTANT: Final = "constant"
+_FALLING: Final = ("Mul", None, "alpha")
+
 _IDIOMS: Final[Sequence[tuple[str, Mapping[str, float], Sequence[Any]]]] = (
     ("Sigmoid", {}, ("Div", 1.0, ("Add", ("Exp", ("Neg", None)), 1.0))),
     ("HardSigmoid", SIXTH, ("Div", _CLAMP, 6.0)),
@@ -276,11 +294,17 @@ _IDIOMS: Final[Sequence[tuple[str, Mapping[str, float], Sequence[Any]]]] = (
     ("HardSwish", {}, ("Div", ("Mul", None, _CLAMP), 6.0)),
     ("HardSwish", {}, ("Mul", ("Mul", None, _CLAMP), 1 / 6)),
     ("HardSwish", {}, ("Mul", None, ("HardSigmoid", None, SIXTH))),
+    ("LeakyRelu", {}, ("Where", ("Less", None, 0.0), _FALLING, None)),
+    ("LeakyRelu", {}, ("Where", ("GreaterOrEqual", None, 0.0), None, _FALLING)),
+    ("LeakyRelu", {}, ("Add", ("Relu", None), ("Mul", ("Clip", None, "", 0.0), "alpha"))),
+    ("PRelu", {}, ("Where", ("Less", None, 0.0), ("Mul", None, _CONSTANT), None)),
+    ("PRelu", {}, ("Where", ("GreaterOrEqual", None, 0.0), None, ("Mul", None, _CONSTANT))),
 )
 """
 Nodes that compute the same in one pass, their attributes, and nodes with inputs and attributes.
 
-All inputs that are None are one value; those with a name are an attribute.
+All inputs that are None are one value; those with a name are an attribute, and a constant is one
+more input.
 """
 
 _COMMUTATIVE: Final = frozenset({"Add", "Mul"})

@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.context import Context
-from xdsl.dialects.builtin import AnyFloat, ModuleOp, f32, i1, i64
+from xdsl.dialects.builtin import AnyFloat, ModuleOp, TensorType, f32, i1, i64
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import InterpretationError, VerifyException
@@ -95,6 +95,7 @@ from qdialect.ops.readers import last_step, named_function
 from qdialect.ptq.float_graph.computed_functions import Computations
 from qdialect.ptq.float_graph.float_regions import float_regions
 from qdialect.ptq.float_graph.flow_reading import value_graph
+from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.memory import DEFAULT_MAX_MEMORY, MemoryBudget, MemoryLimitError
 
 Compose = Callable[[Callable[..., Tensor], Callable[[float], Tensor], Sequence[Tensor]], Tensor]
@@ -141,6 +142,8 @@ class _Writer:
         self._values = dict[SSAValue, Tensor]()
         self._clamped = dict[str, tuple[Tensor, float, float]]()
         """What is clamped, and the limits, by the name of the result."""
+        self._converted_from = dict[str, Tensor]()
+        """What a Cast converts, by the name of the result."""
 
     # Functions
 
@@ -430,7 +433,10 @@ class _Writer:
                 low, high = range_of(type)
                 tensor = self._clip(rounded, low, _at_most(high))
         number = self.graph.number_of(name_of_type(type))
-        return self._elementwise("Cast", [tensor], type, to=number)
+        cast_tensor = self._elementwise("Cast", [tensor], type, to=number)
+        if cast_tensor.name:
+            self._converted_from[cast_tensor.name] = tensor
+        return cast_tensor
 
     # Functions of elements
 
@@ -466,7 +472,8 @@ class _Writer:
                 wide = (*(1,) * (rank - len(tensor.shape)), *tensor.shape)
                 tensor = self._tensors.moved([tensor], Reshape(wide))
             names.append(self._tensors.named(tensor, back if len(tensor.shape) == rank else None))
-        name = self.graph.node(node, names, **attributes)
+        is_spread = next((t.shape != shape for t in tensors if t.elements is None), False)
+        name = self.graph.node(node, names, is_spread, **attributes)
         return Tensor(shape, type, name=name, order=order)
 
     def _mean(self, total: Tensor, divisor: Tensor) -> Tensor | None:
@@ -604,10 +611,31 @@ class _Writer:
         if comparison.is_unsigned and {tensor.type for tensor in tensors} != {i1}:
             raise Refusal(RefusalCode.ARITHMETIC, "signless integers are compared as unsigned")
         node = NODES[f"numpy:{comparison.function.replace('not_equal', 'equal')}"]
-        result = self._elementwise(node, tensors, i1)
+        result = self._elementwise(node, self._before_conversion(tensors), i1)
         if comparison.is_negated != (comparison.function == "not_equal"):
             result = self._elementwise("Not", [result], i1)
         return result
+
+    def _before_conversion(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+        """A tensor and a number as they were before the tensor became wider, if both had a type."""
+        sources = [self._converted_from.get(tensor.name) for tensor in tensors]
+        numbers = [self._number_in(tensor) for tensor in tensors]
+        pairs = [
+            (source, tensor, number)
+            for source, tensor, number in zip(sources, tensors, reversed(numbers), strict=True)
+            if source is not None and number is not None
+        ]
+        if len(tensors) != 2 or not pairs:
+            return tensors
+        ((source, wide, number),) = pairs
+        narrow, format = (FLOAT_FORMATS.get(str(tensor.type)) for tensor in (source, wide))
+        if narrow is None or format is None or narrow.last_place < format.last_place:
+            return tensors
+        end = self._number(number, source.type)
+        if narrow.precision > format.precision or self._number_in(end) != number:
+            return tensors
+        inner = replace(source, order=wide.order, shape=wide.shape)
+        return [inner if tensor is wide else end for tensor in tensors]
 
     # Layers and reductions
 
@@ -618,16 +646,18 @@ class _Writer:
 
     def _layer(self, op: Operation, contraction: Contraction, operands: Sequence[Tensor]) -> Tensor:
         self._require_no_zero_points(op, operands)
+        type = element_type_or_self(op.results[0].type)
         lhs, rhs = (operands[at] for at in contraction.operands)
-        if not isinstance(lhs.type, AnyFloat):
+        if not isinstance(lhs.type, AnyFloat) or not isinstance(type, AnyFloat):
             raise Refusal(RefusalCode.ILLEGAL_TYPE, "it is a sum of products of integers")
+        lhs, rhs = self._widened(lhs, type), self._widened(rhs, type)
         windows = windows_of(op, contraction)
         shape = _static_shape(op.results[0])
         result = self._layers.product(lhs, rhs, contraction, windows, shape)
         at = contraction.bias
         if at is None or at >= len(operands) or self._number_in(operands[at]) == 0:
             return result
-        bias = operands[at]
+        bias = self._widened(operands[at], type)
         if len(bias.shape) == 1 and len(shape) > 1:
             channels = next(
                 axis
@@ -638,6 +668,17 @@ class _Writer:
             bias = self._tensors.moved([bias], BroadcastInDim((channels,), shape))
         with_bias = self._layers.with_bias(result, bias)
         return with_bias or self._elementwise("Add", [result, bias], result.type)
+
+    def _widened(self, tensor: Tensor, type: AnyFloat) -> Tensor:
+        """Floats in the type of the sums, whose kernels read no others."""
+        if tensor.type == type:
+            return tensor
+        if tensor.codes is not None:
+            return replace(tensor, type=type, codes=tensor.codes.of_floats(type))
+        if tensor.elements is None:
+            return self._converted(tensor, type)
+        numbers = self._typed(tensor, tensor.type).numbers
+        return self._known(TypedArray.of_numbers(numbers, TensorType(type, numbers.shape)))
 
     def _number_in(self, tensor: Tensor) -> float | None:
         """The number that all elements are known to be; None if there is none."""

@@ -76,6 +76,7 @@ def _functions(shape: Shape, constants: Sequence[Numbers], start: Numbers) -> It
     yield Function("Gelu", _gelu_by_tanh, {"approximate": "tanh"}, is_of_elements=True)
     for axis in reversed(range(len(shape))):
         yield Function("Softmax", partial(_softmax, axis=axis), {"axis": axis})
+        yield Function("LogSoftmax", partial(_log_softmax, axis=axis), {"axis": axis})
     epsilons = {float(constant.item()) for constant in constants if constant.size == 1}
     for axis in reversed(range(len(shape))):
         inner = shape[axis:]
@@ -130,6 +131,11 @@ def _gelu_by_tanh(x: Numbers) -> Numbers:
 def _softmax(x: Numbers, axis: int) -> Numbers:
     powers = np.exp(x - x.max(axis, keepdims=True))
     return powers / powers.sum(axis, keepdims=True)
+
+
+def _log_softmax(x: Numbers, axis: int) -> Numbers:
+    shifted = x - x.max(axis, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis, keepdims=True))
 
 
 def _normalized(x: Numbers, axis: int, epsilon: float, weights: Sequence[Numbers]) -> Numbers:

@@ -40,6 +40,7 @@ from qdialect.export.onnx_factors import with_cast_factors
 from qdialect.export.onnx_graph import Graph, type_name
 from qdialect.ir.elements import integer_range
 from qdialect.ops.interface import Refusal, RefusalCode
+from qdialect.support.float_format import FLOAT_FORMATS
 
 Elements = NDArray[Any]
 Order = tuple[int, ...]
@@ -96,6 +97,12 @@ class Codes:
         first = self.parameters[(slice(1),) * self.parameters.ndim].reshape((1,) * len(shape))
         dims = tuple(range(len(shape)))
         return replace(self, parameters=BroadcastInDim(dims, shape)(first))
+
+    def of_floats(self, expressed: AnyFloat) -> Codes:
+        """The same codes, for floats of a wider type."""
+        format, scales = FLOAT_FORMATS[expressed.name], self.parameters.rounded_scales
+        parameters = replace(self.parameters, scales=scales, expressed=format)
+        return replace(self, parameters=parameters, expressed=expressed)
 
     def ends(self) -> tuple[float, float]:
         """The least and the greatest number, for codes of one slot."""

@@ -189,6 +189,41 @@ def test_weights_that_are_repeated_for_a_batch_are_one_matrix(tmp_path: Path) ->
     assert (nodes["QGemm"], nodes["MatMul"]) == (1, 0), nodes
 
 
+@pytest.mark.parametrize("is_quantized", [True, False])
+def test_a_layer_reads_floats_of_the_type_of_its_sums(is_quantized: bool, tmp_path: Path) -> None:
+    """As torch-mlir writes a convolution of f16."""
+    weights = "%c = arith.constant dense<[[0.1, -2.0], [0.3, 0.4]]> : tensor<2x2xf16>"
+    after, operand, result = "", "%x", "%y"
+    if is_quantized:
+        weights = """
+  %k = quant.constant dense<[[1, -20], [3, 4]]> : tensor<2x2x!w>
+  %c = quant.dcast %k : tensor<2x2x!w> to tensor<2x2xf16>
+  %q = quant.qcast %x : tensor<2x2xf16> to tensor<2x2x!x>
+  %d = quant.dcast %q : tensor<2x2x!x> to tensor<2x2xf16>"""
+        after = """
+  %r = quant.qcast %y : tensor<2x2xf32> to tensor<2x2x!y>
+  %z = quant.dcast %r : tensor<2x2x!y> to tensor<2x2xf32>"""
+        operand, result = "%d", "%z"
+    text = f"""
+!w = !quant.uniform<i8:f16, 0.1>
+!x = !quant.uniform<u8:f16, 0.3:7>
+!y = !quant.uniform<u8:f32, 0.03:99>
+func.func @main(%x: tensor<2x2xf16>) -> tensor<2x2xf32> {{
+  {weights}
+  %zeros = arith.constant dense<0.0> : tensor<2x2xf32>
+  %y = linalg.matmul ins({operand}, %c : tensor<2x2xf16>, tensor<2x2xf16>)
+    outs(%zeros : tensor<2x2xf32>) -> tensor<2x2xf32>{after}
+  return {result} : tensor<2x2xf32>
+}}
+"""
+    x = np.array([[1, -2], [0.7, 3]], "f2")
+    model = exported(text, tmp_path)
+    (computed,), (expected,) = results_of(model, x), run_here(text, x)
+    # The casts of the model are not rounded to f16.
+    np.testing.assert_allclose(computed, expected, rtol=1e-3 if is_quantized else 1e-6)
+    assert nodes_of(model)["QLinearMatMul"] == int(is_quantized)
+
+
 PADDED = """func.func @main(%x: tensor<1x1x3x3xf32>) -> tensor<1x1x4x4xf32> {
   %z = arith.constant 0.0 : f32
   %c = quant.constant dense<[[[[1, 2], [-3, 4]]]]> : tensor<1x1x2x2x!quant.uniform<i8:f32, 0.5>>
@@ -283,6 +318,55 @@ func.func @main(%x: tensor<101xf32>) -> tensor<101xf32> {{
         exact *= x
     np.testing.assert_allclose(results_of(model, x)[0], exact, rtol=0, atol=1e-6)
     assert written_in(model) == {name.split(",")[0]: 1, "Identity": 1}
+
+
+RECTIFIERS = {
+    "LeakyRelu": ("cmpf olt, %a, %zero : f32", "%m, %a", "3x1", "0.25"),
+    "LeakyRelu, of more digits": ("cmpf olt, %w, %wide : f64", "%m, %a", "3x1", "0.25"),
+    "LeakyRelu, turned": ("cmpf oge, %a, %zero : f32", "%a, %m", "3x1", "0.25"),
+    "PRelu": ("cmpf olt, %a, %zero : f32", "%m, %a", "3x1", "[[0.5], [-2.0], [0.0]]"),
+    "PRelu, turned": ("cmpf oge, %a, %zero : f32", "%a, %m", "3x1", "[[0.5], [-2.0], [0.0]]"),
+    "Where": ("cmpf olt, %a, %zero : f32", "%a, %m", "3x1", "[[0.5], [-2.0], [0.0]]"),
+    "Where, of another number": ("cmpf olt, %w, %third : f64", "%m, %a", "3x1", "0.25"),
+    "Where, of more numbers": (
+        "cmpf olt, %a, %zero : f32",
+        "%m, %a",
+        "3x2",
+        "[[0.5, 1.0], [-2.0, 3.0], [0.0, 4.0]]",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RECTIFIERS)
+def test_functions_of_two_slopes_are_one_node(name: str, tmp_path: Path) -> None:
+    """If no slope is for an element that is repeated, and the functions meet at zero."""
+    condition, choice, shape, slope = RECTIFIERS[name]
+    text = f"""
+func.func @main(%x: tensor<3x1xf32>) -> tensor<{shape}xf32> {{
+  %zero = arith.constant 0.0 : f32
+  %wide = arith.constant 0.0 : f64
+  %third = arith.constant 0.33333333333333331 : f64
+  %slope = arith.constant dense<{slope}> : tensor<{shape}xf32>
+  %e = tensor.empty() : tensor<{shape}xf32>
+  %y = linalg.generic {{indexing_maps = [affine_map<(i, j) -> (i, 0)>, affine_map<(i, j) -> (i, j)>,
+      affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}}
+      ins(%x, %slope : tensor<3x1xf32>, tensor<{shape}xf32>) outs(%e : tensor<{shape}xf32>) {{
+  ^bb0(%a: f32, %s: f32, %b: f32):
+    %w = arith.extf %a : f32 to f64
+    %c = arith.{condition}
+    %m = arith.mulf %a, %s : f32
+    %r = arith.select %c, {choice} : f32
+    linalg.yield %r : f32
+  }} -> tensor<{shape}xf32>
+  return %y : tensor<{shape}xf32>
+}}
+"""
+    x = np.array([[-3], [-0.5], [0.25]], "f4")
+    model = exported(text, tmp_path)
+    (expected,), (result,) = run_here(text, x), results_of(model, x)
+    np.testing.assert_allclose(result, expected, rtol=1e-6)
+    (node,) = {*written_in(model)} & {"LeakyRelu", "PRelu", "Where"}
+    assert node == name.split(",")[0]
 
 
 @pytest.mark.parametrize("divisor", [3.0, 4.0])
@@ -931,6 +1015,7 @@ def functions_of_torch() -> dict[str, tuple[Callable[[Any], Any], str]]:
         "another gelu": (other_gelu, ""),
         "softmax": (partial(torch.softmax, dim=-1), "Softmax"),
         "softmax of rows": (partial(torch.softmax, dim=1), "Softmax"),
+        "log-softmax": (partial(torch.log_softmax, dim=-1), "LogSoftmax"),
         "normalization": (
             partial(normalized, normalized_shape=(6,), weight=scale, bias=offset),
             "LayerNormalization",
@@ -949,8 +1034,9 @@ def functions_of_torch() -> dict[str, tuple[Callable[[Any], Any], str]]:
 @pytest.mark.parametrize(
     "name",
     [
-        *("gelu", "gelu by tanh", "another gelu", "softmax", "softmax of rows", "normalization"),
-        *("normalization of two axes", "plain normalization", "normalization of rows"),
+        *("gelu", "gelu by tanh", "another gelu", "softmax", "softmax of rows", "log-softmax"),
+        *("normalization", "normalization of two axes", "plain normalization"),
+        "normalization of rows",
         "root mean square",
     ],
 )
