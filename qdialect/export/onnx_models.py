@@ -853,9 +853,9 @@ class _Writer:
                 shape = tuple(lengths[loop] for loop in range(rank))
                 value = self._values[yielded[at]]
                 whole = BroadcastInDim.trailing(value.shape, shape)
-                order = Transpose(tuple(cast(int, loop) for loop in axes))
+                order = Transpose(tuple(loop for loop in axes if loop is not None))
                 value = self._tensors.moved([self._tensors.moved([value], whole)], order)
-                results.append(value)
+                results.append(self._tensors.moved([value], Reshape(_static_shape(op.results[at]))))
         return results
 
     def _aligned(self, tensor: Tensor, axes: Sequence[int | None], rank: int) -> Tensor:

@@ -50,6 +50,9 @@ _BYTES_OF_FILE: Final = 1 << 26
 _ORDERED: Final = "ordered.mlir"
 """The module that the steps after the second share."""
 
+_ANY_DIALECT: Final = "--allow-unregistered-dialect"
+"""Importers write ops of others, too, which runs know or name."""
+
 _RAISED: Final = ("layer", "stored as", "signal to the noise it added (dB)", "bytes more")
 
 
@@ -121,7 +124,7 @@ class Quantized(Displayed):
         `shapes` and `values` are those of inputs, as in `qdialect.frontends.from_onnx`.
         """
         if Path(self._model).suffix == ".mlir" and not shapes and not values:
-            self._run("import", ["opt", self._model, "-o", "float.mlir"])
+            self._run("import", ["opt", self._model, _ANY_DIALECT, "-o", "float.mlir"])
             return self
         options = [
             f"--shape={name}={','.join(map(str, shape))}" for name, shape in (shapes or {}).items()
@@ -133,12 +136,12 @@ class Quantized(Displayed):
     def put_in_order(self, *passes: str) -> Quantized:
         """Merge what floats allow, by default batch normalizations: `ordered.mlir`."""
         flags = passes or ("--fold-batch-normalization=of-codes=true",)
-        self._run("put in order", ["opt", "float.mlir", *flags, "-o", _ORDERED])
+        self._run("put in order", ["opt", "float.mlir", _ANY_DIALECT, *flags, "-o", _ORDERED])
         return self
 
     def calibrate(self, *options: str) -> Quantized:
         """Record the ranges of all values: `profile.json`. `options` are of `calibrate`."""
-        data = ["--data", self._records, self._limit]
+        data = ["--data", self._records, self._limit, _ANY_DIALECT]
         self._run(
             "calibrate", ["calibrate", _ORDERED, *data, *options, "-o", "profile.json"], _ORDERED
         )
@@ -163,7 +166,12 @@ class Quantized(Displayed):
         self._run(
             "quantize",
             [
-                *("opt", _ORDERED, "--attach-ranges=profile=profile.json"),
+                *(
+                    "opt",
+                    _ORDERED,
+                    _ANY_DIALECT,
+                    "--attach-ranges=profile=profile.json finite=true",
+                ),
                 *(f"--quantize-with-ranges={words}", "--fold-quant-shapes=max-repetition=0"),
                 *("--quantization-report=report.json", "-o", "quantized.mlir"),
             ],
@@ -176,7 +184,8 @@ class Quantized(Displayed):
             "evaluate",
             [
                 *("evaluate", _ORDERED, "quantized.mlir", "--data", self._records),
-                *("--json", "evaluation.json", "--worst", "0", "--times", self._limit, *options),
+                *("--json", "evaluation.json", "--worst", "0", "--times", self._limit),
+                *(_ANY_DIALECT, *options),
             ],
             _ORDERED,
         )
@@ -197,7 +206,7 @@ class Quantized(Displayed):
         `qdialect export`.
         """
         name = f"quantized.{to}"
-        self._run("export", ["export", "quantized.mlir", "-o", name, *options])
+        self._run("export", ["export", "quantized.mlir", _ANY_DIALECT, "-o", name, *options])
         return self.folder / name
 
     def reach(self, least: float, *options: str, accuracy: str | None = None) -> Quantized:

@@ -69,13 +69,15 @@ def attach_ranges(
     reduction: Reduction,
     *,
     trust_numbers: bool = False,
+    finite: bool = False,
 ) -> Attached:
     """
     Insert `quant.stats` after each value that has a record in `profile`, in place of any there.
 
     A value that only holds the elements of another one gets none. The report lists values without a
     record, and records without a value. In another module than that of the profile, a key that
-    numbers values binds no record, unless `trust_numbers`.
+    numbers values binds no record, unless `trust_numbers`. If `finite`, infinite ranges are left
+    out.
     """
     report = PassReport(verb="attached")
     resources = ResourceBlobs.of(context)
@@ -98,6 +100,8 @@ def attach_ranges(
                 reason = f"the record of '{name}' {doubt}"
             elif (misfit := _misfit(statistics, value)) is not None:
                 reason = f"the record of '{key}' {misfit}"
+            elif finite and not np.isfinite(reduction(statistics)).all():
+                reason = f"the record of '{key}' is infinite"
             else:
                 recorded = key if name in records.names[key] else name
                 _attach(report, value, recorded, statistics, reduction(statistics))

@@ -178,8 +178,9 @@ class _Merger:
         if len(op.results) != 1 or op in self._computed:
             return False
         type = element_type_or_self(op.results[0].type)
-        is_small = isinstance(type, IntegerType) and 1 < type.width.data <= _MOST_BITS
-        return is_small and any(
+        if not isinstance(type, IntegerType) or not 1 < type.bitwidth <= _MOST_BITS:
+            return False
+        return any(
             isinstance(element_type_or_self(operand.type), AnyFloat) for operand in op.operands
         )
 

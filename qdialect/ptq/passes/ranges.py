@@ -99,6 +99,9 @@ class AttachRangesPass(ModulePass):
     another value.
     """
 
+    finite: bool = False
+    """Whether values with an infinite range get none, and so stay float."""
+
     def __post_init__(self) -> None:
         """Raise ValueError for an unknown reduction or an invalid percentile."""
         self._reduction()
@@ -125,7 +128,7 @@ class AttachRangesPass(ModulePass):
                 "'qdialect-calibrate --histogram'"
             )
         report, differences, doubtful = attach_ranges(
-            op, ctx, profile, reduction, trust_numbers=self.trust_numbers
+            op, ctx, profile, reduction, trust_numbers=self.trust_numbers, finite=self.finite
         )
         report.records[:0] = records
         warnings = list[str]()

@@ -369,6 +369,24 @@ func.func @main(%x: tensor<3x1xf32>) -> tensor<{shape}xf32> {{
     assert node == name.split(",")[0]
 
 
+def test_an_axis_of_a_result_that_no_loop_names_has_length_1(tmp_path: Path) -> None:
+    text = """
+func.func @main(%x: tensor<3xf32>) -> tensor<1x3x1xf32> {
+  %e = tensor.empty() : tensor<1x3x1xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (0, i, 0)>],
+      iterator_types = ["parallel"]} ins(%x : tensor<3xf32>) outs(%e : tensor<1x3x1xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %s = arith.addf %a, %a : f32
+    linalg.yield %s : f32
+  } -> tensor<1x3x1xf32>
+  return %y : tensor<1x3x1xf32>
+}
+"""
+    x = np.array([1, 2, 3], "f4")
+    (result,) = results_of(exported(text, tmp_path), x)
+    assert result.tolist() == [[[2], [4], [6]]]
+
+
 @pytest.mark.parametrize("divisor", [3.0, 4.0])
 def test_what_is_repeated_for_a_function_is_not_in_the_graph(
     divisor: float, tmp_path: Path

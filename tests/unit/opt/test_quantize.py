@@ -146,6 +146,27 @@ def test_a_model_of_onnx(folder: Path, capfd: pytest.CaptureFixture[str]) -> Non
     assert b"QLinearMatMul" in (folder / "run.onnx").read_bytes()
 
 
+def test_ops_of_other_dialects_and_infinite_values(folder: Path) -> None:
+    """As torch-mlir writes a scatter. Here it writes one number among -inf."""
+    text = MODEL.replace(
+        "  return %sums : !y",
+        """
+  %rows = stablehlo.constant dense<[[1]]> : tensor<1x1xi32>
+  %low = stablehlo.constant dense<0xFF800000> : !y
+  %row = stablehlo.slice %sums [0:1, 0:5] : (!y) -> tensor<1x5xf32>
+  %some = "tm_tensor.scatter"(%row, %rows, %low) <{dimension_map = array<i64: 0>,
+      operandSegmentSizes = array<i32: 2, 1>, unique_indices = true}> ({
+  ^bb0(%a: f32, %b: f32):
+    "tm_tensor.yield"(%a) : (f32) -> ()
+  }) : (tensor<1x5xf32>, tensor<1x1xi32>, !y) -> !y
+  %most = stablehlo.maximum %some, %sums : !y
+  return %most : !y""",
+    )
+    (folder / "model.mlir").write_text(text)
+    assert run(folder) == 0
+    assert quantized_in(folder / "q.mlir")
+
+
 @pytest.mark.parametrize(("to", "library"), [("onnx", "onnx"), ("vmfb", "iree.compiler")])
 def test_a_missing_library_is_told_first(
     folder: Path,

@@ -82,6 +82,19 @@ def test_each_value_with_a_record_has_its_range(profile: Path):
     assert module.ops.count("quant.stats") == 3
 
 
+def test_infinite_ranges_may_be_left_out(tmp_path: Path):
+    path, infinite = tmp_path / "profile.json", {"sum": statistics((-np.inf, 3), (0, 1))}
+    path.write_text(Profile(fingerprint(Module(TEXT)), RECORDS | infinite).to_json())
+    module = Module(TEXT)
+    module.run(AttachRangesPass(profile=str(path)))
+    assert attached(module.module) == WHOLE | {"sum": [-np.inf, 3]}
+    module = Module(TEXT)
+    report = module.run(AttachRangesPass(profile=str(path), finite=True))
+    assert attached(module.module) == {"image": WHOLE["image"], "weight": WHOLE["weight"]}
+    (refused,) = (record for record in report.records if record.outcome == "refused")
+    assert refused.reason == "the record of 'sum' is infinite"
+
+
 def test_ranges_are_found_again_after_a_fold(profile: Path):
     first, second = Module(TEXT), Module(TEXT)
     first.run(FoldConstantShapesPass())
