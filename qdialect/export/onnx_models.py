@@ -90,7 +90,7 @@ from qdialect.ops.interface import (
     rule_of,
     windows_of,
 )
-from qdialect.ops.model import NOTHING, OnElements, OnNumbers, models_of
+from qdialect.ops.model import NOTHING, OnElements, OnNumbers, imported, models_of
 from qdialect.ops.readers import last_step, named_function
 from qdialect.ptq.float_graph.computed_functions import Computations
 from qdialect.ptq.float_graph.float_regions import float_regions
@@ -98,6 +98,7 @@ from qdialect.ptq.float_graph.flow_reading import value_graph
 from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.memory import DEFAULT_MAX_MEMORY, MemoryBudget, MemoryLimitError
 
+Numbers = NDArray[Any]
 Compose = Callable[[Callable[..., Tensor], Callable[[float], Tensor], Sequence[Tensor]], Tensor]
 
 _FEWEST: Final = 4
@@ -327,6 +328,13 @@ class _Writer:
             return self._reduced(op, model.reduction(op), operands)
         if product is not None:
             return self._looked_up(op, product, operands)
+        if model.resampling is not None:
+            lists = [self.integers(value) for value in op.operands[1:]]
+            tensor = operands[0]
+            factors = imported(model.resampling)(op, tensor.shape, lists)
+            for axis, rows in factors.items():
+                tensor = self._resampled(tensor, axis, rows)
+            return tensor
         if model.extracts:
             return self._extracted(operands)
         if model.normalization is not None:
@@ -752,6 +760,32 @@ class _Writer:
         name = self.graph.node("Gather", inputs, axis=axis)
         shape = (*table.shape[:axis], *places.shape, *table.shape[axis + 1 :])
         return in_graph(name, shape, table.type, codes and codes.spread(shape))
+
+    def _resampled(self, tensor: Tensor, axis: int, rows: Numbers) -> Tensor:
+        """Sums of the elements along an axis, with the factors of each in a row."""
+        places = rows.argmax(1)
+        if (rows == np.eye(tensor.shape[axis])[places]).all():
+            return self._tensors.moved([tensor], Take(axis, tuple(map(int, places))))
+        if not isinstance(tensor.type, AnyFloat):
+            raise Refusal(RefusalCode.ILLEGAL_TYPE, "it adds integers with factors")
+        drawn, (count, length) = self._tensors.drawn(self._tensors.number(tensor)), rows.shape
+        at, name = drawn.order[axis], drawn.name
+        shape = [tensor.shape[place] for place in inverse(drawn.order)]
+        is_last = at == len(shape) - 1
+        type = TensorType(tensor.type, (length, count) if is_last else (count, length))
+        matrix = TypedArray.of_numbers(rows.T if is_last else rows, type)
+        factors = self._tensors.named(self._known(matrix))
+        are_columns = at == len(shape) - 2
+        if not is_last and not are_columns:
+            # All axes behind it are columns.
+            wide = self.graph.integers([*shape[: at + 1], math.prod(shape[at + 1 :])])
+            name = self.graph.node("Reshape", [name, wide])
+        name = self.graph.node("MatMul", [name, factors] if is_last else [factors, name])
+        if not is_last and not are_columns:
+            shape[at] = count
+            name = self.graph.node("Reshape", [name, self.graph.integers(shape)])
+        lengths = tuple(count if place == axis else n for place, n in enumerate(tensor.shape))
+        return replace(drawn, shape=lengths, name=name)
 
     def _extracted(self, operands: Sequence[Tensor]) -> Tensor:
         """The elements of a table at positions, which broadcast."""

@@ -200,6 +200,14 @@ class OpModel:
     reduction: fields.Reads[fields.Reduction] | None = None
     """Reads how it combines elements along axes, or in windows."""
 
+    resampling: str | None = None
+    """
+    `module:function`: the factors of sums of elements along axes of the first operand.
+
+    The function takes the op, the shape of that operand, and the integers of the others. It returns
+    an array for each axis, of float64, with a row for each element of the result.
+    """
+
     comparison: fields.Reads[fields.Comparison] | None = None
     """Reads how it compares two elements."""
 

@@ -468,7 +468,11 @@ MODELS = OpModels(
             run=_run("average_pool"),
         ),
         "avg_pool2d_adaptive": _rounded(rule=_mean),
-        "resize": _rounded(rule=_resize, run=_run("resize")),
+        "resize": _rounded(
+            rule=_resize,
+            run=_run("resize"),
+            resampling="qdialect.dialects.tosa.runs:resized_factors",
+        ),
         "fft2d": _rounded(rule=own(0, 1)),
         "rfft2d": _rounded(rule=own(0)),
         "cast_from_block_scaled cast_to_block_scaled matmul_t_block_scaled": OpModel(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, cast
 
@@ -229,20 +229,39 @@ def average_pool(_: Interpreter, op: Operation, operands: TypedArrays) -> TypedA
 
 def resize(_: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     image, *lists = operands
-    shape = _image(operands).shape
-    if [value.elements.size for value in lists] != [4, 2, 2]:
-        raise InterpretationError("its scale, offset and border are not of two axes")
-    scale, offset, border = (list(map(int, value.numbers.reshape(-1))) for value in lists)
-    mode = str(find_attribute(op, "mode"))
-    is_bilinear = "BILINEAR" in mode
-    if not is_bilinear and "NEAREST" not in mode:
-        raise InterpretationError(f"its mode {mode} is not supported")
+    shape, is_bilinear = _image(operands).shape, _is_bilinear(op)
+    places = _places_of([value.numbers.reshape(-1) for value in lists], shape)
     with all_numbers(image) as (numbers,):
         for axis in (1, 2):
-            above, below = scale[2 * axis - 2 : 2 * axis]
-            places = _places(shape[axis], above, below, offset[axis - 1], border[axis - 1])
-            numbers = _resized(numbers, axis, places, is_bilinear=is_bilinear)
+            numbers = _resized(numbers, axis, places[axis - 1], is_bilinear=is_bilinear)
         return [rounded(numbers, op.results[0].type)]
+
+
+def resized_factors(
+    op: Operation, shape: Sequence[int], lists: Sequence[NDArray[Any]]
+) -> Mapping[int, NDArray[np.float64]]:
+    """The factors of elements along the axes of an image, with a row for each of the result."""
+    factors, is_bilinear = dict[int, NDArray[np.float64]](), _is_bilinear(op)
+    for axis, places in enumerate(_places_of(lists, shape), start=1):
+        rows = np.eye(shape[axis]).reshape(1, shape[axis], shape[axis], 1)
+        factors[axis] = _resized(rows, 1, places, is_bilinear=is_bilinear)[0, :, :, 0]
+    return factors
+
+
+def _is_bilinear(op: Operation) -> bool:
+    mode = str(find_attribute(op, "mode"))
+    if "BILINEAR" not in mode and "NEAREST" not in mode:
+        raise InterpretationError(f"its mode {mode} is not supported")
+    return "BILINEAR" in mode
+
+
+def _places_of(lists: Sequence[NDArray[Any]], shape: Sequence[int]) -> Sequence[_Places]:
+    """The positions along both axes, by the scale, the offset and the border."""
+    if [numbers.size for numbers in lists] != [4, 2, 2]:
+        raise InterpretationError("its scale, offset and border are not of two axes")
+    scale, offset, border = (list(map(int, numbers)) for numbers in lists)
+    pairs = zip(shape[1:3], scale[::2], scale[1::2], offset, border, strict=True)
+    return [_places(*numbers) for numbers in pairs]
 
 
 _BYTES_OF_PLACE: Final = 48

@@ -387,6 +387,36 @@ func.func @main(%x: tensor<3xf32>) -> tensor<1x3x1xf32> {
     assert result.tolist() == [[[2], [4], [6]]]
 
 
+@pytest.mark.parametrize("mode", ["BILINEAR", "NEAREST_NEIGHBOR"])
+@pytest.mark.parametrize("is_behind_layer", [True, False])
+def test_a_resized_image_has_sums_of_its_elements(
+    mode: str, is_behind_layer: bool, tmp_path: Path
+) -> None:
+    """A layer has the channels first, so that both axes are the last ones in turn."""
+    layer = """
+  %w = "tosa.const"() <{values = dense<[[[[2.0, -1.0]]], [[[0.5, 3.0]]]]> : tensor<2x1x1x2xf32>}>
+    : () -> tensor<2x1x1x2xf32>
+  %b = "tosa.const"() <{values = dense<[1.0, 2.0]> : tensor<2xf32>}> : () -> tensor<2xf32>
+  %n = "tosa.const"() <{values = dense<0.0> : tensor<1xf32>}> : () -> tensor<1xf32>
+  %i = tosa.conv2d %x, %w, %b, %n, %n {acc_type = f32, dilation = array<i64: 1, 1>,
+    pad = array<i64: 0, 0, 0, 0>, stride = array<i64: 1, 1>} : (tensor<1x3x4x2xf32>,
+    tensor<2x1x1x2xf32>, tensor<2xf32>, tensor<1xf32>, tensor<1xf32>) -> tensor<1x3x4x2xf32>"""
+    text = f"""
+func.func @main(%x: tensor<1x3x4x2xf32>) -> tensor<1x6x8x2xf32> {{{layer * is_behind_layer}
+  %s = tosa.const_shape {{values = dense<[4, 2, 4, 2]> : tensor<4xindex>}} : () -> !tosa.shape<4>
+  %o = tosa.const_shape {{values = dense<[-1, -1]> : tensor<2xindex>}} : () -> !tosa.shape<2>
+  %r = tosa.const_shape {{values = dense<[1, 1]> : tensor<2xindex>}} : () -> !tosa.shape<2>
+  %y = tosa.resize {"%i" if is_behind_layer else "%x"}, %s, %o, %r {{mode = {mode}}} :
+    (tensor<1x3x4x2xf32>, !tosa.shape<4>, !tosa.shape<2>, !tosa.shape<2>) -> tensor<1x6x8x2xf32>
+  return %y : tensor<1x6x8x2xf32>
+}}
+"""
+    x = np.random.default_rng(0).normal(size=(1, 3, 4, 2)).astype("f4")
+    (result,), (expected,) = results_of(exported(text, tmp_path), x), run_here(text, x)
+    np.testing.assert_allclose(result, expected, atol=1e-5)
+    assert ("MatMul" in written_in(tmp_path / "module.onnx")) is (mode == "BILINEAR")
+
+
 @pytest.mark.parametrize("divisor", [3.0, 4.0])
 def test_what_is_repeated_for_a_function_is_not_in_the_graph(
     divisor: float, tmp_path: Path
