@@ -28,9 +28,15 @@ from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.dialects.tensor import EmptyOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
-from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineDimExpr,
+    AffineMap,
+)
 
-from qdialect.algebra.movement import BroadcastInDim, Shape, Transpose
+from qdialect.algebra.movement import BroadcastInDim, Reverse, Shape, Transpose
 from qdialect.dialects import run_in, scalar
 from qdialect.dialects.arith.models import term_of
 from qdialect.dialects.arrays import layer_model
@@ -96,10 +102,44 @@ def _broadcast(op: Operation, operands: Operands) -> Movements:
 
 
 def _generic_movement(op: Operation, operands: Operands) -> Movements:
-    """A `linalg.generic` that yields its input, with axes permuted or broadcast."""
+    """A `linalg.generic` that yields its input, with axes permuted, broadcast or reversed."""
     _require_moved(op)
-    (axes,) = _axes_of_inputs(op)
-    return moved(op, *movements_along(axes, shape_of(op.operands[0]), shape_of(op.results[0])))
+    maps, before = attribute_of(op, "indexing_maps"), shape_of(op.operands[0])
+    if not isinstance(maps, ArrayAttr):
+        raise Refusal(RefusalCode.UNKNOWN_OP, "it has no indexing maps")
+    source, target = cast(ArrayAttr[Attribute], maps).data
+    source, turned = _forwards(source, before)
+    if not turned:
+        (axes,) = _axes_of_inputs(op)
+        return moved(op, *movements_along(axes, before, shape_of(op.results[0])))
+    inputs, results = _axes_of(source), _axes_of(target)
+    shape = shape_of(op.results[0])
+    if None in results or len(set(results)) != len(shape):
+        raise Refusal(RefusalCode.UNKNOWN_OP, "its result is not written in a permutation of axes")
+    axes = [None if loop is None else results.index(loop) for loop in inputs]
+    return moved(op, Reverse(tuple(turned)), *movements_along(axes, before, shape))
+
+
+def _forwards(map: Attribute, shape: Shape) -> tuple[Attribute, Sequence[int]]:
+    """A map that reads no axis from its last position to the first, and the axes that were so."""
+    if not isinstance(map, AffineMapAttr):
+        return map, ()
+    expressions, turned = list(map.data.results), list[int]()
+    for axis, (expression, length) in enumerate(zip(expressions, shape, strict=True)):
+        match expression:
+            case AffineBinaryOpExpr(
+                AffineBinaryOpKind.Add,
+                AffineBinaryOpExpr(
+                    AffineBinaryOpKind.Mul, AffineDimExpr() as loop, AffineConstantExpr(-1)
+                ),
+                AffineConstantExpr(last),
+            ) if last == length - 1:
+                expressions[axis] = loop
+                turned.append(axis)
+            case _:
+                pass
+    forwards = AffineMap(map.data.num_dims, map.data.num_symbols, tuple(expressions))
+    return AffineMapAttr(forwards), turned
 
 
 def _require_moved(op: Operation) -> None:
