@@ -317,7 +317,8 @@ class _Writer:
             return self._body(op, model.loops(op))
         if len(op.results) == 1 and (result := self._single(op, product, operands)) is not None:
             return [result]
-        raise refused or Refusal(RefusalCode.UNKNOWN_OP, "no node computes it")
+        reason = "loops and branches have no nodes" if model.has_blocks else "no node computes it"
+        raise refused or Refusal(RefusalCode.UNKNOWN_OP, reason)
 
     def _single(
         self, op: Operation, product: Lookup | None, operands: Sequence[Tensor]
@@ -1012,7 +1013,7 @@ def _static_shape(value: SSAValue) -> Shape:
         return ()
     if not is_static(shape):
         reason = "a length is only known at run time; give shapes of inputs with --shape"
-        raise Refusal(RefusalCode.DYNAMIC_SHAPE, f"{reason} when a model of ONNX is imported")
+        raise Refusal(RefusalCode.DYNAMIC_SHAPE, f"{reason} when a model is imported")
     return shape
 
 

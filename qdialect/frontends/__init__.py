@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from ctypes import c_char
+from tempfile import TemporaryDirectory
 from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
 from xdsl.context import Context
@@ -24,6 +25,7 @@ from qdialect.frontends.names import (
     name_values,
 )
 from qdialect.frontends.onnx_models import Weights, read_onnx, with_weights
+from qdialect.frontends.tflite_lengths import with_lengths
 from qdialect.ir.names import identifier_of, rename_as_identifiers
 from qdialect.ir.resources import ResourceBlobs, take_in_resources
 from qdialect.opt.registry import ToolContext
@@ -243,26 +245,37 @@ def from_onnx(
     return read_printed(text, name, context, with_constants)
 
 
-def from_tflite(path: str | os.PathLike[str], *, context: Context | None = None) -> ModuleOp:
+def from_tflite(
+    path: str | os.PathLike[str],
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    context: Context | None = None,
+) -> ModuleOp:
     """
     Import a model as TOSA: one function for each of its subgraphs, `main` for the first.
 
     The functions have one tensor for each input and each output, with its shape. Quantized tensors
-    are plain integers: their scales are in `tosa.rescale`.
+    are plain integers: their scales are in `tosa.rescale`. `shapes` has the shapes in the file, by
+    the names of inputs, for all inputs whose lengths it leaves open.
 
     https://pypi.org/project/tosa-converter-for-tflite/
 
     Resources are kept in `context` if it is given; otherwise, the module has none. Raises OSError
-    for the file, MissingLibraryError without the extra `tflite`, ValueError for a model that the
-    converter cannot convert, and ParseError for text that cannot be read.
+    for the file, MissingLibraryError without the extra `tflite`, ValueError for other shapes and
+    for a model that the converter cannot convert, and ParseError for text that cannot be read.
     """
     library("tosa_converter_for_tflite", "tflite")
     name = os.fspath(path)
     # The converter reports no reason for a file that it cannot open.
-    with open(name, "rb"):
-        pass
-    # It runs in a process of its own, which some models crash.
-    done = subprocess.run([sys.executable, "-c", _CONVERT, name], capture_output=True, check=False)
+    with open(name, "rb") as file, TemporaryDirectory() as folder:
+        given = name
+        if shapes:
+            given = os.path.join(folder, "model.tflite")
+            with open(given, "wb") as copy:
+                copy.write(with_lengths(file.read(), shapes))
+        # It runs in a process of its own, which some models crash.
+        command = [sys.executable, "-c", _CONVERT, given]
+        done = subprocess.run(command, capture_output=True, check=False)
     if done.returncode:
         lines = done.stderr.decode(errors="replace").strip().splitlines()
         crash = f"the converter crashed, with signal {-done.returncode}"

@@ -28,7 +28,7 @@ def _of_onnx(options: Namespace, context: ToolContext) -> ModuleOp:
 
 
 def _of_tflite(options: Namespace, context: ToolContext) -> ModuleOp:
-    return from_tflite(options.model, context=context)
+    return from_tflite(options.model, shapes=dict(options.shape), context=context)
 
 
 def _of_torch(options: Namespace, context: ToolContext) -> ModuleOp:
@@ -60,9 +60,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(options: Namespace) -> bool:
     path: str = options.model
     ending = os.path.splitext(path)[1]
-    for name in ("shape", "value"):
-        if getattr(options, name) and ending != ".onnx":
-            raise ToolError(f"--{name} is for ONNX files: other formats have all lengths")
+    of_shapes = "ONNX files and TFLite files", (".onnx", ".tflite")
+    for name, (files, endings) in {"shape": of_shapes, "value": ("ONNX files", (".onnx",))}.items():
+        if getattr(options, name) and ending not in endings:
+            raise ToolError(f"--{name} is for {files}: other formats have all lengths")
     if ending not in _READERS:
         raise ToolError(f"'{path}' must end in {', '.join(_READERS)}")
     if not os.path.isfile(path):

@@ -144,7 +144,8 @@ class ModuleArgumentParser(ArgumentParser):
             default=[],
             type=_shape_of_input,
             metavar="NAME=LENGTHS",
-            help="the shape of an input whose lengths an ONNX file leaves open, as x=1,3,224,224",
+            help="the shape of an input whose lengths a file of ONNX leaves open, as "
+            "x=1,3,224,224; of TFLite, the one in the file",
         )
         self.add_argument(
             "--value",

@@ -357,6 +357,34 @@ def test_the_tflite_example_is_what_its_script_writes(monkeypatch: pytest.Monkey
     assert import_module("make_tflite").linear_model() == TFLITE.read_bytes()
 
 
+@needs_tflite
+@needs("tflite")
+def test_lengths_that_a_tflite_model_leaves_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "path", [str(ROOT / "examples"), *sys.path])
+    example: Any = import_module("make_tflite")
+    table = example.ModelWriter.table
+
+    def table_with_signature(writer: Any, name: str, **fields: Any) -> int:
+        # Those of constants are not open.
+        if name == "Tensor" and not fields["Buffer"]:
+            length = example.OUTPUTS if writer.tensors else example.INPUTS
+            fields["ShapeSignature"] = writer.array((-1, length), "<i4")
+        return table(writer, name, **fields)
+
+    monkeypatch.setattr(example.ModelWriter, "table", table_with_signature)
+    path = tmp_path / "open.tflite"
+    path.write_bytes(example.linear_model())
+    assert "tensor<?x12xi8>" in str(from_tflite(path))
+    assert str(from_tflite(path, shapes={"x": (1, 12)})) == str(from_tflite(TFLITE))
+    with pytest.raises(ValueError, match="other shapes in the file are for 'x' of shape 1,12"):
+        from_tflite(path, shapes={"x": (2, 12)})
+    with pytest.raises(ValueError, match="no input 'y'; the inputs are 'x'"):
+        from_tflite(path, shapes={"y": (1, 12)})
+    path.write_bytes(b"no model")
+    with pytest.raises(ValueError, match="it is no model of TensorFlow Lite"):
+        from_tflite(path, shapes={"x": (1, 12)})
+
+
 # What is not installed
 
 CALLS: Mapping[str, tuple[str, Callable[[], object]]] = {
