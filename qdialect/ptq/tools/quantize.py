@@ -80,6 +80,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="the elements of weights that share a scale (channel)",
     )
     parser.add_argument(
+        "--weight-storage",
+        metavar="TYPE",
+        help="the storage type of weights, such as i8 (that of the scheme; with --to=onnx i7, "
+        "which CPUs without VNNI need, and others lose a digit by)",
+    )
+    parser.add_argument(
         "--at-least",
         type=_number,
         metavar="DB",
@@ -146,6 +152,8 @@ def _run(options: Namespace) -> bool:
         whole = options.reduction == ReductionKind.WHOLE
         quantized.calibrate(*running, *([] if whole else [f"--reduction={options.reduction}"]))
         chosen = {"scheme": options.scheme} if options.scheme else _SCHEMES.get(options.to, {})
+        if options.weight_storage is not None:
+            chosen = {**chosen, "weight_storage": options.weight_storage}
         quantized.quantize(granularity=options.granularity, **chosen)
         running += [] if options.labels is None else ["--labels", options.labels]
         if options.plot is not None:

@@ -92,6 +92,11 @@ func.func @main(%x: tensor<1x6x6x2xf32>) -> tensor<1x8xf32> {
 """
 
 
+def test_the_storage_of_weights(folder: Path) -> None:
+    assert run(folder, "--scheme=torch-i8", "--weight-storage=i4") == 0
+    assert "x!quant.uniform<i4" in (folder / "q.mlir").read_text()
+
+
 def test_times_of_groups_of_ops(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "model.mlir").write_text(GROUPS)
     np.savez(
