@@ -71,6 +71,7 @@ def read_onnx(
                 dim.Clear()
     _set_shapes(graph, shapes)
     _set_values(onnx, graph, values)
+    _write_scalers(onnx, graph)
     proto = with_known_shapes(onnx, proto, weights)
     graph = proto.graph
     _take_out_constants(onnx, graph, weights)
@@ -274,6 +275,27 @@ def _set_values(onnx: Any, graph: Any, values: Mapping[str, float]) -> None:
         graph.input.remove(value)
         array = np.full(dims, number, dtype)
         graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+
+
+def _write_scalers(onnx: Any, graph: Any) -> None:
+    """Write the scalers of scikit-learn, which the importer lacks: `(x - offset) * scale`."""
+    nodes, make = list[Any](), onnx.helper.make_node
+    for node in graph.node:
+        if (node.domain, node.op_type) != ("ai.onnx.ml", "Scaler"):
+            nodes.append(node)
+            continue
+        name, (result,) = node.input[0], node.output
+        nodes.append(make("Cast", [name], [f"{result}.float"], to=onnx.TensorProto.FLOAT))
+        name, numbers = f"{result}.float", {a.name: [*a.floats] for a in node.attribute}
+        for function, field in (("Sub", "offset"), ("Mul", "scale")):
+            if field in numbers:
+                array = np.array(numbers[field], np.float32)
+                graph.initializer.append(onnx.numpy_helper.from_array(array, f"{result}.{field}"))
+                nodes.append(make(function, [name, f"{result}.{field}"], [f"{result}.{function}"]))
+                name = f"{result}.{function}"
+        nodes.append(make("Identity", [name], [result]))
+    del graph.node[:]
+    graph.node.extend(nodes)
 
 
 def _input_named(graph: Any, name: str) -> Any:

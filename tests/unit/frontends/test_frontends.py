@@ -21,6 +21,7 @@ from xdsl.ir import SSAValue
 import qdialect.frontends
 from qdialect.check.compared_modules import Side
 from qdialect.check.comparison import compare_modules
+from qdialect.check.interpreters import TypedArray, run_function
 from qdialect.check.iree_engine import IreeEngine
 from qdialect.frontends import from_jax, from_onnx, from_tflite, from_torch
 from qdialect.ops.interface import name_of
@@ -312,6 +313,31 @@ def test_onnx(tmp_path: Path):
     after = check_fold(from_onnx(onnx_layer(tmp_path / "layer.onnx")))
     # The inputs are multiples of their scale.
     assert np.allclose(iree_result(after, INPUTS), expected(), rtol=1e-5)
+
+
+@needs_onnx
+@pytest.mark.parametrize("field", ["offset", "scale"])
+def test_the_scaler_of_onnx_is_arithmetic(field: str, tmp_path: Path):
+    """Scikit-learn's models begin with it, often of integers."""
+    onnx: Any = import_module("onnx")
+    helper: Any = import_module("onnx.helper")
+    numbers = {"offset": [1.0, 2.0], "scale": [0.5]}
+    node = helper.make_node("Scaler", ["x"], ["y"], domain="ai.onnx.ml", **{field: numbers[field]})
+    x, y = (
+        helper.make_tensor_value_info(name, type, [3, 2])
+        for name, type in (("x", onnx.TensorProto.INT64), ("y", onnx.TensorProto.FLOAT))
+    )
+    graph = helper.make_graph([node], "scaler", [x], [y])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    path = tmp_path / "scaler.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), str(path))
+    (function,) = from_onnx(path).body.block.ops
+    assert isinstance(function, FuncOp)
+    x_values = np.array([[1, 2], [3, 4], [-5, 6]])
+    given = TypedArray.of_numbers(x_values, function.function_type.inputs.data[0])
+    (result,) = run_function(from_onnx(path), "scaler", [given])
+    expected_values = x_values - [1, 2] if field == "offset" else x_values * 0.5
+    assert result.numbers.tolist() == expected_values.tolist()
 
 
 @needs_onnx
