@@ -27,11 +27,10 @@ _LIBRARIES: Final = {"onnx": ("onnx", "onnx"), "vmfb": ("iree.compiler", "iree")
 """For `--to`, the library that writes it, and the extra that installs that."""
 
 _SCHEMES: Final[Mapping[str, Mapping[str, str]]] = {
-    # ONNX Runtime is fast with symmetric weights; those of 8 bits it saturates on some CPUs.
+    # ONNX Runtime is fast with symmetric weights.
     "onnx": {
         "scheme": "one-u8",
         "weight_scheme": "onnxruntime-symmetric",
-        "weight_storage": "i7",
         "ops": "sums-of-products",
     }
 }
@@ -71,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         choices=SCHEME_NAMES,
         metavar="NAME",
         help="how parameters are chosen (one-u8 with narrow-fixed; with --to=onnx, symmetric "
-        "weights of 7 bits, and only layers, which is what ONNX Runtime is fast with)",
+        "weights, and only layers, which is what ONNX Runtime is fast with)",
     )
     parser.add_argument(
         "--granularity",
@@ -82,8 +81,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--weight-storage",
         metavar="TYPE",
-        help="the storage type of weights, such as i8 (that of the scheme; with --to=onnx i7, "
-        "which CPUs without VNNI need, and others lose a digit by)",
+        help="the storage type of weights, such as i8 (that of the scheme; with --to=onnx i8, and "
+        "i7 if this CPU has no VNNI: there, ONNX Runtime saturates products of 8 bits)",
     )
     parser.add_argument(
         "--at-least",
@@ -152,8 +151,14 @@ def _run(options: Namespace) -> bool:
         whole = options.reduction == ReductionKind.WHOLE
         quantized.calibrate(*running, *([] if whole else [f"--reduction={options.reduction}"]))
         chosen = {"scheme": options.scheme} if options.scheme else _SCHEMES.get(options.to, {})
-        if options.weight_storage is not None:
-            chosen = {**chosen, "weight_storage": options.weight_storage}
+        storage = options.weight_storage
+        if storage is None and "weight_scheme" in chosen:
+            # It reads more modules than the other ways need.
+            from qdialect.integers.compiling import has_vnni
+
+            storage = "i8" if has_vnni() else "i7"
+        if storage is not None:
+            chosen = {**chosen, "weight_storage": storage}
         quantized.quantize(granularity=options.granularity, **chosen)
         running += [] if options.labels is None else ["--labels", options.labels]
         if options.plot is not None:

@@ -20,6 +20,7 @@ from qdialect.check.interpreters import TypedArray, find_function
 from qdialect.check.iree_runs import LoadedModule
 from qdialect.dialects.quant import ConstantOp
 from qdialect.frontends.import_tool import main as import_main
+from qdialect.integers import compiling
 from qdialect.opt.registry import ToolContext
 from qdialect.ptq.quantizing import QuantizationError, Quantized
 from qdialect.ptq.tools.quantize import main
@@ -132,11 +133,20 @@ def test_a_model_that_iree_runs(folder: Path, capfd: pytest.CaptureFixture[str])
 
 
 @pytest.mark.exporters
-def test_a_model_of_onnx(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Its layer runs in integers, with symmetric weights."""
+@pytest.mark.parametrize("storage", ["i8", "i7"])
+def test_a_model_of_onnx(
+    storage: str,
+    folder: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its layer runs in integers, with symmetric weights: of 7 bits where others saturate."""
     pytest.importorskip("onnx")
     onnxruntime: Any = pytest.importorskip("onnxruntime")
+    monkeypatch.setattr(compiling, "has_vnni", lambda: storage == "i8")
     assert run(folder, "--to=onnx") == 0
+    steps = (folder / "q.mlir.steps" / "steps.sh").read_text()
+    assert f"weight-storage={storage}" in steps
     options = onnxruntime.SessionOptions()
     options.optimized_model_filepath = str(folder / "run.onnx")
     session = onnxruntime.InferenceSession((folder / "q.mlir").read_bytes(), options)
