@@ -17,7 +17,6 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsolatedFromAbove, SymbolTable
 
 from qdialect.algebra.movement import DYNAMIC, BroadcastInDim, Reshape, Shape
-from qdialect.dialects.arrays.values import repeated_axes
 from qdialect.dialects.linalg.models import gathering_op
 from qdialect.dialects.quant import DequantizeCastOp, QuantizeCastOp, UniformQuantizedType
 from qdialect.dialects.quant.storage import StoredType
@@ -556,12 +555,13 @@ def broadcast_axes(graph: FlowGraph, op: Operation) -> Sequence[int] | None:
 
 def _repeated(graph: FlowGraph, weight: Use) -> frozenset[int]:
     """The axes along which a constant weight has one position, or is broadcast."""
-    moved = graph.constant(weight.value)
-    once = [n == 1 for n in shape_of(weight.value.type) or ()]
-    if moved is not None and moved.unread is None and not all(once):
+    moved, shape = graph.constant(weight.value), shape_of(weight.value.type) or ()
+    strides: Sequence[int] = (1,) * len(shape)
+    if moved is not None and moved.unread is None and prod(shape) > 1:
         codes = graph.codes_of(moved)
-        once = [True] * len(once) if codes.size == 1 else repeated_axes(codes)
-    return frozenset(axis for axis, is_once in enumerate(once) if is_once)
+        strides = codes.strides if codes.size > 1 else (0,) * len(shape)
+    lists = enumerate(zip(shape, strides, strict=True))
+    return frozenset(axis for axis, (length, stride) in lists if length == 1 or not stride)
 
 
 def _bias(

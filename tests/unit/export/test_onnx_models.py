@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
@@ -1078,14 +1079,25 @@ def functions_of_torch() -> dict[str, tuple[Callable[[Any], Any], str]]:
     }
 
 
-@pytest.mark.parametrize("form", ["linalg-on-tensors", "tosa", "stablehlo"])
+FORMS = ("linalg-on-tensors", "tosa", "stablehlo")
+
+
 @pytest.mark.parametrize(
-    "name",
+    ("name", "form"),
     [
-        *("gelu", "gelu by tanh", "another gelu", "softmax", "softmax of rows", "log-softmax"),
-        *("normalization", "normalization of two axes", "plain normalization"),
-        "normalization of rows",
-        "root mean square",
+        *product(("gelu", "gelu by tanh", "softmax", "normalization"), FORMS),
+        *(
+            (name, "stablehlo")
+            for name in (
+                "another gelu",
+                "softmax of rows",
+                "log-softmax",
+                "normalization of two axes",
+                "plain normalization",
+                "normalization of rows",
+                "root mean square",
+            )
+        ),
     ],
 )
 def test_functions_of_several_ops_are_one_node(name: str, form: Any, tmp_path: Path) -> None:
