@@ -62,9 +62,9 @@ class Graph:
         self._inputs: list[Any] = []
         self._outputs: list[Any] = []
         self._nodes: dict[str, Any] = {}
+        """By the name of the result."""
         self._before: dict[str, list[str]] = {}
         """By the name of a result, nodes that come directly before the one that computes it."""
-        """By the name of the result."""
         self._constants: dict[str, Any] = {}
         self._known: dict[tuple[Any, ...], str] = {}
         """The names of small constants, by their elements."""

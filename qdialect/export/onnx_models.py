@@ -188,10 +188,12 @@ class _Writer:
         """Write ops of which the last ones may be one node, such as a softmax behind a mask."""
         for at, op in enumerate(ops):
             rest = ops[at:]
-            is_function = sum(map(_size, rest)) >= _FEWEST
-            if is_function and (tensor := self._as_one_node(rest)) is not None:
-                self._bind(rest[-1].results[0], tensor)
-                break
+            if sum(map(_size, rest)) >= _FEWEST:
+                with _errors_of(rest[-1]):
+                    tensor = self._as_one_node(rest)
+                if tensor is not None:
+                    self._bind(rest[-1].results[0], tensor)
+                    break
             self._write(op)
 
     def _as_one_node(self, ops: Sequence[Operation]) -> Tensor | None:

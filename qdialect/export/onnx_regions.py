@@ -60,23 +60,24 @@ def function_of(
     if not 0 < math.prod(shape) <= _MOST or len(shape) != len(result):
         return None
     random = np.random.default_rng(0).standard_normal(shape)
-    # An epsilon counts where numbers are small.
-    numbers = [x.astype(np.float32).astype(np.float64) for x in (3 * random + 1, random / 1000)]
-    examples = [(x, run(x)) for x in numbers]
-    if shape == result:
-        functions = _functions(shape, constants, run(np.zeros(shape)))
-    else:
-        functions = _resizes(shape, result)
+    # An epsilon counts where numbers are small, and limits where they are large.
+    numbers = 3 * random + 1, random / 1000, random * 1000
+    examples = [(x, run(x)) for x in (y.astype(np.float32).astype(np.float64) for y in numbers)]
+    is_same = shape == result
+    functions = _functions(run, shape, constants) if is_same else _resizes(shape, result)
     return next((function for function in functions if function.is_near(examples)), None)
 
 
-def _functions(shape: Shape, constants: Sequence[Numbers], start: Numbers) -> Iterator[Function]:
-    """What a function may be that computes `start` of zeros."""
+def _functions(
+    run: Callable[[Numbers], Numbers], shape: Shape, constants: Sequence[Numbers]
+) -> Iterator[Function]:
+    """What a function may be whose result has the shape of what it reads."""
     yield Function("Gelu", _gelu, is_of_elements=True)
     yield Function("Gelu", _gelu_by_tanh, {"approximate": "tanh"}, is_of_elements=True)
     for axis in reversed(range(len(shape))):
         yield Function("Softmax", partial(_softmax, axis=axis), {"axis": axis})
         yield Function("LogSoftmax", partial(_log_softmax, axis=axis), {"axis": axis})
+    start = run(np.zeros(shape))
     epsilons = {float(constant.item()) for constant in constants if constant.size == 1}
     for axis in reversed(range(len(shape))):
         inner = shape[axis:]
@@ -89,8 +90,8 @@ def _functions(shape: Shape, constants: Sequence[Numbers], start: Numbers) -> It
         for epsilon in sorted(number for number in epsilons if 0 < number < 1):
             for factor in (np.ones(inner), *factors):
                 attributes, weights = {"axis": axis, "epsilon": epsilon}, (factor, offset)
-                run = partial(_normalized, **attributes, weights=weights)
-                yield Function("LayerNormalization", run, attributes, weights)
+                normalized = partial(_normalized, **attributes, weights=weights)
+                yield Function("LayerNormalization", normalized, attributes, weights)
 
 
 def _resizes(shape: Shape, result: Shape) -> Iterator[Function]:

@@ -1132,6 +1132,33 @@ def test_functions_of_several_ops_are_one_node(name: str, form: Any, tmp_path: P
     assert nodes.keys() & {"Gelu", "LayerNormalization", "Softmax"} <= {node}
 
 
+def test_a_function_with_limits_is_another_one(tmp_path: Path) -> None:
+    """A gelu of numbers up to 50 is no gelu of all numbers."""
+    text = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %e = tensor.empty() : tensor<4xf32>
+  %most = arith.constant 50.0 : f32
+  %one = arith.constant 1.0 : f32
+  %half = arith.constant 0.5 : f32
+  %root = arith.constant 0.707106769 : f32
+  %y = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>],
+      iterator_types = ["parallel"]} ins(%x : tensor<4xf32>) outs(%e : tensor<4xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %l = arith.minimumf %a, %most : f32
+    %m = arith.mulf %l, %root : f32
+    %f = math.erf %m : f32
+    %s = arith.addf %f, %one : f32
+    %p = arith.mulf %l, %s : f32
+    %r = arith.mulf %p, %half : f32
+    linalg.yield %r : f32
+  } -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+"""
+    model = exported(text, tmp_path)
+    (result,) = results_of(model, np.array([-1, 0, 1, 99], "f4"))
+    np.testing.assert_allclose(result, [-0.15865526, 0, 0.84134474, 50], rtol=1e-6)
+
+
 @pytest.mark.parametrize("mode", ["half_pixel", "align_corners", "asymmetric"])
 @pytest.mark.parametrize("size", [(10, 12), (7, 3), (5, 9)])
 def test_a_linear_interpolation_is_one_node(
