@@ -61,7 +61,8 @@ def _compiled(side: Side, cpu: str, activations: str) -> bytes:
     store_bytes_as(activations, *side)
     # IREE has no fast kernel for integers of 4 bits.
     widen_storage(*side)
-    LowerToIntegersPass(activations=activations).apply(side.context, side.module)
+    # Nor has it one for windows of integers.
+    LowerToIntegersPass(activations=activations, im2col=True).apply(side.context, side.module)
     flags = FAST_MATRICES
     if activations == "u8":
         _keep_sums_apart(side)

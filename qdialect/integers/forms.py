@@ -186,9 +186,12 @@ class Form(ABC):
 class LinalgForm(Form):
     """One `linalg.generic` for each step."""
 
-    def __init__(self, requantize: Requantize, *, reads_unsigned: bool = False) -> None:
+    def __init__(
+        self, requantize: Requantize, *, reads_unsigned: bool = False, im2col: bool = False
+    ) -> None:
         self.requantize = requantize
         self.reads_unsigned = reads_unsigned
+        self._im2col = im2col
 
     @override
     def plain(
@@ -214,7 +217,7 @@ class LinalgForm(Form):
 
     @override
     def product(self, builder: ContextBuilder, layer: Layer) -> Product:
-        return product(builder, layer)
+        return product(builder, layer, im2col=self._im2col)
 
     @override
     def rescaled(

@@ -590,6 +590,8 @@ class _Lowering:
         movement = Reshape(shape)
         if unknown_length(movement, [_shape(value)]):
             raise Refusal(RefusalCode.DYNAMIC_SHAPE, "a length of its result is not known")
+        if DYNAMIC not in shape and math.prod(shape) != math.prod(_shape(value)):
+            raise Refusal(RefusalCode.UNKNOWN_OP, "its operands do not have a result of this shape")
         return move_elements(builder, movement, [value], TensorType(goal.signless, shape))
 
 

@@ -66,6 +66,12 @@ class LowerToIntegersPass(ModulePass):
     unsigned, for which CPUs with VNNI have an instruction.
     """
 
+    im2col: bool = False
+    """
+    Whether a convolution is a product of matrices, one of which has what its windows read: that is
+    faster where a compiler has fast products of matrices, and takes more memory.
+    """
+
     on_refusal: str = field(default=OnRefusal.LEAVE.value, metadata={"values": OnRefusal})
     """Whether a layer that is refused is left as it is, or an error."""
 
@@ -79,6 +85,8 @@ class LowerToIntegersPass(ModulePass):
             raise ValueError("with to=tosa, requantize must be fixed: TOSA has no other arithmetic")
         if self.to == IntegerForm.TOSA and self.activations != Activations.I8:
             raise ValueError("with to=tosa, activations must be i8: TOSA has no other products")
+        if self.to == IntegerForm.TOSA and self.im2col:
+            raise ValueError("with to=tosa, im2col must be false: TOSA has convolutions")
 
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:
@@ -91,7 +99,8 @@ class LowerToIntegersPass(ModulePass):
         form = TosaForm()
         if self.to == IntegerForm.LINALG:
             reads_unsigned = self.activations == Activations.U8
-            form = LinalgForm(Requantize(self.requantize), reads_unsigned=reads_unsigned)
+            requantize = Requantize(self.requantize)
+            form = LinalgForm(requantize, reads_unsigned=reads_unsigned, im2col=self.im2col)
         report = lower_to_integers(op, ctx, form)
         if self.on_refusal == OnRefusal.ERROR:
             refused = [

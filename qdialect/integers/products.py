@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from string import ascii_letters
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from xdsl.dialects import arith, tensor
@@ -12,7 +13,8 @@ from xdsl.dialects.builtin import IntegerAttr, IntegerType, TensorType, i8
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
-from qdialect.algebra.movement import DYNAMIC, Shape, Transpose, inverse
+from qdialect.algebra.joins import Concat
+from qdialect.algebra.movement import DYNAMIC, Movement, Reshape, Shape, Slice, Transpose, inverse
 from qdialect.algebra.padding import Pad
 from qdialect.integers.rescaling import along, line_of, with_numbers
 from qdialect.lowering.storage_ops import (
@@ -273,16 +275,23 @@ def _element(value: SSAValue) -> IntegerType:
     return cast("TensorType[IntegerType]", value.type).element_type
 
 
-def product(builder: StorageBuilder, layer: Layer) -> Product:
-    """Insert a sum of products. Raises Refusal."""
+def product(builder: StorageBuilder, layer: Layer, *, im2col: bool = False) -> Product:
+    """
+    Insert a sum of products. Raises Refusal.
+
+    With `im2col`, what windows read becomes a matrix, if its channels are summed.
+    """
     layer = layer.upright()
     if layer.windows:
         layer = layer.padded(builder)
     if layer.contraction.groups > 1:
         layer = _ungrouped(builder, layer)
     back: Transpose | None = None
+    rows: Reshape | None = None
     if layer.windows and _is_dense(layer):
         layer, back = _with_channels_last(builder, layer)
+        if im2col and _has_few_positions(layer):
+            layer, rows = _as_matrices(builder, layer)
     lhs, rhs = layer.lhs.stored(builder), layer.rhs.stored(builder)
     loops = _Loops(layer)
     sides = (lhs, loops.lhs), (rhs, loops.rhs)
@@ -340,7 +349,9 @@ def product(builder: StorageBuilder, layer: Layer) -> Product:
 
     def finish(codes: SSAValue) -> SSAValue:
         codes = builder.collapse(codes, loops.groups)
-        return codes if back is None else _moved(builder, back, codes)
+        for movement in (rows, back):
+            codes = codes if movement is None else _moved(builder, movement, codes)
+        return codes
 
     return Product(value, scales, magnitudes, count, np.abs(added), finish)
 
@@ -536,9 +547,64 @@ def _with_channels_last(builder: StorageBuilder, layer: Layer) -> tuple[Layer, T
     return turned, Transpose(inverse(back))
 
 
-def _moved(builder: StorageBuilder, movement: Transpose, value: SSAValue) -> SSAValue:
-    type = TensorType(_element(value), movement.result_shape(_shape(value)))
-    return move_elements(builder, movement, [value], type)
+_MOST_POSITIONS: Final = 64
+"""The longest window of which a matrix is made, by an op for each position."""
+
+
+def _has_few_positions(layer: Layer) -> bool:
+    """Whether windows are moved to a matrix by a few ops."""
+    sizes = [layer.rhs.shape[window.axes[1]] for window in layer.windows]
+    return DYNAMIC not in layer.lhs.shape and max(sizes) <= _MOST_POSITIONS
+
+
+def _as_matrices(builder: StorageBuilder, layer: Layer) -> tuple[Layer, Reshape]:
+    """
+    A convolution with channels last as a product of matrices, and how its rows are split again.
+
+    A row has what windows read at one place. It is moved along one axis of the windows at a time.
+    """
+    lhs, rhs, contraction, windows, bias = layer
+    right = contraction.roles(windows).right
+    value, count = cast(SSAValue, lhs.value), len(windows)
+    # The axes of the images follow each other, and positions in windows are put behind them.
+    end = windows[-1].axes[0] + 1
+    for window, size in zip(windows, rhs.shape, strict=False):
+        axis, shape = window.axes[0], _shape(value)
+        offsets, strides, sizes = [0] * len(shape), [1] * len(shape), [*shape]
+        strides[axis], sizes[axis] = window.stride, window.of_size(size).count(shape[axis])
+        behind = Reshape((*sizes[:end], 1, *sizes[end:]))
+        parts: list[SSAValue] = []
+        for position in range(size):
+            offsets[axis] = position * window.dilation
+            part = _moved(builder, Slice(tuple(offsets), tuple(sizes), tuple(strides)), value)
+            parts.append(_moved(builder, behind, part))
+        value = _moved(builder, Concat(end), *parts)
+    shape = _shape(value)
+    value = _moved(builder, Reshape((math.prod(shape[:end]), math.prod(shape[end:]))), value)
+
+    def matrix(array: NDArray[Any]) -> NDArray[Any]:
+        order = [*reversed(range(count)), *range(count, array.ndim)]
+        return array.transpose(order).reshape(-1, *array.shape[array.ndim - len(right) :])
+
+    row, column = [letter for letter in ascii_letters if letter not in right][:2]
+    product = Layer(
+        replace(lhs, value=value, zeros=lhs.zeros.reshape(1, 1), scales=lhs.scales.reshape(1, 1)),
+        replace(
+            rhs,
+            numbers=matrix(cast(Integers, rhs.numbers)),
+            zeros=matrix(rhs.zeros),
+            scales=matrix(rhs.scales),
+        ),
+        Contraction((row, column), (column, *right), (row, *right)),
+        (),
+        None if bias is None else matrix(bias),
+    )
+    return product, Reshape((*shape[:end], *rhs.shape[len(rhs.shape) - len(right) :]))
+
+
+def _moved(builder: StorageBuilder, movement: Movement, *values: SSAValue) -> SSAValue:
+    type = TensorType(_element(values[0]), movement.result_shape(*map(_shape, values)))
+    return move_elements(builder, movement, values, type)
 
 
 def _ungrouped(builder: StorageBuilder, layer: Layer) -> Layer:
