@@ -124,7 +124,7 @@ def compile_module(
         take_in_resources(module, ResourceBlobs.of(side.context), BFloat16Type)
     except ValueError as error:
         raise failure(str(error)) from None
-    functions = (op for op in module.ops if isinstance(op, FuncOp))
+    functions = [op for op in module.ops if isinstance(op, FuncOp)]
     if all(visibility_of(op) == "private" for op in functions):
         raise failure("there is no public function to run")
     text = StringIO()
@@ -147,6 +147,9 @@ def compile_module(
     if compiled.returncode:
         errors = (line.strip() for line in told.splitlines() if "error:" in line)
         reason = next(errors, f"iree-compile ended with status {compiled.returncode}")
+        inputs = (type for op in functions for type in op.function_type.inputs)
+        if not all(is_static(shape_of(type) or ()) for type in inputs):
+            reason += "; lengths of its inputs are open: --shape of import or quantize sets them"
         raise failure(f"IREE does not compile the module: {reason}")
     sys.stderr.write(told)
     return module, compiled.stdout

@@ -131,6 +131,9 @@ func.func @f(%x: f32) -> f32 {
     assert main([str(model), "--allow-unregistered-dialect", "-o", str(result)]) == 1
     assert "model.mlir: error: IREE does not compile the module" in capsys.readouterr().err
     assert result.read_bytes() == b"as it was"
+    model.write_text(model.read_text().replace("f32", "tensor<2x?xf32>"))
+    assert main([str(model), "--allow-unregistered-dialect", "-o", str(result)]) == 1
+    assert "--shape of import or quantize sets them" in capsys.readouterr().err
     assert main([str(model), "-o", str(tmp_path / "model.bin")]) == 1
     assert "must end in .vmfb" in capsys.readouterr().err
     assert main([str(tmp_path / "none.mlir"), "-o", str(result)]) == 1
