@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Final
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, UnregisteredOp
+from xdsl.dialects.builtin import ModuleOp, UnitAttr, UnregisteredOp
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.ops import GenericOp
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineMap
 
 from qdialect.check.compared_modules import RunFailure, Side
 from qdialect.check.iree_runs import IN_INTEGERS, compile_module, widen_storage
@@ -62,40 +63,58 @@ def _compiled(side: Side, cpu: str, activations: str) -> bytes:
     # IREE has no fast kernel for integers of 4 bits.
     widen_storage(*side)
     # Nor has it one for windows of integers.
-    LowerToIntegersPass(activations=activations, im2col=True).apply(side.context, side.module)
+    LowerToIntegersPass(activations=activations, as_matrices=True).apply(side.context, side.module)
+    for op in side.module.walk():
+        if (maps := _maps_of(op)) and not maps[0].is_projected_permutation():
+            # IREE moves what transposes integers into windows of them, which are slow then.
+            _keep_apart(op.operands[0])
     flags = FAST_MATRICES
     if activations == "u8":
-        _keep_sums_apart(side)
+        _compute_in_inner_tiles(side)
         flags = *FAST_MATRICES, "--iree-llvmcpu-enable-inner-tiled"
     return compile_module(side, cpu=cpu, lowering=IN_INTEGERS, flags=flags)[1]
 
 
-def _keep_sums_apart(side: Side) -> None:
-    """
-    Keep ops that read products of matrices out of the functions that compute these.
+def _keep_apart(value: SSAValue) -> None:
+    """Have a value written to memory: IREE does not move what computes it into what reads it."""
+    barrier = UnregisteredOp.with_name("util.optimization_barrier")
+    apart = barrier.create(operands=[value], result_types=[value.type])
+    insert_after(apart, value)
+    value.replace_all_uses_with(apart.results[0])
+    apart.operands = [value]
 
-    IREE 3.13 does not compile inner tiles and what reads vectors behind them.
+
+def _maps_of(op: Operation) -> Sequence[AffineMap]:
+    """The maps of a sum of products of integers: of its factors, and of its result."""
+    if not isinstance(op, GenericOp) or len(op.inputs) != 2:
+        return ()
+    maps = [map.data for map in op.indexing_maps]
+    return maps if len(maps[-1].results) < maps[-1].num_dims else ()
+
+
+def _compute_in_inner_tiles(side: Side) -> None:
+    """
+    Mark the products of two matrices, which alone are computed in inner tiles then.
+
+    IREE 3.13 does not compile those of integers of several matrices so, nor what reads vectors
+    behind inner tiles: ops that read sums are kept out of the functions that compute these.
     """
     with models_of(side.context):
         products = [op for op in side.module.walk() if _multiplies_matrices(op)]
-    barrier = UnregisteredOp.with_name("util.optimization_barrier")
     for op in products:
-        (sums,) = op.results
-        apart = barrier.create(operands=[sums], result_types=[sums.type])
-        insert_after(apart, sums)
-        sums.replace_all_uses_with(apart.results[0])
-        apart.operands = [sums]
+        maps = _maps_of(op)
+        dims = range(maps[0].num_dims if maps else 0)
+        if not any(all(dim in map.used_dims() for map in maps) for dim in dims):
+            op.attributes["iree.opt.data_tiling"] = UnitAttr()
+        _keep_apart(op.results[0])
 
 
 def _multiplies_matrices(op: Operation) -> bool:
     """Whether an op is a sum of products without windows, of floats or of integers."""
     if isinstance(layer := known_layer(op), Contraction):
         return not windows_of(op, layer)
-    if not isinstance(op, GenericOp) or len(op.inputs) != 2:
-        return False
-    maps = [map.data for map in op.indexing_maps]
-    is_summed = len(maps[-1].results) < maps[-1].num_dims
-    return is_summed and all(map.is_projected_permutation() for map in maps)
+    maps = _maps_of(op)
+    return bool(maps) and all(map.is_projected_permutation() for map in maps)
 
 
 def has_vnni() -> bool:

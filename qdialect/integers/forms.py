@@ -187,11 +187,11 @@ class LinalgForm(Form):
     """One `linalg.generic` for each step."""
 
     def __init__(
-        self, requantize: Requantize, *, reads_unsigned: bool = False, im2col: bool = False
+        self, requantize: Requantize, *, reads_unsigned: bool = False, as_matrices: bool = False
     ) -> None:
         self.requantize = requantize
         self.reads_unsigned = reads_unsigned
-        self._im2col = im2col
+        self._as_matrices = as_matrices
 
     @override
     def plain(
@@ -217,7 +217,7 @@ class LinalgForm(Form):
 
     @override
     def product(self, builder: ContextBuilder, layer: Layer) -> Product:
-        return product(builder, layer, im2col=self._im2col)
+        return product(builder, layer, as_matrices=self._as_matrices)
 
     @override
     def rescaled(

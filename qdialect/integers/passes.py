@@ -66,10 +66,10 @@ class LowerToIntegersPass(ModulePass):
     unsigned, for which CPUs with VNNI have an instruction.
     """
 
-    im2col: bool = False
+    as_matrices: bool = False
     """
-    Whether a convolution is a product of matrices, one of which has what its windows read: that is
-    faster where a compiler has fast products of matrices, and takes more memory.
+    Whether layers become products of two matrices, which some compilers have fast kernels for. One
+    of a convolution has what its windows read, and takes more memory; a vector is there twice.
     """
 
     on_refusal: str = field(default=OnRefusal.LEAVE.value, metadata={"values": OnRefusal})
@@ -85,8 +85,8 @@ class LowerToIntegersPass(ModulePass):
             raise ValueError("with to=tosa, requantize must be fixed: TOSA has no other arithmetic")
         if self.to == IntegerForm.TOSA and self.activations != Activations.I8:
             raise ValueError("with to=tosa, activations must be i8: TOSA has no other products")
-        if self.to == IntegerForm.TOSA and self.im2col:
-            raise ValueError("with to=tosa, im2col must be false: TOSA has convolutions")
+        if self.to == IntegerForm.TOSA and self.as_matrices:
+            raise ValueError("with to=tosa, as-matrices must be false: TOSA has convolutions")
 
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:
@@ -100,7 +100,9 @@ class LowerToIntegersPass(ModulePass):
         if self.to == IntegerForm.LINALG:
             reads_unsigned = self.activations == Activations.U8
             requantize = Requantize(self.requantize)
-            form = LinalgForm(requantize, reads_unsigned=reads_unsigned, im2col=self.im2col)
+            form = LinalgForm(
+                requantize, reads_unsigned=reads_unsigned, as_matrices=self.as_matrices
+            )
         report = lower_to_integers(op, ctx, form)
         if self.on_refusal == OnRefusal.ERROR:
             refused = [

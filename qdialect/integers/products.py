@@ -24,7 +24,7 @@ from qdialect.lowering.storage_ops import (
     extended,
     move_elements,
 )
-from qdialect.ops.fields import WINDOW, Contraction, PoolWindow, Window
+from qdialect.ops.fields import WINDOW, Contraction, Labels, PoolWindow, Window
 from qdialect.ops.refusals import Refusal, RefusalCode
 from qdialect.support.lazy_numpy import NDArray, np
 
@@ -275,23 +275,23 @@ def _element(value: SSAValue) -> IntegerType:
     return cast("TensorType[IntegerType]", value.type).element_type
 
 
-def product(builder: StorageBuilder, layer: Layer, *, im2col: bool = False) -> Product:
+def product(builder: StorageBuilder, layer: Layer, *, as_matrices: bool = False) -> Product:
     """
     Insert a sum of products. Raises Refusal.
 
-    With `im2col`, what windows read becomes a matrix, if its channels are summed.
+    With `as_matrices`, it is one of two matrices, unless there are several, or lengths are open.
     """
     layer = layer.upright()
     if layer.windows:
         layer = layer.padded(builder)
     if layer.contraction.groups > 1:
         layer = _ungrouped(builder, layer)
-    back: Transpose | None = None
-    rows: Reshape | None = None
-    if layer.windows and _is_dense(layer):
-        layer, back = _with_channels_last(builder, layer)
-        if im2col and _has_few_positions(layer):
-            layer, rows = _as_matrices(builder, layer)
+    back: list[Movement] = []
+    if math.prod(layer.rhs.shape[window.axes[1]] for window in layer.windows) > 1:
+        layer, turn = _with_channels_last(builder, layer)
+        back.append(turn)
+    if as_matrices and _is_for_matrices(layer):
+        layer = _as_matrices(builder, layer, back)
     lhs, rhs = layer.lhs.stored(builder), layer.rhs.stored(builder)
     loops = _Loops(layer)
     sides = (lhs, loops.lhs), (rhs, loops.rhs)
@@ -349,8 +349,8 @@ def product(builder: StorageBuilder, layer: Layer, *, im2col: bool = False) -> P
 
     def finish(codes: SSAValue) -> SSAValue:
         codes = builder.collapse(codes, loops.groups)
-        for movement in (rows, back):
-            codes = codes if movement is None else _moved(builder, movement, codes)
+        for movement in reversed(back):
+            codes = _moved(builder, movement, codes)
         return codes
 
     return Product(value, scales, magnitudes, count, np.abs(added), finish)
@@ -506,12 +506,6 @@ def pooled(
     return builder.generic(start, inputs, maps, element)
 
 
-def _is_dense(layer: Layer) -> bool:
-    """Whether windows of several positions are summed over channels."""
-    count = math.prod(layer.rhs.shape[window.axes[1]] for window in layer.windows)
-    return count > 1 and not layer.contraction.roles(layer.windows).both
-
-
 def _with_channels_last(builder: StorageBuilder, layer: Layer) -> tuple[Layer, Transpose]:
     """
     A convolution whose channels are the last axes, and how its result is moved back.
@@ -522,10 +516,11 @@ def _with_channels_last(builder: StorageBuilder, layer: Layer) -> tuple[Layer, T
     roles = contraction.roles(windows)
     left, right, result = contraction.lhs, contraction.rhs, contraction.result
     slid, kernel, out = ([window.axes[at] for window in windows] for at in (0, 1, 2))
+    rows = [*map(result.index, roles.left), *out]
     orders = (
-        [*map(left.index, roles.left), *slid, *map(left.index, roles.summed)],
-        [*kernel, *map(right.index, (*roles.summed, *roles.right))],
-        [*map(result.index, roles.left), *out, *map(result.index, roles.right)],
+        [*map(left.index, roles.left), *slid, *map(left.index, (*roles.both, *roles.summed))],
+        [*kernel, *map(right.index, (*roles.summed, *roles.both, *roles.right))],
+        [*rows, *(axis for axis in range(len(result)) if axis not in rows)],
     )
     one, other, last = (
         tuple(labels[axis] for axis in order)
@@ -551,55 +546,126 @@ _MOST_POSITIONS: Final = 64
 """The longest window of which a matrix is made, by an op for each position."""
 
 
-def _has_few_positions(layer: Layer) -> bool:
-    """Whether windows are moved to a matrix by a few ops."""
+def _is_for_matrices(layer: Layer) -> bool:
+    """Whether its factors are two matrices, if windows are moved to one by a few ops."""
     sizes = [layer.rhs.shape[window.axes[1]] for window in layer.windows]
-    return DYNAMIC not in layer.lhs.shape and max(sizes) <= _MOST_POSITIONS
+    is_known = DYNAMIC not in (*layer.lhs.shape, *layer.rhs.shape)
+    lengths = dict(zip(layer.contraction.rhs, layer.rhs.shape, strict=True))
+    batch = math.prod(lengths[label] for label in layer.contraction.roles(layer.windows).both)
+    return is_known and batch == 1 and max(sizes, default=1) <= _MOST_POSITIONS
 
 
-def _as_matrices(builder: StorageBuilder, layer: Layer) -> tuple[Layer, Reshape]:
+def _as_matrices(builder: StorageBuilder, layer: Layer, back: list[Movement]) -> Layer:
     """
-    A convolution with channels last as a product of matrices, and how its rows are split again.
+    A layer as a product of two matrices of several rows and columns.
 
-    A row has what windows read at one place. It is moved along one axis of the windows at a time.
+    A vector is a matrix of two equal ones. What makes the result of the layer from the one of the
+    product is added to `back`, the last one first.
+    """
+    lhs, rhs, contraction, _, bias = _with_windows_as_axes(builder, layer)
+    roles, result = contraction.roles(), contraction.result
+    lengths = dict(zip(contraction.lhs, lhs.shape, strict=True))
+    lengths |= zip(contraction.rhs, rhs.shape, strict=True)
+    merged = {
+        "m": [label for label in result if label in (*roles.left, *roles.both)],
+        "k": [label for label in contraction.lhs if label in roles.summed],
+        "n": [label for label in result if label in roles.right],
+    }
+
+    def order(labels: Sequence[str], pair: str) -> str:
+        """The order of two merged axes: one in which no element is moved, if there is one."""
+        back_to_front = [label for name in pair[::-1] for label in merged[name]]
+        long = [[label for label in part if lengths[label] > 1] for part in (labels, back_to_front)]
+        return pair[::-1] if long[0] == long[1] else pair
+
+    def matrix(factor: Factor, labels: Labels, pair: str) -> tuple[Factor, Labels, Integers | None]:
+        pair = order(labels, pair)
+        axes = [labels.index(label) for name in pair for label in merged[name]]
+        shapes = [[lengths[label] for label in merged[name]] for name in pair]
+        # A batch of length 1 is one of the rows of the left factor.
+        axes += [axis for axis in range(len(labels)) if axis not in axes]
+        shapes[1] += [1] * (len(labels) - sum(map(len, shapes)))
+        # IREE 3.13 has inner tiles of matrices alone.
+        copies = [
+            2 if name != "k" and math.prod(shape) == 1 else 1
+            for name, shape in zip(pair, shapes, strict=True)
+        ]
+
+        def flat(array: NDArray[Any]) -> NDArray[Any]:
+            return _merged(array.transpose(axes), shapes)
+
+        value, numbers = factor.value, factor.numbers
+        if value is not None:
+            value = _moved(builder, Transpose(tuple(axes)), value)
+            value = _moved(builder, Reshape(tuple(map(math.prod, shapes))), value)
+            for axis, count in enumerate(copies):
+                value = _moved(builder, Concat(axis), *[value] * count)
+        if numbers is not None:
+            numbers = np.tile(flat(numbers), copies)
+        turned = replace(
+            factor,
+            value=value,
+            numbers=numbers,
+            zeros=flat(factor.zeros),
+            scales=flat(factor.scales),
+        )
+        own = None if bias is None or numbers is None else flat(bias)
+        return turned, tuple(pair), own
+
+    left, left_labels, left_bias = matrix(lhs, contraction.lhs, "mk")
+    right, right_labels, right_bias = matrix(rhs, contraction.rhs, "kn")
+    pair = order(result, "mn")
+    new = Contraction(left_labels, right_labels, tuple(pair))
+    ordered = [label for name in pair for label in merged[name]]
+    sizes = tuple(math.prod(lengths[label] for label in merged[name]) for name in pair)
+    back += [
+        Transpose(tuple(map(ordered.index, result))),
+        Reshape(tuple(lengths[label] for label in ordered)),
+        Slice((0, 0), sizes, (1, 1)),
+    ]
+    return Layer(left, right, new, (), right_bias if left_bias is None else left_bias)
+
+
+def _merged(array: NDArray[Any], shapes: Sequence[Sequence[int]]) -> NDArray[Any]:
+    """An array with groups of axes merged; they have these lengths, or 1."""
+    groups: list[Sequence[int]] = []
+    for shape in shapes:
+        own = array.shape[sum(map(len, groups)) :][: len(shape)]
+        groups.append(shape if max(own, default=1) > 1 else own)
+    whole = np.broadcast_to(array, [length for group in groups for length in group])
+    return whole.reshape([math.prod(group) for group in groups])
+
+
+def _with_windows_as_axes(builder: StorageBuilder, layer: Layer) -> Layer:
+    """
+    A layer whose left factor has an axis for the positions in each window, and one for its places.
+
+    The windows of one axis are moved at a time.
     """
     lhs, rhs, contraction, windows, bias = layer
-    right = contraction.roles(windows).right
-    value, count = cast(SSAValue, lhs.value), len(windows)
-    # The axes of the images follow each other, and positions in windows are put behind them.
-    end = windows[-1].axes[0] + 1
-    for window, size in zip(windows, rhs.shape, strict=False):
-        axis, shape = window.axes[0], _shape(value)
+    if not windows:
+        return layer
+    value = cast(SSAValue, lhs.value)
+    left, result = list(contraction.lhs), list(contraction.result)
+    unused = (letter for letter in ascii_letters if letter not in {*left, *contraction.rhs})
+    end = max(window.axes[0] for window in windows) + 1
+    for window in windows:
+        axis, shape, size = window.axes[0], _shape(value), rhs.shape[window.axes[1]]
         offsets, strides, sizes = [0] * len(shape), [1] * len(shape), [*shape]
         strides[axis], sizes[axis] = window.stride, window.of_size(size).count(shape[axis])
-        behind = Reshape((*sizes[:end], 1, *sizes[end:]))
+        apart = Reshape((*sizes[:end], 1, *sizes[end:]))
         parts: list[SSAValue] = []
         for position in range(size):
             offsets[axis] = position * window.dilation
             part = _moved(builder, Slice(tuple(offsets), tuple(sizes), tuple(strides)), value)
-            parts.append(_moved(builder, behind, part))
+            parts.append(_moved(builder, apart, part))
         value = _moved(builder, Concat(end), *parts)
-    shape = _shape(value)
-    value = _moved(builder, Reshape((math.prod(shape[:end]), math.prod(shape[end:]))), value)
-
-    def matrix(array: NDArray[Any]) -> NDArray[Any]:
-        order = [*reversed(range(count)), *range(count, array.ndim)]
-        return array.transpose(order).reshape(-1, *array.shape[array.ndim - len(right) :])
-
-    row, column = [letter for letter in ascii_letters if letter not in right][:2]
-    product = Layer(
-        replace(lhs, value=value, zeros=lhs.zeros.reshape(1, 1), scales=lhs.scales.reshape(1, 1)),
-        replace(
-            rhs,
-            numbers=matrix(cast(Integers, rhs.numbers)),
-            zeros=matrix(rhs.zeros),
-            scales=matrix(rhs.scales),
-        ),
-        Contraction((row, column), (column, *right), (row, *right)),
-        (),
-        None if bias is None else matrix(bias),
-    )
-    return product, Reshape((*shape[:end], *rhs.shape[len(rhs.shape) - len(right) :]))
+        left[axis] = result[window.axes[2]] = next(unused)
+        left.insert(end, contraction.rhs[window.axes[1]])
+    ones = (1,) * len(left)
+    zeros, scales = lhs.zeros.reshape(ones), lhs.scales.reshape(ones)
+    new = Contraction(tuple(left), contraction.rhs, tuple(result))
+    return Layer(replace(lhs, value=value, zeros=zeros, scales=scales), rhs, new, (), bias)
 
 
 def _moved(builder: StorageBuilder, movement: Movement, *values: SSAValue) -> SSAValue:

@@ -17,6 +17,7 @@ from qdialect.check.interpreters import TypedArray, find_function, run_function
 from qdialect.check.iree_runs import IN_INTEGERS, LoadedModule, compile_module
 from qdialect.export.export_tool import main
 from qdialect.integers.compiling import store_bytes_as
+from qdialect.integers.passes import LowerToIntegersPass
 from qdialect.opt.registry import ToolContext
 from qdialect.text import parse_module, write_module
 
@@ -68,6 +69,70 @@ def test_each_layer_computes_what_numpy_does(
     is_refused = has_vnni and name in ("linalg.batch_matmul", "tosa.matmul")
     is_tiled = [any("inner-tiled" in flag for flag in each) for each in flags]
     assert is_tiled == ([True, False] if is_refused else [has_vnni])
+
+
+def test_all_forms_of_products_are_in_one_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With inner tiles, which IREE 3.13 has of two matrices alone: vectors become some."""
+    compiled = list[bool]()
+
+    def compile_once(*arguments: Any, **options: Any) -> Any:
+        compiled.append("--iree-llvmcpu-enable-inner-tiled" in options["flags"])
+        return compile_module(*arguments, **options)
+
+    monkeypatch.setattr("qdialect.integers.compiling.compile_module", compile_once)
+    monkeypatch.setattr("qdialect.integers.compiling.has_vnni", lambda: True)
+    rng = np.random.default_rng(0)
+    layers = {
+        "linalg.matmul": ("1x24", "24x5", "1x5"),
+        "linalg.vecmat": ("24", "24x5", "5"),
+        "linalg.matvec": ("5x24", "24", "5"),
+        "linalg.batch_matmul": ("3x4x24", "3x24x5", "3x4x5"),
+        "linalg.conv_2d_nchw_fchw": ("2x6x7x8", "5x6x1x1", "2x5x7x8"),
+        "linalg.conv_1d_nwc_wcf": ("2x9x6", "3x6x7", "2x7x7"),
+        "linalg.depthwise_conv_2d_nchw_chw": ("2x6x7x8", "6x3x2", "2x6x5x7"),
+    }
+    body, given = "", list[Any]()
+    for at, (name, shapes) in enumerate(layers.items()):
+        x, w, y = (f"tensor<{shape}x" for shape in shapes)
+        sizes = [[*map(int, shape.split("x"))] for shape in shapes]
+        codes = rng.integers(-127, 128, sizes[1])
+        given.append(rng.normal(size=sizes[0]).astype("f4"))
+        body += f"""
+  %q{at} = quant.qcast %x{at} : {x}f32> to {x}!x>
+  %a{at} = quant.dcast %q{at} : {x}!x> to {x}f32>
+  %c{at} = quant.constant dense<{codes.tolist()}> : {w}!w>
+  %b{at} = quant.dcast %c{at} : {w}!w> to {w}f32>
+  %e{at} = tensor.empty() : {y}f32>
+  %s{at} = linalg.fill ins(%zero : f32) outs(%e{at} : {y}f32>) -> {y}f32>
+  %p{at} = {name} ins(%a{at}, %b{at} : {x}f32>, {w}f32>) outs(%s{at} : {y}f32>) -> {y}f32>
+  %r{at} = quant.qcast %p{at} : {y}f32> to {y}!y>
+  %d{at} = quant.dcast %r{at} : {y}!y> to {y}f32>"""
+    inputs = ", ".join(f"%x{at}: tensor<{x}xf32>" for at, (x, _, _) in enumerate(layers.values()))
+    results = ", ".join(f"tensor<{y}xf32>" for _, _, y in layers.values())
+    names = ", ".join(f"%d{at}" for at in range(len(layers)))
+    text = f"""func.func @main({inputs}) -> ({results}) {{
+  %zero = arith.constant 0.0 : f32{body}
+  return {names} : {results}
+}}"""
+    types = {"x": "u8:f32, 0.02:130", "w": "i8:f32, 0.01", "y": "u8:f32, 0.03:120"}
+    text = re.sub(r"!([xwy])\b", lambda name: f"!quant.uniform<{types[name[1]]}>", text)
+    source, binary = tmp_path / "layers.mlir", tmp_path / "layers.vmfb"
+    source.write_text(text)
+    assert main([str(source), "-o", str(binary)]) == 0
+    assert compiled == [True]
+    context = ToolContext()
+    module = parse_module(context, text)
+    LowerToIntegersPass().apply(context, module)
+    arrays = [
+        TypedArray.of(array.view("u4"), module_type(module, at)) for at, array in enumerate(given)
+    ]
+    expected = run_function(module, "main", arrays, context)
+    found = LoadedModule(binary.read_bytes()).run(find_function(module, "main"), arrays)
+    for name, one, other in zip(layers, expected, found, strict=True):
+        assert (one.elements == other.elements).all(), name
+        assert len(np.unique(one.elements)) > 2
 
 
 def module_type(module: Any, index: int) -> Any:

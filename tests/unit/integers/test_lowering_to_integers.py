@@ -81,7 +81,7 @@ def run(context: Context, module: ModuleOp, name: str, arguments: Sequence[Typed
 @pytest.mark.parametrize("seed", range(25))
 def test_random_layers_are_exact(kind: str, activations: str, seed: int) -> None:
     case = KINDS[kind](np.random.default_rng(seed))
-    options = {"activations": activations, "im2col": bool(seed % 2)}
+    options = {"activations": activations, "as_matrices": bool(seed % 2)}
     context, module = in_integers(case.text("main"), on_refusal="error", **options)
     without_types(context, module)
     assert not re.search(r"f32|quant\.", str(module))
@@ -90,8 +90,8 @@ def test_random_layers_are_exact(kind: str, activations: str, seed: int) -> None
 
 
 @pytest.mark.iree
-@pytest.mark.parametrize(("activations", "im2col"), [("i8", False), ("u8", True)])
-def test_iree_computes_the_same_bits(activations: str, im2col: bool) -> None:
+@pytest.mark.parametrize(("activations", "as_matrices"), [("i8", False), ("u8", True)])
+def test_iree_computes_the_same_bits(activations: str, as_matrices: bool) -> None:
     cases = {
         f"{kind}_{seed}": make(np.random.default_rng(1000 + seed))
         for kind, make in KINDS.items()
@@ -105,7 +105,7 @@ def test_iree_computes_the_same_bits(activations: str, im2col: bool) -> None:
     }
     assert len(cases) > 12
     text = "".join(case.text(name) for name, case in cases.items())
-    options = {"activations": activations, "im2col": im2col}
+    options = {"activations": activations, "as_matrices": as_matrices}
     context, module = in_integers(text, on_refusal="error", **options)
     lowered, binary = compile_module(Side(module, context))
     loaded = LoadedModule(binary)
@@ -175,7 +175,7 @@ func.func @main(%x: tensor<{image}x{q}>, %s: tensor<{sums}xf32>) -> tensor<{sums
   return %4 : tensor<{sums}x{q}>
 }}""",
         on_refusal="error",
-        im2col=True,
+        as_matrices=True,
     )
     product = next(op for op in module.walk() if isinstance(op, GenericOp) and len(op.inputs) == 2)
     maps = [map.data for map in product.indexing_maps]
