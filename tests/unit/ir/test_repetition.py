@@ -11,6 +11,8 @@ import pytest
 import qdialect
 from qdialect.support.text import repeated
 
+pytestmark = pytest.mark.without_xdsl
+
 ITEM = r",\s*+[0-9]++;"
 
 
