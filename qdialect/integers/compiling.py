@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -20,7 +21,7 @@ from qdialect.dialects.quant.storage import StoredType
 from qdialect.integers.passes import LowerToIntegersPass
 from qdialect.ir.errors import OpErrors
 from qdialect.ir.rewriting import insert_after
-from qdialect.ir.value_types import element_type_or_self
+from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
 from qdialect.ops.fields import Contraction
 from qdialect.ops.interface import known_layer, models_of, windows_of
 from qdialect.ptq.passes.storage import ShiftStoragePass
@@ -52,27 +53,27 @@ def compile_in_integers(side: Side, cpu: str) -> bytes:
     What integers do not compute gets IREE's casts. The module is changed.
     """
     if cpu == "host" and has_vnni():
-        # IREE 3.13 does not compile each module so.
-        with suppress(RunFailure):
-            return _compiled(Side(side.module.clone(), side.context), cpu, "u8")
-    return _compiled(side, cpu, "i8")
+        unsigned = Side(side.module.clone(), side.context)
+        _lower(unsigned, "u8")
+        if _has_marked_products(unsigned):
+            flags = *FAST_MATRICES, "--iree-llvmcpu-enable-inner-tiled"
+            # IREE 3.13 may not compile each module so.
+            with suppress(RunFailure):
+                return compile_module(unsigned, cpu=cpu, lowering=IN_INTEGERS, flags=flags)[1]
+    _lower(side, "i8")
+    return compile_module(side, cpu=cpu, lowering=IN_INTEGERS, flags=FAST_MATRICES)[1]
 
 
-def _compiled(side: Side, cpu: str, activations: str) -> bytes:
+def _lower(side: Side, activations: str) -> None:
+    """Compute in integers that are stored so."""
     store_bytes_as(activations, *side)
     # IREE has no fast kernel for integers of 4 bits.
     widen_storage(*side)
-    # Nor has it one for windows of integers.
     LowerToIntegersPass(activations=activations, as_matrices=True).apply(side.context, side.module)
     for op in side.module.walk():
         if (maps := _maps_of(op)) and not maps[0].is_projected_permutation():
             # IREE moves what transposes integers into windows of them, which are slow then.
             _keep_apart(op.operands[0])
-    flags = FAST_MATRICES
-    if activations == "u8":
-        _compute_in_inner_tiles(side)
-        flags = *FAST_MATRICES, "--iree-llvmcpu-enable-inner-tiled"
-    return compile_module(side, cpu=cpu, lowering=IN_INTEGERS, flags=flags)[1]
 
 
 def _keep_apart(value: SSAValue) -> None:
@@ -92,29 +93,42 @@ def _maps_of(op: Operation) -> Sequence[AffineMap]:
     return maps if len(maps[-1].results) < maps[-1].num_dims else ()
 
 
-def _compute_in_inner_tiles(side: Side) -> None:
-    """
-    Mark the products of two matrices, which alone are computed in inner tiles then.
+_MANY_PRODUCTS: Final = 1 << 22
+"""Of fewer products, IREE computes the sums with what reads them as fast."""
 
-    IREE 3.13 does not compile those of integers of several matrices so, nor what reads vectors
-    behind inner tiles: ops that read sums are kept out of the functions that compute these.
+
+def _has_marked_products(side: Side) -> bool:
+    """
+    Whether there are large products of two matrices, which alone are computed in inner tiles.
+
+    They are marked. IREE 3.13 does not compile those of integers of several matrices so, nor what
+    reads vectors behind inner tiles: ops that read sums are kept out of the functions that compute
+    these.
     """
     with models_of(side.context):
-        products = [op for op in side.module.walk() if _multiplies_matrices(op)]
+        products = [op for op in side.module.walk() if _multiplies_large_matrices(op)]
     for op in products:
-        maps = _maps_of(op)
-        dims = range(maps[0].num_dims if maps else 0)
-        if not any(all(dim in map.used_dims() for map in maps) for dim in dims):
-            op.attributes["iree.opt.data_tiling"] = UnitAttr()
+        op.attributes["iree.opt.data_tiling"] = UnitAttr()
         _keep_apart(op.results[0])
+    return bool(products)
 
 
-def _multiplies_matrices(op: Operation) -> bool:
-    """Whether an op is a sum of products without windows, of floats or of integers."""
-    if isinstance(layer := known_layer(op), Contraction):
-        return not windows_of(op, layer)
-    maps = _maps_of(op)
-    return bool(maps) and all(map.is_projected_permutation() for map in maps)
+def _multiplies_large_matrices(op: Operation) -> bool:
+    """Whether an op is a sum of many products without windows, of floats or of integers."""
+    layer, maps = known_layer(op), _maps_of(op)
+    if isinstance(layer, Contraction):
+        if windows_of(op, layer):
+            return False
+    elif not maps or not all(map.is_projected_permutation() for map in maps):
+        return False
+    shapes = [shape_of(value.type) for value in (*op.operands[:2], *op.results)]
+    if not all(map(is_static, shapes)):
+        return False
+    dims = range(maps[0].num_dims if maps else 0)
+    has_batch = any(all(dim in map.used_dims() for map in maps) for dim in dims)
+    # Each length is that of two of the three.
+    count = math.isqrt(math.prod(math.prod(shape or ()) for shape in shapes))
+    return not has_batch and count >= _MANY_PRODUCTS
 
 
 def has_vnni() -> bool:

@@ -94,7 +94,7 @@ BUDGETS = {
     "weights": (2947, 7),
     "checkpoints": (2955, 6),
     "ptq": (21401, 8),
-    "integers": (2783, 5),
+    "integers": (2796, 5),
     "frontends": (1135, 4),
     "export": (3100, 5),
     "testing": (785, 4),
