@@ -116,12 +116,15 @@ def _has_marked_products(side: Side) -> bool:
 def _multiplies_large_matrices(op: Operation) -> bool:
     """Whether an op is a sum of many products without windows, of floats or of integers."""
     layer, maps = known_layer(op), _maps_of(op)
+    factors = 0, 1
     if isinstance(layer, Contraction):
         if windows_of(op, layer):
             return False
+        factors = layer.operands
     elif not maps or not all(map.is_projected_permutation() for map in maps):
         return False
-    shapes = [shape_of(value.type) for value in (*op.operands[:2], *op.results)]
+    values = (*(op.operands[at] for at in factors), *op.results)
+    shapes = [shape_of(value.type) for value in values]
     if not all(map(is_static, shapes)):
         return False
     dims = range(maps[0].num_dims if maps else 0)

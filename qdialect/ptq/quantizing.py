@@ -166,12 +166,8 @@ class Quantized(Displayed):
         self._run(
             "quantize",
             [
-                *(
-                    "opt",
-                    _ORDERED,
-                    _ANY_DIALECT,
-                    "--attach-ranges=profile=profile.json finite=true",
-                ),
+                *("opt", _ORDERED, _ANY_DIALECT),
+                "--attach-ranges=profile=profile.json finite=true",
                 *(f"--quantize-with-ranges={words}", "--fold-quant-shapes=max-repetition=0"),
                 *("--quantization-report=report.json", "-o", "quantized.mlir"),
             ],
