@@ -17,6 +17,7 @@ from xdsl.ir import Attribute, Block, Operation, Region
 from xdsl.irdl import IRDLOperation, traits_def
 from xdsl.parser import Parser, UnresolvedOperand
 
+from qdialect.ops.fields import Iteration
 from qdialect.ops.model import Effects, OpModel, OpModels
 from qdialect.text.op_formats import (
     parse_arguments,
@@ -36,11 +37,22 @@ _blocks = partial(
     _control, has_blocks=True, stays_float="it runs regions, in which ops are quantized"
 )
 
+
+def _for(op: Operation) -> Iteration:
+    return Iteration(op.operands[3:], op.regions[0].block, op.operands[:3])
+
+
+def _while(op: Operation) -> Iteration:
+    before, after = (region.block for region in op.regions)
+    return Iteration(op.operands, after, condition=before)
+
+
 MODELS = OpModels(
     "scf",
     {
-        "execute_region for if": _blocks(),
-        "while": _blocks(effects=Effects.UNDEFINED),
+        "execute_region if": _blocks(),
+        "for": _blocks(iteration=_for),
+        "while": _blocks(effects=Effects.UNDEFINED, iteration=_while),
         "condition forall index_switch reduce reduce.return yield": _control(),
     },
 )

@@ -111,8 +111,9 @@ def _groups(graph: Graph) -> Sequence[_Group]:
     """The values of a graph that are not constant, by their channels."""
     groups, known, single = dict[str, _Group](), set[str](), {""}
     for node in graph.needed():
-        (result,) = node.output
-        lists = [name for name in node.input if name not in single and graph.dims(name) != ()]
+        result, *_ = node.output
+        read = graph.read_by(node)
+        lists = [name for name in read if name not in single and graph.dims(name) != ()]
         values = [name for name in lists if name not in known and graph.dims(name) is None]
         if not values:
             (known if lists else single).add(result)

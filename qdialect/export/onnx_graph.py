@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import repeat
+from itertools import chain, repeat
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -56,8 +56,8 @@ def type_name(type: Attribute) -> str | None:
 class Graph:
     """A graph that grows. Values are named; what no output needs is left out of the model."""
 
-    def __init__(self) -> None:
-        """Raises MissingLibraryError."""
+    def __init__(self, outer: Graph | None = None) -> None:
+        """The graph of a model, or of a body in an outer one. Raises MissingLibraryError."""
         self._onnx: Any = library("onnx", "onnx")
         self._inputs: list[Any] = []
         self._outputs: list[Any] = []
@@ -65,10 +65,10 @@ class Graph:
         """By the name of the result."""
         self._before: dict[str, list[str]] = {}
         """By the name of a result, nodes that come directly before the one that computes it."""
-        self._constants: dict[str, Any] = {}
-        self._known: dict[tuple[Any, ...], str] = {}
+        self._constants: dict[str, Any] = {} if outer is None else outer._constants
+        self._known: dict[tuple[Any, ...], str] = {} if outer is None else outer._known
         """The names of small constants, by their elements."""
-        self._taken: dict[str, int] = {}
+        self._taken: dict[str, int] = {} if outer is None else outer._taken
 
     def _named(self, hint: str) -> str:
         """A new name."""
@@ -196,10 +196,30 @@ class Graph:
         early = {name for names in self._before.values() for name in names}
         for last in reversed(self._nodes):
             for name in () if last in early else (last, *reversed(self._before.get(last, ()))):
-                if name in needed:
-                    nodes.append(self._nodes[name])
-                    needed.update(nodes[-1].input)
+                node = self._nodes[name]
+                if needed.intersection(node.output):
+                    nodes.append(node)
+                    needed.update(self.read_by(node))
         return nodes[::-1]
+
+    def read_by(self, node: Any) -> Sequence[str]:
+        """The values that a node reads, also those inside of it."""
+        inner = (inner for attribute in node.attribute for inner in attribute.g.node)
+        return [*node.input, *chain.from_iterable(map(self.read_by, inner))]
+
+    def loop(self, inputs: Sequence[str], body: Graph) -> Sequence[str]:
+        """
+        A new loop: its longest number of runs, whether there is a first one, and what that takes.
+
+        The body has an input for the position, then, as outputs, whether there is a next run and
+        what this takes. Returns the names of what the last run yields.
+        """
+        names = [self._named("loop") for _ in inputs[2:]]
+        inner = self._onnx.helper.make_graph(body.needed(), names[0], body._inputs, body._outputs)
+        node = self._onnx.helper.make_node("Loop", inputs, names, name=names[0], body=inner)
+        # By one of its results: it is one node.
+        self._nodes[names[0]] = node
+        return names
 
     def _is_same(self, name: str, other: str) -> bool:
         """Whether two values are equal: each reader of codes has a cast of its own."""
@@ -257,7 +277,7 @@ class Graph:
         """
         onnx = self._onnx
         nodes = self.needed()
-        read = {name for node in nodes for name in node.input}
+        read = {name for node in nodes for name in self.read_by(node)}
         constants = [tensor for key, tensor in self._constants.items() if key in read]
         graph = onnx.helper.make_graph(nodes, name, self._inputs, self._outputs, constants)
         opset = onnx.helper.make_opsetid("", OPSET)

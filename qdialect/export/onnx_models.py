@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import takewhile
 from typing import Any, Final, cast
@@ -22,11 +22,12 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import InterpretationError, VerifyException
 
-from qdialect.algebra.joins import Concat
+from qdialect.algebra.joins import Concat, InsertSlice
 from qdialect.algebra.movement import (
     BroadcastInDim,
     Reshape,
     Shape,
+    Slice,
     Take,
     Transpose,
     inverse,
@@ -69,6 +70,7 @@ from qdialect.ops.fields import (
     Comparison,
     Contraction,
     Input,
+    Iteration,
     Lookup,
     Loops,
     Normalization,
@@ -134,13 +136,16 @@ def _errors_of(op: Operation) -> Generator[None]:
 class _Writer:
     """Writes the ops of a function, one after the other."""
 
-    def __init__(self, module: ModuleOp, context: Context) -> None:
-        self.graph = Graph()
+    def __init__(self, module: ModuleOp, context: Context, outer: _Writer | None = None) -> None:
+        self.graph = Graph(outer and outer.graph)
         self._module, self._context = module, context
         self._tensors = Tensors(self.graph)
         self._layers = Layers(self._tensors)
-        self._interpreter = ModuleInterpreter(module, ResourceBlobs.of(context), _MAX_STEPS)
-        self._values = dict[SSAValue, Tensor]()
+        if outer is None:
+            self._interpreter = ModuleInterpreter(module, ResourceBlobs.of(context), _MAX_STEPS)
+        else:
+            self._interpreter = outer._interpreter
+        self._values: dict[SSAValue, Tensor] = {} if outer is None else outer._values
         self._clamped = dict[str, tuple[Tensor, float, float]]()
         """What is clamped, and the limits, by the name of the result."""
         self._converted_from = dict[str, Tensor]()
@@ -158,6 +163,14 @@ class _Writer:
         end = block.last_op
         if not isinstance(end, ReturnOp):
             raise OpErrors.of(function, "does not end in a return")
+        self._write_block(block)
+        with _errors_of(end):
+            for at, value in enumerate(end.operands):
+                self._output(self._values[value], value.type, value.name_hint or f"result{at}")
+
+    def _write_block(self, block: Block) -> Sequence[Tensor]:
+        """Write what the end of a block reads; returns that."""
+        end = cast(Operation, block.last_op)
         needed = _needed_for(end.operands, block)
         for op in {*block.ops} - {*needed, end}:
             if op_model(op) is NOTHING and {value.type for value in op.operands} != {i1}:
@@ -169,9 +182,7 @@ class _Writer:
             if op in inner:
                 continue
             self._write_together(ends.get(op, (op,)))
-        with _errors_of(end):
-            for at, value in enumerate(end.operands):
-                self._output(value, at)
+        return [self._values[value] for value in end.operands]
 
     def _regions(self, needed: Sequence[Operation]) -> Mapping[Operation, Sequence[Operation]]:
         """The functions that are several ops, by the last of these."""
@@ -243,21 +254,27 @@ class _Writer:
         return in_graph(self.graph.node(function.type, names, **function.attributes), shape, f32)
 
     def _input(self, argument: BlockArgument) -> Tensor:
-        type, shape = argument.type, _static_shape(argument)
-        stored = _held_outside(type)
+        shape, stored = _static_shape(argument), _held_outside(argument.type)
         name = self.graph.input(argument.name_hint or f"arg{argument.index}", stored, shape)
-        element = element_type_or_self(type)
+        return self._from_outside(name, argument)
+
+    def _from_outside(self, name: str, value: SSAValue) -> Tensor:
+        """A value as inputs and outputs have it."""
+        shape, element = _static_shape(value), element_type_or_self(value.type)
         if isinstance(element, UniformQuantizedType):
             codes = Codes.of(element, shape)
             return in_graph(name, shape, element.expressed_type, codes)
         return in_graph(name, shape, element)
 
-    def _output(self, value: SSAValue, at: int) -> None:
-        tensor, shape = self._values[value], _static_shape(value)
-        if not isinstance(element_type_or_self(value.type), StoredType):
+    def _output(self, tensor: Tensor, type: Attribute, hint: str) -> None:
+        name = self._outside(tensor, type)
+        self.graph.output(name, hint, _held_outside(type), tensor.shape)
+
+    def _outside(self, tensor: Tensor, type: Attribute) -> str:
+        """The name of a tensor as inputs and outputs have it."""
+        if not isinstance(element_type_or_self(type), StoredType):
             tensor = self._tensors.number(tensor)
-        hint = value.name_hint or f"result{at}"
-        self.graph.output(self._tensors.named(tensor), hint, _held_outside(value.type), shape)
+        return self._tensors.named(tensor)
 
     # Ops
 
@@ -317,9 +334,13 @@ class _Writer:
             return [self._layer(op, product, operands)]
         if model.loops is not None:
             return self._body(op, model.loops(op))
+        if model.iteration is not None:
+            return self._repeated(op, model.iteration(op))
         if len(op.results) == 1 and (result := self._single(op, product, operands)) is not None:
             return [result]
-        reason = "loops and branches have no nodes" if model.has_blocks else "no node computes it"
+        reason = "branches have no nodes" if model.has_blocks else "no node computes it"
+        if model.movement is not None and (moved := self._placed(op, model.movement)) is not None:
+            return [moved]
         raise refused or Refusal(RefusalCode.UNKNOWN_OP, reason)
 
     def _single(
@@ -393,6 +414,63 @@ class _Writer:
         for movement in read.movements:
             tensors = [self._tensors.moved(tensors, movement, padding)]
         return tensors[0]
+
+    def _placed(self, op: Operation, model: ShapeOpModel) -> Tensor | None:
+        """A slice, or a tensor into which one is inserted, if only its places are not known."""
+        places = _Places(self)
+        read = read_movements(op, model, places)
+        movement, *others = read.movements
+        if not isinstance(movement, Slice | InsertSlice):
+            return None
+        offsets = [self._number(offset, i64) for offset in movement.offsets]
+        for value in places.unknown:
+            places.one = value
+            # Where there is room for one place only, no other one is read.
+            with suppress(Refusal):
+                other = read_movements(op, model, places).movements[0]
+                if type(other) is not type(movement) or other.sizes != movement.sizes:
+                    return None
+                for axis, pair in enumerate(zip(movement.offsets, other.offsets, strict=True)):
+                    if pair[0] != pair[1]:
+                        offsets[axis] = self._converted(self._values[value], i64)
+        tensors = [self._values[operand] for operand in read.operands]
+        result = self._cut(tensors, movement, offsets)
+        for movement in others:
+            result = self._tensors.moved([result], movement)
+        return result
+
+    def _cut(
+        self, tensors: Sequence[Tensor], movement: Slice | InsertSlice, offsets: Sequence[Tensor]
+    ) -> Tensor:
+        """A slice, or a tensor into which one is inserted, at offsets."""
+        *sources, whole = tensors
+        source = self._tensors.moved(sources, Reshape(movement.sizes)) if sources else whole
+        inside: list[Tensor] = []
+        for axis, (offset, size, stride) in enumerate(
+            zip(offsets, movement.sizes, movement.strides, strict=True)
+        ):
+            length = whole.shape[axis]
+            if size == length:
+                continue
+            offset = self._up_to(offset, length - (size - 1) * stride - 1)
+            if not sources:
+                steps = known(np.arange(size, dtype=np.int64) * stride, i64)
+                source = self._rows(source, self._elementwise("Add", [offset, steps], i64), axis)
+                continue
+            if stride > 1:
+                raise Refusal(RefusalCode.DYNAMIC_SHAPE, "it is inserted at places with gaps")
+            steps = known(np.arange(length, dtype=np.int64), i64)
+            places = self._elementwise("Sub", [steps, offset], i64)
+            nearest = self._up_to(places, size - 1)
+            mask = self._elementwise("Equal", [places, nearest], i1)
+            line = tuple(length if at == axis else 1 for at in range(len(whole.shape)))
+            inside.append(self._tensors.moved([mask], Reshape(line)))
+            if size > 1:
+                source = self._rows(source, nearest, axis)
+        while inside:
+            # Positions along all axes are inside, or the element stays.
+            source = self._elementwise("Where", [inside.pop(), source, whole], whole.type)
+        return source
 
     def _yielded(self, op: Operation, value: SSAValue) -> Tensor:
         """A constant that a region makes itself."""
@@ -748,11 +826,14 @@ class _Writer:
             )
         flat = self._tensors.moved([places], Reshape((count,)))
         # StableHLO clamps positions; in TOSA, none is out of range.
-        last = self._number(table.shape[lookup.axis] - 1, places.type)
-        flat = self._elementwise("Max", [flat, self._number(0, places.type)], places.type)
-        flat = self._elementwise("Min", [flat, last], places.type)
+        flat = self._up_to(flat, table.shape[lookup.axis] - 1)
         rows = self._rows(table, flat, lookup.axis)
         return self._tensors.moved([rows], Reshape(shape))
+
+    def _up_to(self, places: Tensor, last: int) -> Tensor:
+        """Positions that are at least 0 and at most the last one."""
+        places = self._elementwise("Max", [places, self._number(0, places.type)], places.type)
+        return self._elementwise("Min", [places, self._number(last, places.type)], places.type)
 
     def _rows(self, table: Tensor, places: Tensor, axis: int) -> Tensor:
         """The rows of a table: the axis is replaced by those of the places."""
@@ -895,6 +976,55 @@ class _Writer:
                 results.append(self._tensors.moved([value], Reshape(_static_shape(op.results[at]))))
         return results
 
+    def _repeated(self, op: Operation, loop: Iteration) -> Sequence[Tensor]:
+        """The results of a loop, whose body is a graph of its own."""
+        block, asked = loop.body, loop.condition
+        values, goes_on, count = [self._values[value] for value in loop.initial], "", ""
+        if asked is not None:
+            going, values = self._asked(asked, values)
+            goes_on = self._tensors.named(going)
+        body = _Writer(self._module, self._context, self)
+        position = in_graph(body.graph.input("position", "INT64", ()), (), i64)
+        going = in_graph(body.graph.input("goes_on", "BOOL", ()), (), i1)
+        arguments = [*block.args]
+        if loop.bounds:
+            ends = [self._number_in(self._values[end]) for end in loop.bounds]
+            if None in ends:
+                reason = "the number of its runs is only known at run time"
+                raise Refusal(RefusalCode.DYNAMIC_SHAPE, reason)
+            places = range(*(int(end or 0) for end in ends))
+            count = self._tensors.named(self._number(len(places), i64))
+            scaled = body._elementwise("Mul", [position, self._number(places.step, i64)], i64)
+            place = body._elementwise("Add", [scaled, self._number(places.start, i64)], i64)
+            first = arguments.pop(0)
+            body._bind(first, body._converted(place, first.type))
+        yielded = _yielded(block)
+        is_plain = asked is None or (*_yielded(asked)[1:],) in ((), (*asked.args,))
+        # What each run hands on as it is needs no place in the loop, and may be constant.
+        carried = [
+            at for at, value in enumerate(arguments) if not is_plain or yielded[at] is not value
+        ]
+        for at, argument in enumerate(arguments):
+            body._bind(argument, body._input(argument) if at in carried else values[at])
+        after = body._write_block(block)
+        if asked is not None:
+            going, after = body._asked(asked, after)
+        body._output(going, i1, "goes_on")
+        for at in carried:
+            body._output(after[at], arguments[at].type, "next")
+        names = [self._outside(values[at], arguments[at].type) for at in carried]
+        results = self.graph.loop([count, goes_on, *names], body.graph)
+        for at, name in zip(carried, results, strict=True):
+            values[at] = self._from_outside(name, op.results[at])
+        return values
+
+    def _asked(self, block: Block, values: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        """Whether a loop goes on with values, and what its next run takes."""
+        for argument, value in zip(block.args, values, strict=True):
+            self._bind(argument, value)
+        going, *others = self._write_block(block)
+        return going, others or [*values]
+
     def _aligned(self, tensor: Tensor, axes: Sequence[int | None], rank: int) -> Tensor:
         """A tensor with an axis for each loop, of length 1 for those that do not index it."""
         loops = [loop for loop in axes if loop is not None]
@@ -929,6 +1059,25 @@ class _Writer:
         windows = {loop: PoolWindow(lengths[loop]) for loop in loops.reducing}
         kept = tuple(n for loop, n in enumerate(shape) if loop not in loops.reducing)
         return self._layers.reduced(tensor, Reduction(function, windows), kept)
+
+
+class _Places:
+    """Known operands, and for others that are one number 0, but for one of them, which is 1."""
+
+    def __init__(self, writer: _Writer) -> None:
+        self._writer = writer
+        self.unknown = dict[SSAValue, None]()
+        self.one: SSAValue | None = None
+
+    def integers(self, value: SSAValue) -> NDArray[np.integer[Any]]:
+        """The elements of an operand. Raises Refusal."""
+        try:
+            return self._writer.integers(value)
+        except Refusal:
+            if shape_of(value.type):
+                raise
+            self.unknown[value] = None
+            return np.array(int(value is self.one))
 
 
 _NODES: Final = {

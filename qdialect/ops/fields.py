@@ -15,7 +15,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, TensorType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from qdialect.algebra.movement import Movement, Shape
 from qdialect.algebra.parameters import Granularity
@@ -645,6 +645,21 @@ class Loops(NamedTuple):
 
     positions: Mapping[SSAValue, int]
     """The values of the body that are the position in a loop."""
+
+
+class Iteration(NamedTuple):
+    """A loop whose body takes values, and yields those that the next run takes."""
+
+    initial: Sequence[SSAValue]
+    """What the first run takes."""
+
+    body: Block
+
+    bounds: Sequence[SSAValue] = ()
+    """The first position, the end, and the step, if the body takes a position before the values."""
+
+    condition: Block | None = None
+    """Takes the values, and ends with whether there is a next run, and with what that takes."""
 
 
 class WindowNumbers(NamedTuple):

@@ -197,6 +197,9 @@ class OpModel:
     loops: fields.Reads[fields.Loops] | None = None
     """Reads how the loops of its body read operands, and write results."""
 
+    iteration: fields.Reads[fields.Iteration] | None = None
+    """Reads the loop that it is, whose body takes tensors."""
+
     reduction: fields.Reads[fields.Reduction] | None = None
     """Reads how it combines elements along axes, or in windows."""
 

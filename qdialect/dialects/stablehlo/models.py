@@ -52,6 +52,7 @@ from qdialect.ops.fields import (
     Elementwise,
     ElementwiseModel,
     Integers,
+    Iteration,
     Lookup,
     Movements,
     Normalization,
@@ -129,6 +130,11 @@ def _pad(op: Operation, operands: Operands) -> Movements:
 
 def _dynamic_broadcast_in_dim(op: Operation, operands: Operands) -> Movements:
     return _broadcast_in_dim(op, operands)._replace(operands=op.operands[:1])
+
+
+def _while(op: Operation) -> Iteration:
+    condition, body = (region.block for region in op.regions)
+    return Iteration(op.operands, body, condition=condition)
 
 
 def _dynamic_slice(op: Operation, operands: Operands) -> Movements:
@@ -852,7 +858,11 @@ MODELS = OpModels(
         "get_dimension_size": _exact(reads_lengths=True, run=_run("get_dimension_size")),
         "case if": _exact(has_blocks=True, stays_float=_REGIONS, run=_run("branch")),
         "while": _exact(
-            effects=Effects.UNDEFINED, has_blocks=True, stays_float=_REGIONS, run=_run("repeat")
+            effects=Effects.UNDEFINED,
+            has_blocks=True,
+            stays_float=_REGIONS,
+            iteration=_while,
+            run=_run("repeat"),
         ),
         "return": _exact(yields=True),
         "all_gather all_reduce all_to_all collective_broadcast collective_permute "
