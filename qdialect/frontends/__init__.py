@@ -217,18 +217,19 @@ def from_onnx(
     ir: Any = library("iree.compiler.ir", "onnx")
     passes: Any = library("iree.compiler.passmanager", "onnx")
     name = os.fspath(path)
-    model = read_onnx(name, opset, shapes or {}, values or {})
+    is_lowered = form == "linalg-on-tensors"
+    model = read_onnx(name, opset, shapes or {}, values or {}, is_lowered=is_lowered)
 
     def imported(proto: Any) -> bytes:
         info = importer.ModelInfo(proto)
         with ir.Context() as mlir:
             operation = info.create_module(context=mlir).operation
             importer.NodeImporter.define_function(info.main_graph, operation).import_all()
-            if form == "linalg-on-tensors":
+            if is_lowered:
                 passes.PassManager.parse(_TO_LINALG).run(operation)
             return _text_of(operation)
 
-    weights: Weights = model.weights if form == "linalg-on-tensors" else {}
+    weights: Weights = model.weights if is_lowered else {}
     try:
         text = imported(model.proto if weights else with_weights(model))
     except ir.MLIRError:

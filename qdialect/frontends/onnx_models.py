@@ -10,6 +10,7 @@ from __future__ import annotations
 import mmap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from pathlib import Path, PurePath
 from typing import Any, Final, NamedTuple
 
@@ -52,16 +53,18 @@ def read_onnx(
     opset: int | None,
     shapes: Mapping[str, Sequence[int]],
     values: Mapping[str, float],
+    *,
+    is_lowered: bool,
 ) -> OnnxModel:
     """
     Read a model, convert an older opset, and set shapes and values of inputs, by their names.
 
+    Functions that the importer cannot lower are what ONNX defines them by, if it `is_lowered`.
     Raises OSError, ValueError for names, shapes and values of inputs, and errors of `onnx`.
     """
     onnx: Any = library("onnx", "onnx")
     proto, weights = _read(onnx, path)
-    version = max((o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")), default=0)
-    if opset is not None and version < opset:
+    if opset is not None and _version(proto) < opset:
         proto = onnx.version_converter.convert_version(proto, opset)
     graph = proto.graph
     for value in (*graph.input, *graph.output, *graph.value_info):
@@ -72,6 +75,8 @@ def read_onnx(
     _set_shapes(graph, shapes)
     _set_values(onnx, graph, values)
     _write_scalers(onnx, graph)
+    if is_lowered:
+        proto = _with_definitions(onnx, proto, _version(proto))
     proto = with_known_shapes(onnx, proto, weights)
     graph = proto.graph
     _take_out_constants(onnx, graph, weights)
@@ -91,6 +96,11 @@ def read_onnx(
     # The importer needs the shapes and types of all values.
     proto = onnx.shape_inference.infer_shapes(proto, data_prop=True)
     return OnnxModel(proto, {name: weights[name] for name in large})
+
+
+def _version(proto: Any) -> int:
+    """The opset of a model."""
+    return max((o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")), default=0)
 
 
 def with_weights(model: OnnxModel) -> Any:
@@ -275,6 +285,49 @@ def _set_values(onnx: Any, graph: Any, values: Mapping[str, float]) -> None:
         graph.input.remove(value)
         array = np.full(dims, number, dtype)
         graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+
+
+_DEFINED: Final = frozenset(
+    {
+        *("Attention", "CastLike", "Gelu", "GroupNormalization", "RMSNormalization"),
+        *("RotaryEmbedding", "Swish"),
+    }
+)
+"""Functions that the importer lacks, or computes with a rounded factor."""
+
+
+def _with_definitions(onnx: Any, proto: Any, version: int) -> Any:
+    """The model with what ONNX defines some functions by in its opset."""
+    inliner: Any = import_module(".inliner", onnx.__name__)
+    while nodes := [
+        node
+        for node in proto.graph.node
+        if not node.domain and node.op_type in _DEFINED and onnx.defs.has(node.op_type, version)
+    ]:
+        # Definitions read all attributes, and the types of all inputs.
+        for node in nodes:
+            given = {attribute.name for attribute in node.attribute}
+            node.attribute.extend(
+                attribute.default_value
+                for name, attribute in onnx.defs.get_schema(
+                    node.op_type, version
+                ).attributes.items()
+                if attribute.default_value.name and name not in given
+            )
+        proto = onnx.shape_inference.infer_shapes(proto, data_prop=True)
+        known = {value.name for value in (*proto.graph.value_info, *proto.graph.input)}
+        proto.graph.value_info.extend(
+            onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            for tensor in proto.graph.initializer
+            if tensor.name not in known
+        )
+        names = [("", name) for name in sorted({node.op_type for node in nodes})]
+        try:
+            proto = inliner.inline_selected_functions(proto, names, inline_schema_functions=True)
+        except RuntimeError:
+            # The type of an input is not known. The importer names the op that it lacks.
+            break
+    return proto
 
 
 def _write_scalers(onnx: Any, graph: Any) -> None:

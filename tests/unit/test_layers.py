@@ -95,7 +95,7 @@ BUDGETS = {
     "checkpoints": (2955, 6),
     "ptq": (21397, 8),
     "integers": (2799, 5),
-    "frontends": (1135, 4),
+    "frontends": (1189, 4),
     "export": (3270, 5),
     "testing": (785, 4),
 }

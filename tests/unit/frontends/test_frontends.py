@@ -21,7 +21,7 @@ from xdsl.ir import SSAValue
 import qdialect.frontends
 from qdialect.check.compared_modules import Side
 from qdialect.check.comparison import compare_modules
-from qdialect.check.interpreters import TypedArray, run_function
+from qdialect.check.interpreters import TypedArray, find_function, run_function
 from qdialect.check.iree_engine import IreeEngine
 from qdialect.frontends import from_jax, from_onnx, from_tflite, from_torch
 from qdialect.ops.interface import name_of
@@ -338,6 +338,44 @@ def test_the_scaler_of_onnx_is_arithmetic(field: str, tmp_path: Path):
     (result,) = run_function(from_onnx(path), "scaler", [given])
     expected_values = x_values - [1, 2] if field == "offset" else x_values * 0.5
     assert result.numbers.tolist() == expected_values.tolist()
+
+
+DEFINED = {
+    "Attention": (23, [(1, 2, 5, 8)] * 3, {"is_causal": 1}),
+    "Gelu": (20, [(3, 8)], {"approximate": "tanh"}),
+    "GroupNormalization": (21, [(2, 4, 3, 3), (4,), (4,)], {"num_groups": 2}),
+    "RMSNormalization": (23, [(3, 8), (8,)], {}),
+    "RotaryEmbedding": (23, [(1, 2, 5, 8), (1, 5, 4), (1, 5, 4)], {}),
+    "Swish": (24, [(3, 8)], {}),
+}
+"""Functions of ONNX, their opsets, the shapes of inputs, and attributes."""
+
+
+@needs_onnx
+@pytest.mark.parametrize("name", DEFINED)
+def test_functions_that_the_importer_lacks_are_what_onnx_defines(name: str, tmp_path: Path):
+    """The evaluator of ONNX computes them by code of its own, not by their definitions."""
+    onnx: Any = import_module("onnx")
+    helper: Any = import_module("onnx.helper")
+    evaluator: Any = import_module("onnx.reference").ReferenceEvaluator
+    version, shapes, attributes = DEFINED[name]
+    x, *weights = (
+        np.random.default_rng(at).standard_normal(shape, "f4") for at, shape in enumerate(shapes)
+    )
+    node = helper.make_node(name, [*"xabc"[: len(shapes)]], ["y"], **attributes)
+    ends = [helper.make_tensor_value_info(end, onnx.TensorProto.FLOAT, shapes[0]) for end in "xy"]
+    constants = [onnx.numpy_helper.from_array(*pair) for pair in zip(weights, "abc", strict=False)]
+    graph = helper.make_graph([node], "main", ends[:1], ends[1:], constants)
+    opsets = [helper.make_opsetid("", version)]
+    path = tmp_path / "function.onnx"
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    onnx.save(model, str(path))
+    module = from_onnx(path)
+    given = TypedArray.of_numbers(x, find_function(module, "main").function_type.inputs.data[0])
+    (result,) = run_function(module, "main", [given])
+    (expected_result,) = evaluator(model).run(None, {"x": x})
+    np.testing.assert_allclose(result.numbers, expected_result, rtol=1e-5, atol=2e-6)
+    assert f'"onnx.{name}"' in str(from_onnx(path, "onnx"))
 
 
 @needs_onnx
