@@ -340,7 +340,7 @@ def test_the_scaler_of_onnx_is_arithmetic(field: str, tmp_path: Path):
     assert result.numbers.tolist() == expected_values.tolist()
 
 
-DEFINED = {
+DEFINED: dict[str, tuple[int, list[tuple[int, ...]], dict[str, Any]]] = {
     "Attention": (23, [(1, 2, 5, 8)] * 3, {"is_causal": 1}),
     "Gelu": (20, [(3, 8)], {"approximate": "tanh"}),
     "GroupNormalization": (21, [(2, 4, 3, 3), (4,), (4,)], {"num_groups": 2}),
