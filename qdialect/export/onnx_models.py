@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from itertools import takewhile
 from typing import Any, Final, cast
 
@@ -251,7 +252,21 @@ class _Writer:
         ]
         if (shape := _static_shape(end)) != tensor.shape:
             names += ["", "", self.graph.integers(shape)]
-        return in_graph(self.graph.node(function.type, names, **function.attributes), shape, f32)
+        is_by_root = function.type == "RMSNormalization"
+        write = (
+            self._over_root_mean_square if is_by_root else partial(self.graph.node, function.type)
+        )
+        return in_graph(write(names, **function.attributes), shape, f32)
+
+    def _over_root_mean_square(self, names: Sequence[str], epsilon: float) -> str:
+        """RMSNormalization, which is a node from opset 23 on: engines know it by these."""
+        name, weight = names
+        node, dims = self.graph.node, self.graph.dims(weight) or ()
+        square = node("Pow", [name, self._tensors.named(self._number(2.0, f32))])
+        axes = self.graph.integers(range(-len(dims), 0))
+        mean = node("ReduceMean", [square, axes], keepdims=1)
+        root = node("Sqrt", [node("Add", [mean, self._tensors.named(self._number(epsilon, f32))])])
+        return node("Mul", [node("Div", [name, root]), weight])
 
     def _input(self, argument: BlockArgument) -> Tensor:
         shape, stored = _static_shape(argument), _held_outside(argument.type)

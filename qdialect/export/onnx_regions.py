@@ -1,6 +1,6 @@
 """
-Functions that are several ops of a module, and one node in ONNX: gelu, softmax, normalizations,
-and linear interpolation.
+Functions that are several ops of a module, and one node for engines of ONNX: gelu, softmax,
+normalizations, and linear interpolation.
 
 What the ops compute of random numbers decides, however the function is written.
 """
@@ -92,6 +92,8 @@ def _functions(
                 attributes, weights = {"axis": axis, "epsilon": epsilon}, (factor, offset)
                 normalized = partial(_normalized, **attributes, weights=weights)
                 yield Function("LayerNormalization", normalized, attributes, weights)
+                scaled = partial(_over_root_mean_square, **attributes, weight=factor)
+                yield Function("RMSNormalization", scaled, {"epsilon": epsilon}, (factor,))
 
 
 def _resizes(shape: Shape, result: Shape) -> Iterator[Function]:
@@ -143,5 +145,9 @@ def _normalized(x: Numbers, axis: int, epsilon: float, weights: Sequence[Numbers
     axes = tuple(range(axis, x.ndim))
     factor, offset = weights
     centered = x - x.mean(axes, keepdims=True)
-    variance = (centered**2).mean(axes, keepdims=True)
-    return centered / np.sqrt(variance + epsilon) * factor + offset
+    return _over_root_mean_square(centered, axis, epsilon, factor) + offset
+
+
+def _over_root_mean_square(x: Numbers, axis: int, epsilon: float, weight: Numbers) -> Numbers:
+    mean = (x**2).mean(tuple(range(axis, x.ndim)), keepdims=True)
+    return x / np.sqrt(mean + epsilon) * weight

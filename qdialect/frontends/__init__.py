@@ -98,7 +98,7 @@ def from_torch(
         given,
         output_type=form,
         hooks=_literals_from_memory(given),
-        decomposition_table=_decompositions(given),
+        decomposition_table=_decompositions(given, form),
     )
 
     def name_all(imported: ModuleOp, _: ResourceBlobs | None) -> None:
@@ -108,21 +108,32 @@ def from_torch(
     return read_printed(_text_of(module.operation), "<torch>", context, name_all)
 
 
-def _decompositions(program: Any) -> dict[Any, Any]:
+def _decompositions(program: Any, form: TorchForm) -> dict[Any, Any]:
     """
     Decompositions of torch-mlir, and of the ops that other libraries have registered by now.
 
-    torch-mlir makes its table once: ops of a library that is imported later are not in it. Those
-    are only listed for a program that has such ops, as that is a fifth of a small import.
+    In linalg, torch-mlir computes gelu by a hyperbolic tangent with a factor of four digits; this
+    is PyTorch's. torch-mlir makes its table once: ops of a library that is imported later are not
+    in it. Those are only listed for a program that has such ops, as that is a fifth of a small
+    import.
     """
     of_torch_mlir: Any = library("torch_mlir.extras.fx_decomp_util", "torch")
     graphs = [part.graph for part in program.graph_module.modules() if hasattr(part, "graph")]
     targets = (node.target for graph in graphs for node in graph.nodes)
+    table = dict(of_torch_mlir.get_decomposition_table())
+    if form == "linalg-on-tensors":
+        gelu: Any = library("torch", "torch").ops.aten.gelu.default
+        (function,) = library("torch._decomp", "torch").get_decompositions([gelu]).values()
+
+        def by_tangent(x: Any, *, approximate: str = "none") -> Any:
+            return function(x, approximate) if approximate == "tanh" else NotImplemented
+
+        table[gelu] = by_tangent
     if all(getattr(target, "namespace", "aten") == "aten" for target in targets):
-        return dict(of_torch_mlir.get_decomposition_table())
+        return table
     of_torch: Any = library("torch.export", "torch").default_decompositions()
     others = {op: function for op, function in of_torch.items() if op.namespace != "aten"}
-    return {**others, **of_torch_mlir.get_decomposition_table()}
+    return {**others, **table}
 
 
 def _literals_from_memory(program: Any) -> object:

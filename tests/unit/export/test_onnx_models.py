@@ -1241,7 +1241,7 @@ def functions_of_torch() -> dict[str, tuple[Callable[[Any], Any], str]]:
         ),
         "plain normalization": (partial(normalized, normalized_shape=(6,)), "LayerNormalization"),
         "normalization of rows": (centered_rows, ""),
-        "root mean square": (root_mean_square, ""),
+        "root mean square": (root_mean_square, "SimplifiedLayerNormalization"),
     }
 
 
@@ -1289,12 +1289,9 @@ def test_functions_of_several_ops_are_one_node(name: str, form: Any, tmp_path: P
     model = exported(text, tmp_path)
     (result,) = results_of(model, x.numpy())
     np.testing.assert_allclose(result, run_here(text, x.numpy())[0], rtol=1e-5, atol=2e-6)
-    if (name, form) == ("gelu by tanh", "linalg-on-tensors"):
-        # torch-mlir writes the root of 2 / pi with three right digits.
-        node = ""
-    nodes = written_in(model)
+    nodes = nodes_of(model)
     if node:
-        assert nodes == {node: 1, "Identity": 1}
+        assert nodes == {node: 1}
     assert nodes.keys() & {"Gelu", "LayerNormalization", "Softmax"} <= {node}
 
 
