@@ -20,6 +20,10 @@ _NEAR: Final = 0.999
 """How far a product may be from the exact one, in steps of its codes."""
 
 
+_SAME: Final = 0.25
+"""How far a number may be from that of its code, in steps, to be rounded to it."""
+
+
 class _Factor(NamedTuple):
     """A function of codes."""
 
@@ -30,6 +34,26 @@ class _Factor(NamedTuple):
     """What it is for each code, without that cast."""
     cast: NDArray[np.floating]
     """The same with that cast."""
+
+
+def unchanged_codes(graph: Graph, name: str, slot: Sequence[str]) -> str | None:
+    """The codes of what a value is a multiple of, if they are its codes in a slot, too."""
+    node, result = graph.maker(name), graph.numbers(slot)
+    if node is None or result is None or node.op_type not in ("Div", "Mul"):
+        return None
+    pairs = [(*node.input,), (*node.input[::-1],)][: 1 + (node.op_type == "Mul")]
+    for value, factor in pairs:
+        cast = graph.maker(value)
+        if cast is None or cast.op_type != "DequantizeLinear" or graph.dims(factor) != ():
+            continue
+        codes, *before = cast.input
+        numbers, by = graph.numbers(before), float(graph.array(factor))
+        if numbers is None or not by:
+            continue
+        numbers = numbers / by if node.op_type == "Div" else numbers * by
+        if np.abs(numbers - result).max() < _SAME * (result[1] - result[0]):
+            return codes
+    return None
 
 
 def with_cast_factors(graph: Graph, name: str, slot: Sequence[str]) -> str:

@@ -36,7 +36,7 @@ from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
 from qdialect.algebra.views import ArrayView
 from qdialect.dialects.arrays.values import repeated_axes, without_repeats
 from qdialect.dialects.quant.types import UniformQuantizedType
-from qdialect.export.onnx_factors import with_cast_factors
+from qdialect.export.onnx_factors import unchanged_codes, with_cast_factors
 from qdialect.export.onnx_graph import Graph, type_name
 from qdialect.ir.elements import integer_range
 from qdialect.ops.interface import Refusal, RefusalCode
@@ -275,8 +275,10 @@ class Tensors:
         storage = codes.parameters.storage
         stored = _type_of(storage, is_known=False)
         inputs, attributes = self._slots(codes.parameters.transpose(drawn.back), stored)
-        name = with_cast_factors(self.graph, drawn.name, inputs)
-        name = self.graph.node("QuantizeLinear", [name, *inputs], **attributes)
+        name = unchanged_codes(self.graph, drawn.name, inputs)
+        if name is None:
+            name = with_cast_factors(self.graph, drawn.name, inputs)
+            name = self.graph.node("QuantizeLinear", [name, *inputs], **attributes)
         width = _WIDTHS[stored]
         if (codes.minimum, codes.maximum) != integer_range(width, storage.signed):
             limits = [

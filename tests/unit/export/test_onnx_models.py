@@ -1437,6 +1437,34 @@ def test_layers_have_as_many_channels_as_kernels_take(
     assert [lengths[axes] for axes in means] == [(1,), (1,)]
 
 
+@pytest.mark.parametrize(("factor", "is_same"), [(0.25, True), (0.2503, True), (0.26, False)])
+@pytest.mark.parametrize("is_divided", [True, False])
+def test_a_multiple_of_codes_has_the_same_codes(
+    factor: float, is_same: bool, is_divided: bool, tmp_path: Path
+) -> None:
+    """For example, in an attention, whose queries are multiplied by a number."""
+    op, number = ("divf", 1 / factor) if is_divided else ("mulf", factor)
+    text = f"""
+!x = !quant.uniform<u8:f32, 0.5:117>
+!y = !quant.uniform<u8:f32, 0.125:117>
+func.func @main(%a: tensor<256xf32>) -> tensor<256xf32> {{
+  %p = quant.qcast %a : tensor<256xf32> to tensor<256x!x>
+  %c = quant.dcast %p : tensor<256x!x> to tensor<256xf32>
+  %f = arith.constant dense<{number}> : tensor<256xf32>
+  %m = arith.{op} %c, %f : tensor<256xf32>
+  %q = quant.qcast %m : tensor<256xf32> to tensor<256x!y>
+  %y = quant.dcast %q : tensor<256x!y> to tensor<256xf32>
+  return %y : tensor<256xf32>
+}}
+"""
+    x = ((np.arange(256) - 117) * 0.5).astype("f4")
+    model = exported(text, tmp_path)
+    (result,), (expected,) = results_of(model, x), run_here(text, x)
+    assert np.array_equal(result, expected)
+    nodes = written_in(model)
+    assert (nodes["QuantizeLinear"], nodes["Mul"] + nodes["Div"]) == ((1, 0) if is_same else (2, 1))
+
+
 FACTORS = {
     "x * sigmoid(x)": ("%x", "%s", {"QLinearMul": 1, "QLinearSigmoid": 1}),
     "x * hardsigmoid(x)": ("%x", "%h", {"QLinearMul": 1, "QLinearAdd": 1}),
