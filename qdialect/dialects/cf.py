@@ -11,6 +11,8 @@ from xdsl.irdl import IRDLOperation
 from xdsl.parser import Parser
 
 from qdialect.ops.model import Effects, OpModel, OpModels
+from qdialect.text.form_kinds import parse_integers
+from qdialect.text.op_formats import parse_typed_operands
 from qdialect.text.syntax import DialectSyntax
 from qdialect.text.written_ops import with_later_properties
 
@@ -31,11 +33,8 @@ class ConditionalBranchSyntax(IRDLOperation):
         operands: list[SSAValue] = [parser.resolve_operand(parser.parse_unresolved_operand(), i1)]
         properties: dict[str, Attribute] = {}
         if parser.parse_optional_keyword("weights") is not None:
-            parser.parse_punctuation("(")
-            weights = parser.parse_comma_separated_list(
-                parser.Delimiter.SQUARE, parser.parse_integer
-            )
-            parser.parse_punctuation(")")
+            with parser.in_parens():
+                weights = parse_integers(parser)
             properties["branch_weights"] = DenseArrayBase.from_list(i32, weights)
         successors: list[Block] = []
         sizes = [1]
@@ -60,11 +59,7 @@ def _parse_arguments(parser: Parser) -> Sequence[SSAValue]:
     position = parser.pos
     if parser.parse_optional_punctuation("(") is None:
         return ()
-    values = parser.parse_comma_separated_list(
-        parser.Delimiter.NONE, parser.parse_unresolved_operand
-    )
-    parser.parse_punctuation(":")
-    types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+    values, types = parse_typed_operands(parser)
     parser.parse_punctuation(")")
     return parser.resolve_operands(values, types, position)
 

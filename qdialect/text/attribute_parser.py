@@ -46,6 +46,7 @@ from qdialect.text.fast_parser import FastParser
 from qdialect.text.messages import (
     TextError,
     balanced_end,
+    end_of_brackets,
     end_of_token_before,
     place_of_missing,
     reading_message_of,
@@ -293,12 +294,8 @@ class AttributeParser(FastParser):
 
     def _end_of(self, symbol: _Symbol) -> Position:
         """The end of a symbol. Raises ParseError if its brackets are not balanced."""
-        if symbol.opening is None:
-            return symbol.name_end
-        end = balanced_end(self.lexer.input.content, symbol.opening)
-        if isinstance(end, TextError):
-            self.raise_error(*end)
-        return end
+        opening = symbol.opening
+        return symbol.name_end if opening is None else end_of_brackets(self, opening)
 
     def _parse_own_symbol(self, symbol: _Symbol) -> Attribute:
         end = self._end_of(symbol)
@@ -564,9 +561,7 @@ class AttributeParser(FastParser):
     def _keep_attribute(self, start: Position) -> Attribute:
         """An attribute that xDSL lacks, `sparse<...> : type` or `distinct[0]<...>`, as text."""
         content = self.lexer.input.content
-        end = balanced_end(content, content.index("<", start))
-        if isinstance(end, TextError):
-            self.raise_error(*end)
+        end = end_of_brackets(self, content.index("<", start))
         self.resume_from(end)
         if content.startswith("sparse", start):
             self.parse_punctuation(":")
@@ -668,10 +663,7 @@ class AttributeParser(FastParser):
         # What tools write for themselves, such as the pipeline of a reproducer, is skipped.
         start = self.pos
         self.parse_punctuation("{")
-        end = balanced_end(self.lexer.input.content, start)
-        if isinstance(end, TextError):
-            self.raise_error(*end)
-        self.resume_from(end)
+        self.resume_from(end_of_brackets(self, start))
 
     @override
     def parse_resource(self, dialect_name: str, interface: OpAsmDialectInterface) -> None:

@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Final, cast
 
 from xdsl.dialects.builtin import (
@@ -17,12 +18,10 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
-    FunctionType,
     IndexType,
     IntegerAttr,
     StringAttr,
     TensorType,
-    TupleType,
     UnitAttr,
     VectorType,
     i1,
@@ -179,7 +178,12 @@ class Kind:
 def named_type(parser: Parser, name: str) -> Attribute:
     """The type of a name in a signature."""
     known = _TYPES.get(name)
-    return type(parser)(parser.ctx, name).parse_type() if known is None else known
+    return parsed_text(parser, name) if known is None else known
+
+
+def parsed_text(parser: Parser, text: str) -> Attribute:
+    """The attribute or type of a text. Raises ParseError."""
+    return type(parser)(parser.ctx, text).parse_attribute()
 
 
 _TYPES: Final[Mapping[str, Attribute]] = {"i1": i1, "i32": i32, "i64": i64, "index": IndexType()}
@@ -189,7 +193,7 @@ def dialect_attribute(parser: Parser, name: str, keyword: str) -> Attribute:
     """`#dialect.name<keyword>`, or `#dialect<name keyword>` for `dialect/name`, as MLIR prints."""
     dialect, slash, mnemonic = name.partition("/")
     text = f"#{dialect}<{mnemonic} {keyword}>" if slash else f"#{name}<{keyword}>"
-    return type(parser)(parser.ctx, text).parse_attribute()
+    return parsed_text(parser, text)
 
 
 def _parse_keyword(parser: Parser, name: str) -> Attribute:
@@ -229,13 +233,17 @@ def _integer(parser: Parser, number: int, type: str) -> Attribute:
     return IntegerAttr(number, cast(Any, named_type(parser, type)))
 
 
+def parse_integers(parser: Parser) -> list[int]:
+    """Parse `[1, 2]`. Raises ParseError."""
+    return parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+
+
 def _parse_integers(parser: Parser, type: str) -> Attribute:
-    numbers = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
-    return DenseArrayBase.from_list(cast(Any, named_type(parser, type)), numbers)
+    return DenseArrayBase.from_list(cast(Any, named_type(parser, type)), parse_integers(parser))
 
 
 def _parse_extents(parser: Parser, _: str) -> Attribute:
-    numbers = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+    numbers = parse_integers(parser)
     type = TensorType(IndexType(), [len(numbers)])
     return DenseIntOrFPElementsAttr.from_list(type, numbers)
 
@@ -339,17 +347,9 @@ def _booleans_for(types: Sequence[Attribute]) -> Sequence[Attribute]:
     return [i1] * len(types)
 
 
-def _inputs(types: Sequence[Attribute]) -> Sequence[Attribute]:
-    return cast(FunctionType, types[0]).inputs.data
-
-
-def _outputs(types: Sequence[Attribute]) -> Sequence[Attribute]:
-    return cast(FunctionType, types[0]).outputs.data
-
-
-def _parts(types: Sequence[Attribute]) -> Sequence[Attribute]:
-    """The types of the parts of a tuple."""
-    return cast(TupleType, types[0]).types.data
+def _in_first(path: str) -> Callable[[Sequence[Attribute]], Sequence[Attribute]]:
+    """The rule for the types that a field of the type of a function or tuple holds."""
+    return lambda types: attrgetter(path)(types[0])
 
 
 RULES: Final[Mapping[str, Callable[..., Sequence[Attribute]]]] = {
@@ -357,9 +357,10 @@ RULES: Final[Mapping[str, Callable[..., Sequence[Attribute]]]] = {
     "booleans_for": _booleans_for,
     "element": _element,
     "elements": _elements,
-    "inputs": _inputs,
-    "outputs": _outputs,
-    "parts": _parts,
+    "inputs": _in_first("inputs.data"),
+    "outputs": _in_first("outputs.data"),
+    # Of a tuple.
+    "parts": _in_first("types.data"),
     "product": _product,
 }
 """

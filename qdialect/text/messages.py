@@ -118,6 +118,14 @@ def balanced_end(content: str, start: Position) -> Position | TextError:
     return TextError(f"unbalanced '{opened[-1]}' character in pretty dialect name", reported)
 
 
+def end_of_brackets(parser: AttrParser, start: Position) -> Position:
+    """The position after the bracket that closes the one at `start`. Raises ParseError."""
+    end = balanced_end(parser.lexer.input.content, start)
+    if isinstance(end, TextError):
+        parser.raise_error(*end)
+    return end
+
+
 def string_end(content: str, start: Position) -> Position | TextError:
     """The position after the string literal whose quote is at `start`."""
     body = _STRING_BODY.match(content, start + 1)

@@ -506,6 +506,14 @@ def parse_indices(
     return values, DenseArrayBase.from_list(i64, numbers)
 
 
+def parse_typed_operands(parser: Parser) -> tuple[list[UnresolvedOperand], Sequence[Attribute]]:
+    """Parse `%a, %b : T, U`. Raises ParseError."""
+    none = parser.Delimiter.NONE
+    values = parser.parse_comma_separated_list(none, parser.parse_unresolved_operand)
+    parser.parse_punctuation(":")
+    return values, parser.parse_comma_separated_list(none, parser.parse_type)
+
+
 def parse_arguments(parser: Parser) -> list[Parser.UnresolvedArgument]:
     """Parse `(%i, %j)`: arguments of a region, without types. Raises ParseError."""
     return parser.parse_comma_separated_list(

@@ -63,12 +63,12 @@ _FIRST_UNSIGNED: Final = 6
 def _comparison_of_floats(op: Operation) -> Comparison:
     """How a `cmpf` compares. An ordered one is false for NaN, an unordered one is true."""
     predicate = integer_of(op, "predicate")
-    if (comparison := _OF_FLOATS.get(predicate)) is None:
+    if (comparison := COMPARISONS_OF_FLOATS.get(predicate)) is None:
         raise Refusal(RefusalCode.UNKNOWN_OP, "its predicate is no comparison, nor its negation")
     return comparison
 
 
-_OF_FLOATS: Final = {
+COMPARISONS_OF_FLOATS: Final = {
     1: Comparison("equal"),
     2: Comparison("greater"),
     3: Comparison("greater_equal"),

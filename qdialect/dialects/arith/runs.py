@@ -6,7 +6,7 @@ A result that MLIR leaves undefined is an error. https://mlir.llvm.org/docs/Dial
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -15,7 +15,7 @@ from xdsl.interpreter import Interpreter
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import InterpretationError
 
-from qdialect.dialects.arith.models import comparison_of
+from qdialect.dialects.arith.models import COMPARISONS_OF_FLOATS, comparison_of
 from qdialect.dialects.arrays.elements import Function, Numbers, on_numbers
 from qdialect.dialects.arrays.scalar_functions import truncated
 from qdialect.dialects.arrays.values import (
@@ -65,23 +65,6 @@ def truncate(_: Interpreter, op: Operation, operands: TypedArrays) -> TypedArray
     return [computed(truncate, operands, op.results[0].type)]
 
 
-def _differ(one: Numbers, other: Numbers) -> Numbers:
-    return (one < other) | (one > other)
-
-
-_FLOAT_PREDICATES: Final[Sequence[Function]] = (
-    np.equal,
-    np.greater,
-    np.greater_equal,
-    np.less,
-    np.less_equal,
-    _differ,
-)
-"""Those of the predicates from 1 on, which NaN fails."""
-
-_ORDERED, _UNORDERED, _ALWAYS = 7, 14, 15
-
-
 def compare_integers(interpreter: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
     function, _, is_unsigned = comparison_of(op)
     return on_numbers(getattr(np, function), is_unsigned=is_unsigned)(interpreter, op, operands)
@@ -94,17 +77,21 @@ def compare_floats(interpreter: Interpreter, op: Operation, operands: TypedArray
 def comparison(op: Operation) -> Function:
     """The function of two arrays of floats that a comparison computes."""
     predicate = integer_of(op, "predicate")
+    comparison = COMPARISONS_OF_FLOATS.get(predicate)
 
     def compare(one: Numbers, other: Numbers) -> Numbers:
-        if 0 < predicate < _ORDERED:
-            return _FLOAT_PREDICATES[predicate - 1](one, other)
-        if _ORDERED < predicate < _UNORDERED:
-            # It holds where the opposite does not, as for NaN.
-            return ~_FLOAT_PREDICATES[_UNORDERED - predicate - 1](one, other)
+        if comparison is not None:
+            holds = getattr(np, comparison.function)(one, other)
+            return ~holds if comparison.is_negated else holds
         unordered = np.isnan(one) | np.isnan(other)
-        if predicate in (0, _ALWAYS):
-            return np.full_like(unordered, predicate == _ALWAYS)
-        return unordered if predicate == _UNORDERED else ~unordered
+        match predicate:
+            case 0 | 15:
+                return np.full_like(unordered, predicate == 15)
+            case 6 | 8:
+                differ = (one < other) | (one > other)
+                return differ if predicate == 6 else ~differ
+            case _:
+                return unordered if predicate == 14 else ~unordered
 
     return compare
 

@@ -142,21 +142,23 @@ class Access:
 
     def _view(self, elements: NDArray[Any]) -> NDArray[Any] | None:
         """The elements without a copy, if each index is a sum of multiples of loops."""
-        steps = [_step_of(expression, len(self._loops)) for expression in self._map.results]
-        if None in steps or 0 in self._loops:
+        if 0 in self._loops or not all(map(_is_sum_of_multiples, self._map.results)):
             return None
+        origin, *units = np.eye(len(self._loops) + 1, len(self._loops), -1, int).tolist()
         strides = [0] * len(self._loops)
         starts: list[slice] = []
-        for axis, step in enumerate(cast("list[_Step]", steps)):
-            reaches = [by * (n - 1) for by, n in zip(step.by, self._loops, strict=True)]
-            low = step.first + sum(min(reach, 0) for reach in reaches)
-            high = step.first + sum(max(reach, 0) for reach in reaches)
+        for axis, expression in enumerate(self._map.results):
+            first = expression.eval(origin, ())
+            steps = [expression.eval(unit, ()) - first for unit in units]
+            reaches = [by * (n - 1) for by, n in zip(steps, self._loops, strict=True)]
+            low = first + sum(min(reach, 0) for reach in reaches)
+            high = first + sum(max(reach, 0) for reach in reaches)
             if low < 0 or high >= elements.shape[axis]:
                 raise InterpretationError(
                     f"an index is out of range for an axis of length {elements.shape[axis]}"
                 )
-            starts.append(slice(step.first, None))
-            for loop, by in enumerate(step.by):
+            starts.append(slice(first, None))
+            for loop, by in enumerate(steps):
                 strides[loop] += by * elements.strides[axis]
         return as_strided(elements[tuple(starts)], self._loops, strides, writeable=False)
 
@@ -173,35 +175,16 @@ class Access:
         return within(indices, shape)
 
 
-@dataclass(frozen=True)
-class _Step:
-    """An index: the value at the first iteration, and the step of each loop."""
-
-    first: int
-    by: tuple[int, ...]
-
-
-def _step_of(expression: AffineExpr, loops: int) -> _Step | None:
-    """An index as a sum of multiples of loops; None if it is something else."""
+def _is_sum_of_multiples(expression: AffineExpr) -> bool:
+    """Whether an index is a sum of multiples of loops."""
     match expression:
-        case AffineConstantExpr():
-            return _Step(expression.value, (0,) * loops)
-        case AffineDimExpr():
-            return _Step(0, tuple(int(at == expression.position) for at in range(loops)))
-        case AffineBinaryOpExpr():
-            one, other = (_step_of(side, loops) for side in (expression.lhs, expression.rhs))
-            if one is None or other is None:
-                return None
-            if expression.kind is AffineBinaryOpKind.Add:
-                by = tuple(map(sum, zip(one.by, other.by, strict=True)))
-                return _Step(one.first + other.first, by)
-            if expression.kind is AffineBinaryOpKind.Mul and not any(other.by):
-                return _Step(one.first * other.first, tuple(by * other.first for by in one.by))
-            if expression.kind is AffineBinaryOpKind.Mul and not any(one.by):
-                return _Step(one.first * other.first, tuple(by * one.first for by in other.by))
-            return None
+        case AffineBinaryOpExpr(AffineBinaryOpKind.Add, one, other):
+            return _is_sum_of_multiples(one) and _is_sum_of_multiples(other)
+        case AffineBinaryOpExpr(AffineBinaryOpKind.Mul, one, other):
+            is_multiple = not (one.used_dims() and other.used_dims())
+            return is_multiple and _is_sum_of_multiples(one) and _is_sum_of_multiples(other)
         case _:
-            return None
+            return isinstance(expression, AffineConstantExpr | AffineDimExpr)
 
 
 def lengths_of_loops(maps: Sequence[AffineMap], shapes: Sequence[Shape]) -> Shape:

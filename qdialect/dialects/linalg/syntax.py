@@ -63,7 +63,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.support.memory import registered_cache
-from qdialect.text.op_formats import Directive, ReadParts, parse_arrow_types
+from qdialect.text.form_kinds import parse_integers
+from qdialect.text.op_formats import Directive, ReadParts, parse_arrow_types, parse_typed_operands
 from qdialect.text.syntax import DialectSyntax
 from qdialect.text.written_ops import KnowsItsForms
 
@@ -630,8 +631,7 @@ class BodySyntax(KnowsItsForms, IRDLOperation, ABC):
         if cls.IS_REDUCTION:
             parser.parse_keyword("dimensions")
             parser.parse_punctuation("=")
-            axes = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
-            properties["dimensions"] = DenseArrayBase.from_list(i64, axes)
+            properties["dimensions"] = DenseArrayBase.from_list(i64, parse_integers(parser))
         attributes = parser.parse_optional_attr_dict()
         if one is None:
             arguments = parser.parse_comma_separated_list(
@@ -756,11 +756,7 @@ def parse_operands(parser: Parser, keyword: str) -> Sequence[SSAValue]:
         return ()
     with parser.in_parens():
         position = parser.pos
-        operands = parser.parse_comma_separated_list(
-            parser.Delimiter.NONE, parser.parse_unresolved_operand
-        )
-        parser.parse_punctuation(":")
-        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+        operands, types = parse_typed_operands(parser)
     return parser.resolve_operands(operands, types, position)
 
 

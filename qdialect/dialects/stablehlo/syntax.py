@@ -35,12 +35,21 @@ from xdsl.traits import Pure
 
 from qdialect.ir.value_types import element_type_or_self, shape_of, tensor_element_type
 from qdialect.ir.xdsl_private import print_under_names_of, resume_from
-from qdialect.text.form_kinds import FormMismatchError, FormText, integer_of, integers_of, listed
-from qdialect.text.messages import TextError, balanced_end
+from qdialect.text.form_kinds import (
+    FormMismatchError,
+    FormText,
+    integer_of,
+    integers_of,
+    listed,
+    parse_integers,
+    parsed_text,
+)
+from qdialect.text.messages import end_of_brackets
 from qdialect.text.op_formats import (
     Directive,
     ReadParts,
     parse_assignment,
+    parse_typed_operands,
 )
 from qdialect.text.syntax import DialectSyntax
 from qdialect.text.written_ops import OwnForm
@@ -78,15 +87,6 @@ class SliceRanges(Directive):
         )
 
 
-def _parse_integers(parser: Parser) -> list[int]:
-    return parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
-
-
-def _attribute(parser: Parser, text: str) -> Attribute:
-    """The attribute of a text."""
-    return type(parser)(parser.ctx, text).parse_attribute()
-
-
 class DotDimensions(Directive):
     """`batching_dims = [0] x [0], contracting_dims = [2] x [1]`."""
 
@@ -107,13 +107,13 @@ class DotDimensions(Directive):
             if axes
         )
         (name,) = self.names
-        read.properties[name] = _attribute(parser, f"#stablehlo.dot<{lists}>")
+        read.properties[name] = parsed_text(parser, f"#stablehlo.dot<{lists}>")
 
     @staticmethod
     def _parse_pair(parser: Parser) -> tuple[list[int], list[int]]:
-        lhs = _parse_integers(parser)
+        lhs = parse_integers(parser)
         parser.parse_characters("x")
-        return lhs, _parse_integers(parser)
+        return lhs, parse_integers(parser)
 
     @override
     def print(self, text: FormText) -> None:
@@ -142,11 +142,11 @@ class Precision(Directive):
                     parser.Delimiter.SQUARE, parser.parse_identifier
                 )
                 read.properties[self.names[0]] = ArrayAttr(
-                    _attribute(parser, f"#stablehlo<precision {word}>") for word in words
+                    parsed_text(parser, f"#stablehlo<precision {word}>") for word in words
                 )
             elif name == "algorithm" and len(self.names) > 1:
                 algorithm = f"#stablehlo.dot_algorithm{_parse_balanced(parser)}"
-                read.properties[self.names[1]] = _attribute(parser, algorithm)
+                read.properties[self.names[1]] = parsed_text(parser, algorithm)
             else:
                 parser.raise_error(f"'{name}' is not a property of the op", position)
 
@@ -166,12 +166,9 @@ class Precision(Directive):
 
 def _parse_balanced(parser: Parser) -> str:
     """Parse `<...>`, with whatever is inside; returns it."""
-    content, start = parser.lexer.input.content, parser.pos
-    end = balanced_end(content, start)
-    if isinstance(end, TextError):
-        parser.raise_error(*end)
+    start, end = parser.pos, end_of_brackets(parser, parser.pos)
     resume_from(parser, end)
-    return content[start:end]
+    return parser.lexer.input.content[start:end]
 
 
 class SelectTypes(Directive):
@@ -244,10 +241,7 @@ class PairedOperands(Directive):
         if parser.parse_optional_punctuation("(") is not None:
             parser.parse_punctuation(")")
         else:
-            none = parser.Delimiter.NONE
-            values = parser.parse_comma_separated_list(none, parser.parse_unresolved_operand)
-            parser.parse_punctuation(":")
-            types = parser.parse_comma_separated_list(none, parser.parse_type)
+            values, types = parse_typed_operands(parser)
         read.operands[self.names[0]] = values
         read.types.update({name: types for name in self.names})
 
@@ -294,7 +288,7 @@ class ConvolutionDimensions(Directive):
         parser.parse_punctuation("->")
         (name,) = self.names
         numbers = f"#stablehlo.conv<{data}x{kernel}->{self._parse_axes(parser)}>"
-        read.properties[name] = _attribute(parser, numbers)
+        read.properties[name] = parsed_text(parser, numbers)
 
     @staticmethod
     def _parse_axes(parser: Parser) -> str:
@@ -335,8 +329,8 @@ class Window(Directive):
             flags = parser.parse_comma_separated_list(square, parser.parse_boolean)
             return DenseArrayBase.from_list(i1, flags)
         if word != "pad":
-            return DenseArrayBase.from_list(i64, _parse_integers(parser))
-        pairs = parser.parse_comma_separated_list(square, lambda: _parse_integers(parser))
+            return DenseArrayBase.from_list(i64, parse_integers(parser))
+        pairs = parser.parse_comma_separated_list(square, lambda: parse_integers(parser))
         if any(len(pair) != 2 for pair in pairs):
             parser.raise_error("pairs of integers were expected", position)
         numbers = [number for pair in pairs for number in pair]
@@ -470,9 +464,7 @@ class ReduceOp(OwnForm, Operation):
         parser.parse_keyword("across")
         parser.parse_keyword("dimensions")
         parser.parse_punctuation("=")
-        dimensions = parser.parse_comma_separated_list(
-            parser.Delimiter.SQUARE, parser.parse_integer
-        )
+        dimensions = parse_integers(parser)
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         types = parser.parse_function_type()

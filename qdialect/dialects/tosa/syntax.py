@@ -34,7 +34,6 @@ from xdsl.dialects.builtin import (
     TensorType,
     UnitAttr,
     UnrankedTensorType,
-    UnregisteredOp,
     i32,
     i64,
 )
@@ -69,7 +68,7 @@ from xdsl.utils.exceptions import VerifyException
 from qdialect.dialects.quant.slots import Granularity
 from qdialect.dialects.quant.storage import StoredType, element_type_of
 from qdialect.dialects.quant.types import UniformQuantizedType
-from qdialect.ir.errors import errors_of
+from qdialect.ir.errors import errors_of, op_name
 from qdialect.ir.value_types import (
     ValueKind,
     is_static,
@@ -532,11 +531,7 @@ class TosaOp(TosaSyntax, ABC):
 
 def _is_made_by_tosa(value: SSAValue) -> bool:
     owner = value.owner
-    if not isinstance(owner, Operation):
-        return False
-    # The op may be unregistered.
-    name = owner.op_name.data if isinstance(owner, UnregisteredOp) else owner.name
-    return name.startswith("tosa.")
+    return isinstance(owner, Operation) and op_name(owner).startswith("tosa.")
 
 
 class MovementOp(TosaOp, HasFolderInterface, ABC):
