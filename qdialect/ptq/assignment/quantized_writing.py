@@ -414,20 +414,20 @@ class _Writer:
         numbers = np.broadcast_to(float_elements(values, expressed), shape).astype("f4")
         scales = _scales_on(tensor.element_type, shape).astype("f4")
         precision = self._flow.precision(node)
-        quantized = bias_in_steps(numbers, scales, precision.bias, precision.bias_storage)
+        codes, saturated = bias_in_steps(numbers, scales, precision.bias, precision.bias_storage)
         ends = noise = None
         if self._is_measured:
             ends = _range_of(numbers)
-            noise = Noise.between(numbers, quantized.codes * scales.astype("f8"))
-        written = WrittenConstant(numbers.size, quantized.saturated, ends, noise)
+            noise = Noise.between(numbers, codes * scales.astype("f8"))
+        written = WrittenConstant(numbers.size, saturated, ends, noise)
         if not bits:
-            constant = ConstantOp(quantized.codes, tensor)
+            constant = ConstantOp(codes, tensor)
             return [constant, DequantizeCastOp(constant, type)], written
         wide = TensorType(IntegerType(bits), shape)
-        codes = ArithConstantOp(dense_elements(quantized.codes, wide.element_type), wide)
+        stored = ArithConstantOp(dense_elements(codes, wide.element_type), wide)
         axes, of_slots = tensor.element_type.quantized_dimensions, tensor.element_type.scales
         axis = axes[0] if axes else None
-        return [codes, DequantizeBiasOp(codes, type, of_slots.reshape(-1), axis)], written
+        return [stored, DequantizeBiasOp(stored, type, of_slots.reshape(-1), axis)], written
 
 
 def _range_of(numbers: NDArray[Any]) -> Range:

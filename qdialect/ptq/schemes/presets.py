@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -31,7 +32,6 @@ from qdialect.ptq.schemes.schemes import (
     ValueArithmetic,
     ZeroPointPlace,
     ZeroPointRule,
-    code_range,
 )
 from qdialect.support.lazy_numpy import np
 
@@ -55,7 +55,7 @@ def luci(storage: StorageFormat) -> Scheme:
     """
     if (floor := _LUCI_FLOORS.get(storage)) is None:
         raise ValueError("ONE supports only the storage types u8, i8 and i16")
-    low, high = code_range(storage)
+    low, high = storage.bounds
     return Scheme(
         storage,
         -high if storage.signed else low,
@@ -79,11 +79,10 @@ _DIVIDED = ValueArithmetic(Rounding.HALF_EVEN, ZeroPointPlace.BEFORE_ROUNDING, m
 
 
 def _glow(storage: StorageFormat, symmetry: Symmetry, *, power_of_two: bool = False) -> Scheme:
-    low, high = code_range(storage)
+    """Raises ValueError for unsigned storage, unless it is asymmetric."""
     return Scheme(
         storage,
-        low,
-        high,
+        *storage.bounds,
         symmetry,
         Span.EXTENDED_RANGE,
         ZeroPointRule.NEARER_END,
@@ -95,24 +94,11 @@ def _glow(storage: StorageFormat, symmetry: Symmetry, *, power_of_two: bool = Fa
     )
 
 
-def glow_asymmetric(storage: StorageFormat) -> Scheme:
-    """Glow's `Asymmetric`."""
-    return _glow(storage, Symmetry.ASYMMETRIC)
-
-
-def glow_symmetric(storage: StorageFormat) -> Scheme:
-    """Glow's `Symmetric`. Raises ValueError for unsigned storage."""
-    return _glow(storage, Symmetry.SYMMETRIC)
-
-
-def glow_symmetric_with_uint8(storage: StorageFormat) -> Scheme:
-    """Glow's `SymmetricWithUnsigned`. Raises ValueError for unsigned storage."""
-    return _glow(storage, Symmetry.SYMMETRIC_IF_SIGNED)
-
-
-def glow_symmetric_with_power2_scale(storage: StorageFormat) -> Scheme:
-    """Glow's `SymmetricWithPower2Scale`. Raises ValueError for unsigned storage."""
-    return _glow(storage, Symmetry.SYMMETRIC, power_of_two=True)
+glow_asymmetric = partial(_glow, symmetry=Symmetry.ASYMMETRIC)
+glow_symmetric = partial(_glow, symmetry=Symmetry.SYMMETRIC)
+glow_symmetric_with_uint8 = partial(_glow, symmetry=Symmetry.SYMMETRIC_IF_SIGNED)
+"""Glow's `SymmetricWithUnsigned`."""
+glow_symmetric_with_power2_scale = partial(glow_symmetric, power_of_two=True)
 
 
 _TORCH_VALUES = ValueArithmetic(Rounding.HALF_EVEN, ZeroPointPlace.BEFORE_ROUNDING, multiplies=True)
@@ -120,11 +106,6 @@ _TORCH_VALUES = ValueArithmetic(Rounding.HALF_EVEN, ZeroPointPlace.BEFORE_ROUNDI
 
 TORCH_EPS: Final = 2.0**-23
 """`torch.finfo(torch.float32).eps`, the least scale of torch's observers."""
-
-
-def _middle(storage: StorageFormat) -> int:
-    """The middle of the codes, rounded up if there is no sign."""
-    return 0 if storage.signed else 1 << (storage.width - 1)
 
 
 def _by_magnitude(
@@ -138,9 +119,10 @@ def _by_magnitude(
     """
     Symmetric scales by the larger magnitude, and ties to even everywhere.
 
-    `is_narrow` leaves out the lowest code of symmetric signed storage.
+    `is_narrow` leaves out the lowest code of symmetric signed storage. The zero point is the middle
+    of the codes, rounded up if there is no sign.
     """
-    low, high = code_range(storage)
+    low, high = storage.bounds
     is_cut = is_narrow and storage.signed and symmetry is Symmetry.SYMMETRIC
     return Scheme(
         storage,
@@ -152,11 +134,18 @@ def _by_magnitude(
         Rounding.HALF_EVEN,
         values,
         values,
-        symmetric_zero_point=_middle(storage),
+        symmetric_zero_point=(low + high + 1) // 2,
     )
 
 
 def _torch(storage: StorageFormat, symmetry: Symmetry, *, per_tensor: bool) -> Scheme:
+    """
+    Those of MinMaxObserver, and of PerChannelMinMaxObserver. Raises ValueError beyond 16 bits.
+
+    Unsigned symmetric codes have their zero point in the middle, rounded up, as in torch for its
+    own types. With `quant_min` and `quant_max`, torch rounds it down: then set
+    `symmetric_zero_point`.
+    """
     if storage.width > 16:
         raise ValueError("torch supports storage of at most 16 bits")
     values = replace(_TORCH_VALUES, fused=per_tensor)
@@ -165,52 +154,36 @@ def _torch(storage: StorageFormat, symmetry: Symmetry, *, per_tensor: bool) -> S
     return replace(scheme, precision="f4", scale_floor=TORCH_EPS)
 
 
-def torch_per_tensor_affine(storage: StorageFormat) -> Scheme:
-    """`torch.per_tensor_affine`, of MinMaxObserver. Raises ValueError beyond 16 bits."""
-    return _torch(storage, Symmetry.ASYMMETRIC, per_tensor=True)
-
-
-def torch_per_tensor_symmetric(storage: StorageFormat) -> Scheme:
-    """
-    `torch.per_tensor_symmetric`, of MinMaxObserver. Raises ValueError beyond 16 bits.
-
-    Unsigned codes have their zero point in the middle, rounded up, as in torch for its own types.
-    With `quant_min` and `quant_max`, torch rounds it down: then set `symmetric_zero_point`.
-    """
-    return _torch(storage, Symmetry.SYMMETRIC, per_tensor=True)
-
-
-def torch_per_channel_affine(storage: StorageFormat) -> Scheme:
-    """`torch.per_channel_affine`, of PerChannelMinMaxObserver. Raises as per tensor."""
-    return _torch(storage, Symmetry.ASYMMETRIC, per_tensor=False)
-
-
-def torch_per_channel_symmetric(storage: StorageFormat) -> Scheme:
-    """`torch.per_channel_symmetric`, of PerChannelMinMaxObserver; zero points as per tensor."""
-    return _torch(storage, Symmetry.SYMMETRIC, per_tensor=False)
-
+torch_per_tensor_affine = partial(_torch, symmetry=Symmetry.ASYMMETRIC, per_tensor=True)
+torch_per_channel_symmetric = partial(_torch, symmetry=Symmetry.SYMMETRIC, per_tensor=False)
 
 _ONNX_VALUES = ValueArithmetic(Rounding.HALF_EVEN, ZeroPointPlace.AFTER_ROUNDING, multiplies=False)
 """`QuantizeLinear`."""
 
 
 def _onnxruntime(storage: StorageFormat, symmetry: Symmetry) -> Scheme:
+    """
+    `compute_scale_zp` of ONNX Runtime's `quant_utils.py`.
+
+    Symmetric signed codes leave out the lowest one.
+    """
     rule = ZeroPointRule.ROUNDED_DIFFERENCE
     scheme = _by_magnitude(storage, symmetry, rule, _ONNX_VALUES, is_narrow=True)
     return replace(scheme, scale_of_zero=1.0)
 
 
-def onnxruntime_affine(storage: StorageFormat) -> Scheme:
-    """ONNX Runtime's asymmetric parameters, `compute_scale_zp` of its `quant_utils.py`."""
-    return _onnxruntime(storage, Symmetry.ASYMMETRIC)
-
-
-def onnxruntime_symmetric(storage: StorageFormat) -> Scheme:
-    """The same, symmetric: signed codes leave out the lowest one."""
-    return _onnxruntime(storage, Symmetry.SYMMETRIC)
+onnxruntime_affine = partial(_onnxruntime, symmetry=Symmetry.ASYMMETRIC)
+onnxruntime_symmetric = partial(_onnxruntime, symmetry=Symmetry.SYMMETRIC)
 
 
 def _tflite(storage: StorageFormat, symmetry: Symmetry) -> Scheme:
+    """
+    `tensor_zp_scale_from_min_max` of AI Edge Quantizer.
+
+    Symmetric codes leave out the lowest one. Raises ValueError if these have no sign.
+    """
+    if symmetry is Symmetry.SYMMETRIC and not storage.signed:
+        raise ValueError("TFLite's symmetric codes are signed")
     rule = ZeroPointRule.ROUNDED_DIFFERENCE
     scheme = _by_magnitude(storage, symmetry, rule, _DIVIDED, is_narrow=True)
     # The least length of a range, or the least magnitude, is 1e-9.
@@ -219,17 +192,8 @@ def _tflite(storage: StorageFormat, symmetry: Symmetry) -> Scheme:
     return replace(scheme, precision="f4", scale_floor=floor)
 
 
-def tflite_affine(storage: StorageFormat) -> Scheme:
-    """TFLite's asymmetric parameters, `tensor_zp_scale_from_min_max` of AI Edge Quantizer."""
-    return _tflite(storage, Symmetry.ASYMMETRIC)
-
-
-def tflite_symmetric(storage: StorageFormat) -> Scheme:
-    """The same, symmetric, of signed storage: the lowest code is left out. Raises ValueError."""
-    if not storage.signed:
-        raise ValueError("TFLite's symmetric codes are signed")
-    return _tflite(storage, Symmetry.SYMMETRIC)
-
+tflite_affine = partial(_tflite, symmetry=Symmetry.ASYMMETRIC)
+tflite_symmetric = partial(_tflite, symmetry=Symmetry.SYMMETRIC)
 
 SCHEMES: Mapping[str, Callable[[StorageFormat], Scheme]] = MappingProxyType(
     {
@@ -239,8 +203,8 @@ SCHEMES: Mapping[str, Callable[[StorageFormat], Scheme]] = MappingProxyType(
         "glow-symmetric-with-uint8": glow_symmetric_with_uint8,
         "glow-symmetric-with-power2-scale": glow_symmetric_with_power2_scale,
         "torch-per-tensor-affine": torch_per_tensor_affine,
-        "torch-per-tensor-symmetric": torch_per_tensor_symmetric,
-        "torch-per-channel-affine": torch_per_channel_affine,
+        "torch-per-tensor-symmetric": partial(_torch, symmetry=Symmetry.SYMMETRIC, per_tensor=True),
+        "torch-per-channel-affine": partial(_torch, symmetry=Symmetry.ASYMMETRIC, per_tensor=False),
         "torch-per-channel-symmetric": torch_per_channel_symmetric,
         "onnxruntime-affine": onnxruntime_affine,
         "onnxruntime-symmetric": onnxruntime_symmetric,
@@ -274,7 +238,7 @@ SYSTEMS: Mapping[str, System] = MappingProxyType(
 
 def _by_rule(storage: StorageFormat, rule: MagnitudeRule) -> Scheme:
     """Symmetric numbers of a float format or a table, or integers without the lowest one."""
-    book, (low, high) = storage.codebook, code_range(storage)
+    book, (low, high) = storage.codebook, storage.bounds
     if book is None:
         low = -high
     elif book.is_float:
@@ -477,7 +441,7 @@ def fixed_choice(name: str, scheme: Scheme) -> Choice:
     if scheme.symmetry is Symmetry.SYMMETRIC:
         return scheme.given(2 / count, scheme.symmetric_zero_point)
     steps = (high - low) / count
-    return scheme.given(steps, round(code_range(scheme.storage)[0] - low / steps))
+    return scheme.given(steps, round(scheme.storage.bounds[0] - low / steps))
 
 
 def luci_integer_scale(choice: Choice) -> Choice:

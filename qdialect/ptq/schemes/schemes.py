@@ -191,7 +191,7 @@ class Scheme:
         width = integer("width", self.storage.width)
         if not 2 <= width <= MAX_STORAGE_WIDTH:
             raise ValueError(f"storage has {width} bits, but may have 2 to {MAX_STORAGE_WIDTH}")
-        low, high = code_range(self.storage)
+        low, high = self.storage.bounds
         if not low <= self.minimum < self.maximum <= high:
             raise ValueError(
                 f"codes {self.minimum} to {self.maximum} are not within {low} to {high}"
@@ -295,7 +295,11 @@ class Scheme:
         if self.scale_of_zero is not None:
             scales = np.where(scales == 0, np.asarray(self.scale_of_zero, scales.dtype), scales)
         scales = np.maximum(scales, np.asarray(self.scale_floor, scales.dtype))
-        zero_points = self._zero_points(low, high, scales, is_symmetric)
+        zero_points = _where(
+            is_symmetric,
+            lambda: np.asarray(self.symmetric_zero_point),
+            lambda: self._asymmetric_zero_points(low, high, scales),
+        )
         if self.power_of_two:
             scales = _raised_to_powers_of_two(scales)
         rounded = scales.astype("f4", copy=False)
@@ -347,20 +351,6 @@ class Scheme:
             )
         largest = np.finfo("f4").max
         return np.maximum(low, -largest), np.minimum(high, largest)
-
-    def _zero_points(
-        self,
-        low: NDArray[Any],
-        high: NDArray[Any],
-        scales: NDArray[Any],
-        is_symmetric: NDArray[Any],
-    ) -> NDArray[np.int64]:
-        given = np.asarray(self.symmetric_zero_point)
-        return _where(
-            is_symmetric,
-            lambda: given,
-            lambda: self._asymmetric_zero_points(low, high, scales),
-        )
 
     def _asymmetric_zero_points(
         self, low: NDArray[Any], high: NDArray[Any], scales: NDArray[Any]
@@ -489,13 +479,6 @@ class Choice:
             FLOAT_FORMATS["f32"],
             self.scheme.storage,
         )
-
-
-def code_range(storage: StorageFormat) -> tuple[int, int]:
-    """The lowest and the highest integer of a storage format."""
-    if storage.signed:
-        return -(1 << (storage.width - 1)), (1 << (storage.width - 1)) - 1
-    return 0, (1 << storage.width) - 1
 
 
 def first_index(is_wanted: NDArray[Any]) -> tuple[int, ...]:
@@ -650,18 +633,6 @@ class WeightPolicy:
 # Biases
 
 
-@dataclass(frozen=True, eq=False)
-class QuantizedBias:
-    """A quantized bias, with zero points of zero."""
-
-    codes: NDArray[Any]
-    """int32 or int64, of the shape of the bias."""
-    scales: NDArray[np.float32]
-    """float32: one per element, or a single one."""
-    saturated: int
-    """The number of elements that were clamped to the lowest or highest code."""
-
-
 BIAS_RULES: Mapping[str, ValueArithmetic] = MappingProxyType(
     {
         "one": ValueArithmetic(Rounding.HALF_AWAY, ZeroPointPlace.AFTER_ROUNDING, multiplies=True),
@@ -680,11 +651,12 @@ https://github.com/Samsung/TICO.
 
 def bias_in_steps(
     numbers: NDArray[Any], scales: NDArray[Any], arithmetic: ValueArithmetic, storage: StorageFormat
-) -> QuantizedBias:
+) -> tuple[NDArray[Any], int]:
     """
     Quantize a float32 bias with `scales`, positive float32 that broadcast to its shape.
 
-    Elements out of range of `storage` are saturated and counted. Raises ValueError for NaN.
+    Returns the codes, int32 or int64 of the shape of the bias, whose zero point is 0, and the
+    number of elements out of range of `storage`, which are saturated. Raises ValueError for NaN.
     """
     with np.errstate(all="ignore"):
         if arithmetic.multiplies:
@@ -694,10 +666,10 @@ def bias_in_steps(
         rounded = arithmetic.rounding.round(quotients).astype("f8")
     if np.isnan(rounded).any():
         raise ValueError("an element of the bias is NaN, which has no code")
-    low, high = code_range(storage)
+    low, high = storage.bounds
     # The highest i64 is not representable as float64, but the next integer is.
     too_high, too_low = rounded >= float(high + 1), rounded < low
     fitting = np.where(too_high | too_low, 0, rounded).astype(np.int64)
     codes = np.where(too_high, high, np.where(too_low, low, fitting))
     dtype = np.int32 if storage.width <= MAX_STORAGE_WIDTH else np.int64
-    return QuantizedBias(codes.astype(dtype), scales, int(np.count_nonzero(too_high | too_low)))
+    return codes.astype(dtype), int(np.count_nonzero(too_high | too_low))
