@@ -118,7 +118,8 @@ class RecordFiles:
         self._arguments = tuple(arguments)
         self._labels = labels
         self._parts = list[_Part]()
-        self._open: _OpenFile | None = None
+        self._open: tuple[_Part, list[_StoredArray]] | None = None
+        """The last file that was read, and its arrays."""
         self._budget: tuple[MemoryBudget, int] | None = None
         """The budget that counts the bytes in memory, and their number."""
         count = 0
@@ -162,11 +163,11 @@ class RecordFiles:
         """The arrays and the labels of a record."""
         self._count_bytes(part)
         try:
-            if self._open is None or self._open.part is not part:
+            if self._open is None or self._open[0] is not part:
                 # The arrays of the last file are freed before others are read.
                 self._open = None
-                self._open = _OpenFile(part)
-            return self._open.record(index - part.first)
+                self._open = part, _arrays_of(part)
+            return [array.record(index - part.first) for array in self._open[1]]
         except _UNREADABLE as error:
             raise RecordError(f"cannot read '{part.path}': {error}") from None
 
@@ -266,84 +267,56 @@ class _Header(NamedTuple):
         return self.nbytes if self.is_whole(is_batch) else self.nbytes // (self.shape[0] or 1)
 
 
-class _OpenFile:
-    """The arrays of a file, whose records are read one by one. Raises as `_UNREADABLE`."""
-
-    def __init__(self, part: _Part) -> None:
-        self.part = part
-        self._archive = _open_archive(part.path)
-        for header in part.headers:
-            with self._archive.open(header.member) as stream:
-                # The checksum is compared at the end.
-                while stream.read(_PIECE):
-                    pass
-        self._arrays = [
-            _StoredArray(self._archive, header, part.is_batch) for header in part.headers
-        ]
-
-    def record(self, index: int) -> list[NDArray[Any]]:
-        """The arrays of a record."""
-        return [array.record(index) for array in self._arrays]
+def _arrays_of(part: _Part) -> list[_StoredArray]:
+    """The arrays of a file, whose records are read one by one. Both raise as `_UNREADABLE`."""
+    archive = _open_archive(part.path)
+    for header in part.headers:
+        with archive.open(header.member) as stream:
+            # The checksum is compared at the end.
+            while stream.read(_PIECE):
+                pass
+    return [
+        _StoredArray(archive.open(header.member), header, part.is_batch) for header in part.headers
+    ]
 
 
 class _StoredArray:
     """An array in an archive, in memory as a whole or record by record."""
 
-    def __init__(
-        self, archive: zipfile.ZipFile | _LoneArray, header: _Header, is_batch: bool
-    ) -> None:
-        self._archive = archive
+    def __init__(self, stream: IO[bytes], header: _Header, is_batch: bool) -> None:
+        self._stream = stream
         self._header = header
         self._is_batch = is_batch
-        self._stream: IO[bytes] | None = None
-        self._next = 0
-        """The index of the record that the stream is at."""
-        self._last: NDArray[Any] | None = None
-        """The last record that was read."""
+        self._index: int | None = None
+        self._last = np.zeros(0)
+        """The last record that was read, and its index; or the array as a whole."""
         if header.is_whole(is_batch):
             order = "F" if header.is_fortran else "C"
-            self._last = self._read(header.nbytes).reshape(header.shape, order=order)
+            self._last = self._read(0, header.nbytes).reshape(header.shape, order=order)
 
     def record(self, index: int) -> NDArray[Any]:
         """The elements of a record."""
         header = self._header
-        if self._last is not None and header.is_whole(self._is_batch):
+        if header.is_whole(self._is_batch):
             return self._last[index] if self._is_batch else self._last
-        if self._last is None or index != self._next - 1:
-            if index < self._next:
-                self._stream = None
+        if index != self._index:
             size = header.nbytes_at_once(self._is_batch)
-            left_out = index if self._stream is None else index - self._next
-            self._skip(left_out * size)
-            self._last = self._read(size).reshape(header.shape[1:])
-            self._next = index + 1
+            self._last = self._read(index * size, size).reshape(header.shape[1:])
+            self._index = index
         return self._last
 
-    def _at_elements(self) -> IO[bytes]:
-        if self._stream is None:
-            self._stream = self._archive.open(self._header.member)
-            self._stream.read(self._header.start)
-        return self._stream
-
-    def _skip(self, nbytes: int) -> None:
-        stream = self._at_elements()
-        while nbytes:
-            nbytes -= len(_piece(stream, nbytes))
-
-    def _read(self, nbytes: int) -> NDArray[Any]:
-        stream, elements, done = self._at_elements(), bytearray(nbytes), 0
+    def _read(self, start: int, nbytes: int) -> NDArray[Any]:
+        place, at = self._header.start + start, self._stream.tell()
+        # A seek in an archive reads what is left out, as a whole.
+        for step in (*range(0 if place < at else at, place, _PIECE), place):
+            self._stream.seek(step)
+        elements, done = bytearray(nbytes), 0
         while done < nbytes:
-            piece = _piece(stream, nbytes - done)
+            if not (piece := self._stream.read(min(nbytes - done, _PIECE))):
+                raise EOFError("an array is shorter than its shape")
             elements[done : done + len(piece)] = piece
             done += len(piece)
         return np.frombuffer(elements, self._header.dtype)
-
-
-def _piece(stream: IO[bytes], nbytes: int) -> bytes:
-    """Some of the next bytes. Raises EOFError if there are none."""
-    if piece := stream.read(min(nbytes, _PIECE)):
-        return piece
-    raise EOFError("an array is shorter than its shape")
 
 
 class _BoundedFile(io.FileIO):
