@@ -27,7 +27,7 @@ from qdialect.folding.report import Outcome, PassReport
 from qdialect.ir.elements import dense_elements, element_dtype
 from qdialect.ir.errors import first_line, verify_alone
 from qdialect.ir.resources import ResourceBlobs
-from qdialect.ir.rewriting import values_in
+from qdialect.ir.rewriting import insert_after, values_in
 from qdialect.ir.value_types import element_type_or_self, shape_of, with_element_type
 from qdialect.ir.xdsl_private import set_type
 from qdialect.ops.interface import (
@@ -103,7 +103,7 @@ class _Faking:
             if not operand.uses and isinstance(maker, Operation) and _is_constant(maker):
                 Rewriter.erase_op(maker)
         for result, type in zip(results, types, strict=True):
-            self._store(op, result, type)
+            _store(result, type)
         self.report.tell(Outcome.FAKED, op, "it is between casts, and computes on floats")
 
     def _change(self, op: Operation) -> Callable[[Operation, Sequence[SSAValue]], None]:
@@ -218,24 +218,16 @@ class _Faking:
             return value
         if value not in self.read:
             op = DequantizeCastOp(value, _floats(value.type))
-            owner = value.owner
-            if isinstance(owner, Block):
-                point = InsertPoint.at_start(owner)
-            else:
-                op.location = owner.location
-                point = InsertPoint.after(owner)
-            Rewriter.insert_op(op, point)
+            insert_after(op, value)
             self.read[value] = op.result
         return self.read[value]
 
-    def _store(self, op: Operation, result: SSAValue, type: Attribute) -> None:
-        """Quantize a result, for all of its users."""
-        cast_op = QuantizeCastOp(result, type)
-        cast_op.location = op.location
-        Rewriter.insert_op(cast_op, InsertPoint.after(op))
-        for use in list(result.uses):
-            if use.operation is not cast_op:
-                use.operation.operands[use.index] = cast_op.result
+
+def _store(result: SSAValue, type: Attribute) -> None:
+    """Quantize a result, for all of its users."""
+    op = QuantizeCastOp(result, type)
+    insert_after(op, result)
+    result.replace_uses_with_if(op.result, lambda use: use.operation is not op)
 
 
 def _is_constant(op: Operation) -> bool:

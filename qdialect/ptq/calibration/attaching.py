@@ -30,7 +30,7 @@ from xdsl.rewriter import Rewriter
 from qdialect.algebra.views import Elements, Splat, as_view
 from qdialect.dialects.quant import StatisticsOp
 from qdialect.dialects.tosa.syntax import NanModeAttr
-from qdialect.folding.report import Outcome, PassRecord, PassReport
+from qdialect.folding.report import Outcome, PassReport
 from qdialect.ir.elements import floats_attribute
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.rewriting import insert_after
@@ -106,14 +106,10 @@ def attach_ranges(
                 recorded = key if name in records.names[key] else name
                 _attach(report, value, recorded, statistics, reduction(statistics))
                 continue
-            _refuse(report, _op_of(value), RefusalCode.NO_RECORD, reason)
+            report.refuse(_op_of(value), Refusal(RefusalCode.NO_RECORD, reason))
     for key in sorted(profile.values.keys() - bound):
-        _refuse(
-            report,
-            module,
-            RefusalCode.NO_VALUE,
-            f"no value has the key '{key}', which has a record",
-        )
+        reason = f"no value has the key '{key}', which has a record"
+        report.refuse(module, Refusal(RefusalCode.NO_VALUE, reason))
     differences = profile.fingerprint.differences(fingerprint)
     return Attached(report, differences, len(records.doubtful))
 
@@ -201,11 +197,6 @@ def _numbered_in(profile: Profile) -> frozenset[str]:
 _NUMBER: Final = re.compile(r"#[0-9]+(?=\Z|\.)")
 
 
-def _refuse(report: PassReport, op: Operation, code: RefusalCode, reason: str) -> None:
-    record = PassRecord(Outcome.REFUSED, op, name_of(op), code=code, reason=reason)
-    report.records.append(record)
-
-
 def _op_of(value: SSAValue) -> Operation:
     """The op that a value is a result or a block argument of."""
     owner = value.owner
@@ -247,14 +238,8 @@ def _attach(
         Rewriter.erase_op(old)
     value.replace_uses_with_if(new.result, lambda use: use.operation is not new)
     insert_after(new, value)
-    report.records.append(
-        PassRecord(
-            Outcome.ATTACHED,
-            _op_of(value),
-            name_of(_op_of(value)),
-            reason=f"'{key}' is from {whole[0]:.9g} to {whole[1]:.9g}",
-        )
-    )
+    reason = f"'{key}' is from {whole[0]:.9g} to {whole[1]:.9g}"
+    report.tell(Outcome.ATTACHED, _op_of(value), reason)
 
 
 # Fingerprints

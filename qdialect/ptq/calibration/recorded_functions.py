@@ -42,13 +42,10 @@ from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.folding.apply import fold_shapes
 from qdialect.folding.policy import FoldPolicy
 from qdialect.ir.names import symbols_of
-from qdialect.ir.rewriting import values_in
-from qdialect.ir.value_types import element_type_or_self, shape_of
+from qdialect.ir.rewriting import insert_after, values_in
+from qdialect.ir.value_types import element_type_or_self, shape_of, with_element_type
 from qdialect.ops.along_axis import is_recordable
-from qdialect.ops.interface import (
-    is_cast,
-    name_of,
-)
+from qdialect.ops.interface import is_cast, name_of
 from qdialect.ptq.calibration.derived_ranges import LIMIT, Derived, Lanes, functions_followed
 from qdialect.ptq.calibration.keys import Keys, attach_keys, casts_to, constant_values, keys_of
 from qdialect.ptq.schemes.arrays import AllNaNError, whole_range
@@ -798,23 +795,12 @@ def _shape_mismatch(old: SSAValue, new: SSAValue) -> str | None:
 
 def _as_floats(value: SSAValue) -> SSAValue:
     """A quantized value, dequantized; any other value itself."""
-    type = value.type
-    if not isinstance(type, TensorType):
+    element, is_builtin = element_type_or_self(value.type), isinstance(value.type, TensorType)
+    if not is_builtin or not isinstance(element, UniformQuantizedType):
         return value
-    tensor = cast("TensorType[Attribute]", type)
-    element = tensor.element_type
-    if not isinstance(element, UniformQuantizedType):
-        return value
-    floats = TensorType(element.expressed_type, tensor.get_shape(), tensor.encoding)
-    cast_op = DequantizeCastOp(value, floats)
-    Rewriter.insert_op(cast_op, _behind(value))
-    return cast_op.results[0]
-
-
-def _behind(value: SSAValue) -> InsertPoint:
-    """The insertion point behind the definition of a value."""
-    owner = value.owner
-    return InsertPoint.at_start(owner) if isinstance(owner, Block) else InsertPoint.after(owner)
+    op = DequantizeCastOp(value, with_element_type(value.type, element.expressed_type))
+    insert_after(op, value)
+    return op.result
 
 
 def _take(function: FuncOp, types: Sequence[Attribute]) -> None:
@@ -834,10 +820,9 @@ def _take(function: FuncOp, types: Sequence[Attribute]) -> None:
             isinstance(element, UniformQuantizedType)
             and element_type_or_self(type) == element.expressed_type
         ):
-            taken = block.insert_arg(type, index)
-            cast_op = QuantizeCastOp(taken, quantized)
+            cast_op = QuantizeCastOp(block.insert_arg(type, index), quantized)
             Rewriter.insert_op(cast_op, InsertPoint.at_start(block))
-            argument.replace_all_uses_with(cast_op.results[0])
+            argument.replace_all_uses_with(cast_op.result)
             block.erase_arg(argument)
     outputs = function.function_type.outputs.data
     function.function_type = FunctionType.from_lists([arg.type for arg in block.args], outputs)
