@@ -58,6 +58,12 @@ class Concat(Movement):
     def undo(self, moved: MovableT, operand: Shape) -> MovableT:
         return moved
 
+    def part(self, moved: MovableT, start: int, shape: Shape) -> MovableT:
+        """What an operand of static `shape` has of `moved`, from a position of the axis on."""
+        starts = [start if axis == self.dim else 0 for axis in range(len(shape))]
+        ends = [low + length for low, length in zip(starts, shape, strict=True)]
+        return Slice.between(starts, ends, [1] * len(shape))(moved)
+
     @property
     def values(self) -> ValueSet:
         return ValueSet.UNION

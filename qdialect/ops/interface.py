@@ -314,6 +314,15 @@ def read_movements(op: Operation, model: ShapeOpModel, operands: Operands) -> Mo
     return movements
 
 
+def known_movements(op: Operation, operands: Operands) -> Movements | None:
+    """The effect of a shape op; None for other ops, and for one that is known at run time."""
+    model = model_of(op)
+    try:
+        return None if model is None else read_movements(op, model, operands)
+    except Refusal:
+        return None
+
+
 _KEEPING_ATTRIBUTES: Final = frozenset({"nofold", "sharding"})
 """
 The names of attributes, without that of a dialect, of ops that must stay.

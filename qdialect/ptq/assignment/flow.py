@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from math import inf, prod
 from typing import Any, Final, cast
 
@@ -17,11 +17,10 @@ from qdialect.algebra.movement import (
     Movement,
     MovementError,
     Shape,
-    Slice,
     ValueSet,
     pulled_back,
 )
-from qdialect.algebra.parameters import Granularity, QuantizationParameters, StorageFormat
+from qdialect.algebra.parameters import Granularity
 from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.dialects.quant import UniformQuantizedType
 from qdialect.ir.value_types import element_type_or_self, shape_of
@@ -41,9 +40,7 @@ from qdialect.ptq.float_graph.flow_graph import (
 from qdialect.ptq.schemes.arrays import array_range
 from qdialect.ptq.schemes.presets import fixed_choice, luci_integer_scale
 from qdialect.ptq.schemes.schemes import Choice
-from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import NDArray, np
-from qdialect.support.memory import registered_cache
 
 
 def joins(node: Node) -> bool:
@@ -99,65 +96,16 @@ def _type_before(
     try:
         match movements:
             case [Concat() as concat]:
-                parameters = type.parameters_on(shape)
-                axis = concat.dim
-                lengths = [item[axis] for item in shapes if item is not None]
-                start = sum(lengths[:at])
-                starts = [start if item == axis else 0 for item in range(len(shape))]
-                ends = [low + length for low, length in zip(starts, operand, strict=True)]
-                piece = Slice.between(starts, ends, [1] * len(shape))
-                return type.with_parameters(piece(parameters))
+                start = sum(before[concat.dim] for before in shapes[:at] if before is not None)
+                part = concat.part(type.parameters_on(shape), start, operand)
+                return type.with_parameters(part)
             case [movement] if len(shapes) == 1:
-                if type.granularity is Granularity.PER_AXIS:
-                    source = _axis_before(movement, type.quantized_dimensions[0], shape, operand)
-                    if source is not None:
-                        return _along_axis(type, *source, operand)
-                parameters = type.parameters_on(shape)
-                before = pulled_back(movement, parameters, operand)
+                before = pulled_back(movement, type.parameters_on(shape), operand)
                 return None if before is None else type.with_parameters(before)
             case _:
                 return None
     except (MovementError, TooManySlotsError):
         return None
-
-
-# Cached, since most layers broadcast their biases in the same way.
-@registered_cache
-@lru_cache(maxsize=256)
-def _axis_before(
-    movement: Movement, axis: int, shape: Shape, operand: Shape
-) -> tuple[int, tuple[int, ...]] | None:
-    """
-    The axis of the operand that an axis of the result comes from, and its positions, in order.
-
-    None unless it comes from exactly one axis.
-    """
-    length = shape[axis]
-    lengths = tuple(length if at == axis else 1 for at in range(len(shape)))
-    numbers = np.arange(1, length + 1, dtype="f8").reshape(lengths)
-    formats = FLOAT_FORMATS["f64"], StorageFormat(8, signed=True)
-    zeros = np.zeros(lengths, np.int64)
-    numbered = QuantizationParameters.from_blocks(shape, numbers, zeros, *formats)
-    before = pulled_back(movement, numbered, operand)
-    coarse = None if before is None else before.coarsen()
-    if coarse is None:
-        return None
-    axes = [at for at, count in enumerate(coarse.scales.shape) if count > 1]
-    if len(axes) != 1 or coarse.block_sizes[axes[0]] != 1:
-        return None
-    return axes[0], tuple(int(number) - 1 for number in coarse.scales.reshape(-1).tolist())
-
-
-def _along_axis(
-    type: UniformQuantizedType, axis: int, positions: Sequence[int], shape: Shape
-) -> UniformQuantizedType:
-    """A per-axis type with the slots of these positions, along another axis."""
-    lengths = tuple(len(positions) if at == axis else 1 for at in range(len(shape)))
-    scales = type.scales.take(positions).reshape(lengths)
-    zero_points = type.zero_points.take(positions).reshape(lengths)
-    return UniformQuantizedType.of_blocks(
-        type.storage, type.expressed_type, scales, zero_points, shape
-    )
 
 
 def different_operand(

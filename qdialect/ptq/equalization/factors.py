@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import accumulate
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr
@@ -27,7 +28,6 @@ from qdialect.algebra.movement import (
     MovementError,
     Reshape,
     Shape,
-    Slice,
     ValueSet,
     pulled_back,
 )
@@ -42,7 +42,6 @@ from qdialect.ops.interface import (
     name_of,
     number_of,
     op_model,
-    read_movements,
     rule_of,
     shape_of,
 )
@@ -237,16 +236,12 @@ def _undone(
     movement: Movement, moved: QuantizationParameters, operands: Sequence[Shape]
 ) -> Sequence[QuantizationParameters] | None:
     """The operands that move to `moved`; None if there are none."""
-    if not isinstance(movement, Concat):
-        before = pulled_back(movement, moved, operands[0]) if len(operands) == 1 else None
-        return None if before is None else [before]
-    pieces, start = list[QuantizationParameters](), 0
-    for shape in operands:
-        starts = [start if axis == movement.dim else 0 for axis in range(len(shape))]
-        limits = [low + length for low, length in zip(starts, shape, strict=True)]
-        pieces.append(Slice.between(starts, limits, [1] * len(shape))(moved))
-        start += shape[movement.dim]
-    return pieces
+    if isinstance(movement, Concat):
+        starts = accumulate((shape[movement.dim] for shape in operands), initial=0)
+        pairs = zip(starts, operands, strict=False)
+        return [movement.part(moved, start, shape) for start, shape in pairs]
+    before = pulled_back(movement, moved, operands[0]) if len(operands) == 1 else None
+    return None if before is None else [before]
 
 
 def _as_parameters(numbers: NDArray[Any], shape: Shape) -> QuantizationParameters:
@@ -271,10 +266,9 @@ def _as_array(parameters: QuantizationParameters, like: NDArray[Any]) -> NDArray
 
 def _movement(graph: FlowGraph, node: Node) -> Passage | None:
     """How factors pass a shape op, which may pad with zero or an infinity."""
-    model = op_model(node.op).movement
-    if model is None:
+    if (read := graph.movements(node.op)) is None:
         return None
-    operands, movements, padding = read_movements(node.op, model, graph.folding.operands)
+    operands, movements, padding = read
     uses = list(node.uses)
     if padding is not None and uses and uses[-1].value is padding:
         uses.pop()

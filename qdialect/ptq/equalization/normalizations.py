@@ -40,12 +40,11 @@ from qdialect.ops.interface import (
     elements_attribute_of,
     is_cast,
     known_layer,
+    known_movements,
     known_rule,
-    model_of,
     models_of,
     name_of,
     op_model,
-    read_movements,
     shape_of,
     windows_of,
 )
@@ -204,11 +203,8 @@ class _Merger:
         model = op_model(op)
         if elements_attribute_of(op) is not None or model.is_undefined or model.is_list:
             return True
-        with suppress(MovementError, Refusal):
-            if (reader := model_of(op)) is not None:
-                read_movements(op, reader, self._graph.operands)
-                return True
-        return model.repeats or is_cast(op)
+        is_moved = known_movements(op, self._graph.operands) is not None
+        return is_moved or model.repeats or is_cast(op)
 
     def _constant_of(self, value: SSAValue, makers: Sequence[Operation]) -> Operation | None:
         """
@@ -358,13 +354,12 @@ class _Merger:
 
     def _movement(self, op: Operation) -> tuple[Sequence[SSAValue], Moves]:
         """The values whose elements an op moves, and how; no values if its result has others."""
-        if (model := model_of(op)) is not None and not is_statistics(op):
+        read = None if is_statistics(op) else known_movements(op, self._graph.operands)
+        if read is not None and read.padding is None:
             with suppress(MovementError, Refusal):
-                operands, movements, padding = read_movements(op, model, self._graph.operands)
-                moves = Moves(movements, [shape_of(value) for value in operands])
-                is_part = all(movement.values is not ValueSet.MORE for movement in movements)
-                if padding is None and is_part:
-                    return operands, moves
+                moves = Moves(read.movements, [shape_of(value) for value in read.operands])
+                if all(movement.values is not ValueSet.MORE for movement in read.movements):
+                    return read.operands, moves
         return (), Moves((), ())
 
     def _report_others(self) -> None:

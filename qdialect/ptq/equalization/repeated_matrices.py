@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
-from qdialect.algebra.movement import BroadcastInDim, MovementError, Shape
+from qdialect.algebra.movement import BroadcastInDim, Shape
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, is_static, shape_of, tensor_like
 from qdialect.lowering.storage_ops import ContextBuilder
@@ -26,10 +26,10 @@ from qdialect.ops.fields import Contraction, Operands
 from qdialect.ops.interface import (
     Refusal,
     known_layer,
+    known_movements,
     model_of,
     name_of,
     op_model,
-    read_movements,
     windows_of,
 )
 from qdialect.ops.model import traits_of
@@ -113,22 +113,20 @@ def _is_multiplied_once(op: Operation, context: Context, constants: Operands) ->
 def _repeated(value: SSAValue, count: int, constants: Operands) -> SSAValue | None:
     """What a value repeats along its first axes, which are so many; None for another value."""
     maker = value.owner
-    if not isinstance(maker, Operation) or (model := model_of(maker)) is None:
+    read = known_movements(maker, constants) if isinstance(maker, Operation) else None
+    if read is None or len(read.operands) != 1 or read.padding is not None:
         return None
-    try:
-        operands, movements, padding = read_movements(maker, model, constants)
-    except (MovementError, Refusal):
+    if len(read.movements) != 1:
         return None
-    if len(operands) != 1 or padding is not None or len(movements) != 1:
-        return None
-    (movement,), before = movements, shape_of(operands[0].type)
+    (operand,), (movement,) = read.operands, read.movements
+    before = shape_of(operand.type)
     if not isinstance(movement, BroadcastInDim) or before is None:
         return None
     rank = len(movement.shape)
     kept = tuple(axis for axis in movement.dims if axis >= count)
     is_once = all(n == 1 for axis, n in zip(movement.dims, before, strict=True) if axis < count)
     is_whole = before[len(before) - len(kept) :] == movement.shape[count:]
-    return operands[0] if is_once and is_whole and kept == tuple(range(count, rank)) else None
+    return operand if is_once and is_whole and kept == tuple(range(count, rank)) else None
 
 
 def _inserted(

@@ -44,11 +44,11 @@ from qdialect.ops.interface import (
     functions_of,
     is_cast,
     known_layer,
+    known_movements,
     known_rule,
     model_of,
     name_of,
     number_of,
-    read_movements,
 )
 from qdialect.ops.model import model_named
 from qdialect.support.float_format import FLOAT_FORMATS
@@ -387,12 +387,8 @@ class FlowGraph:
         return list(dict.fromkeys(self.keys.get(result, "") for result in results))
 
     def movements(self, op: Operation) -> Movements | None:
-        """The effect of a shape op; None for other ops, and for one that is known at run time."""
-        model = model_of(op)
-        try:
-            return None if model is None else read_movements(op, model, self.folding.operands)
-        except Refusal:
-            return None
+        """The effect of a shape op, as `known_movements` with the constants of the module."""
+        return known_movements(op, self.folding.operands)
 
     def is_constant(self, value: SSAValue) -> bool:
         """Whether a value is computed from constants."""
