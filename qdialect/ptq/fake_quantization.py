@@ -227,7 +227,9 @@ def _store(result: SSAValue, type: Attribute) -> None:
     """Quantize a result, for all of its users."""
     op = QuantizeCastOp(result, type)
     insert_after(op, result)
-    result.replace_uses_with_if(op.result, lambda use: use.operation is not op)
+    for use in list(result.uses):
+        if use.operation is not op:
+            use.operation.operands[use.index] = op.result
 
 
 def _is_constant(op: Operation) -> bool:
