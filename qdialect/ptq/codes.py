@@ -7,8 +7,10 @@ from typing import Final, NamedTuple, cast
 
 from xdsl.dialects.builtin import AnyFloat, DenseResourceAttr, TensorType
 from xdsl.ir import Attribute, Operation
+from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.movement import Shape, Slice
+from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.algebra.views import Splat, Values, as_view
 from qdialect.dialects.quant import QuantizedTensor, Storage, UniformQuantizedType
 from qdialect.dialects.quant.storage import element_type_of
@@ -92,22 +94,24 @@ def quantized_values(
     values: Values, expressed: AnyFloat, scheme: Scheme, blocks: Blocks
 ) -> tuple[Values, QuantizedTensor]:
     """
-    The codes of a constant by its own ranges, and its type.
+    The codes of a constant weight by its own ranges, and its type.
 
-    Raises ValueError for values without codes, and VerifyException or TooManySlotsError if no type
-    has these parameters.
+    Raises Refusal for values without codes, and if no type has these parameters.
     """
-    if isinstance(values, Splat):
-        of_slots = np.broadcast_to(float_elements(values, expressed), blocks.slots(values.shape))
-        single = Blocks.of_sizes({axis: 1 for axis, _ in blocks.sizes})
-        quantized = quantize_array(of_slots, scheme, single)
-        codes: Values = Splat(quantized.codes.reshape(-1)[0], values.shape)
-    else:
-        quantized = quantize_array(float_elements(values, expressed), scheme, blocks)
-        codes = quantized.codes
-    return codes, TensorType(
-        type_of_choice(quantized.choice, values.shape, expressed), values.shape
-    )
+    numbers = float_elements(values, expressed)
+    try:
+        if isinstance(values, Splat):
+            of_slots = np.broadcast_to(numbers, blocks.slots(values.shape))
+            single = Blocks.of_sizes({axis: 1 for axis, _ in blocks.sizes})
+            quantized = quantize_array(of_slots, scheme, single)
+            codes: Values = Splat(quantized.codes.reshape(-1)[0], values.shape)
+        else:
+            quantized = quantize_array(numbers, scheme, blocks)
+            codes = quantized.codes
+        type = type_of_choice(quantized.choice, values.shape, expressed)
+    except (VerifyException, TooManySlotsError, ValueError) as error:
+        raise Refusal(RefusalCode.ILLEGAL_TYPE, f"its weights: {error}") from None
+    return codes, TensorType(type, values.shape)
 
 
 def type_of_choice(choice: Choice, shape: Shape, expressed: AnyFloat) -> UniformQuantizedType:

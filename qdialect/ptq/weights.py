@@ -18,10 +18,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.movement import BroadcastInDim
-from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.algebra.views import Values
 from qdialect.dialects.quant import (
     ConstantOp,
@@ -250,10 +248,7 @@ class _WeightQuantizer:
         scheme = self._policy.scheme
         expressed = cast(AnyFloat, weight.moved.layers[0].element_type)
         values = self._graph.values_of(weight.moved)
-        try:
-            codes, type = quantized_values(values, expressed, scheme, blocks)
-        except (VerifyException, TooManySlotsError, ValueError) as error:
-            raise Refusal(RefusalCode.ILLEGAL_TYPE, f"its weights: {error}") from None
+        codes, type = quantized_values(values, expressed, scheme, blocks)
         self._explain(weight, self._stored(values, codes, type, expressed))
         sources = weight.moved.provenance.sources
         if self._is_dequantized:

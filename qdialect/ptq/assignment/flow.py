@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import starmap
 from math import inf, prod
 from typing import Any, Final, cast
 
@@ -14,7 +15,6 @@ from xdsl.utils.exceptions import VerifyException
 from qdialect.algebra.joins import Concat
 from qdialect.algebra.movement import (
     DYNAMIC,
-    Movement,
     MovementError,
     Shape,
     ValueSet,
@@ -69,10 +69,26 @@ def types_before(node: Node, type: UniformQuantizedType) -> Sequence[UniformQuan
             type if node.rule.keeps_places and operand_shape == shape else None
             for operand_shape in shapes
         ]
-    return [
-        _type_before(node.movements, type, shape, operand_shape, at, shapes)
-        for at, operand_shape in enumerate(shapes)
-    ]
+
+    def before(at: int, operand: Shape | None) -> UniformQuantizedType | None:
+        """The type of one operand, by the inverse of the movement."""
+        if operand is None or DYNAMIC in operand:
+            return None
+        try:
+            match node.movements:
+                case [Concat() as concat]:
+                    start = sum(other[concat.dim] for other in shapes[:at] if other is not None)
+                    part = concat.part(type.parameters_on(shape), start, operand)
+                    return type.with_parameters(part)
+                case [movement] if len(shapes) == 1:
+                    pulled = pulled_back(movement, type.parameters_on(shape), operand)
+                    return None if pulled is None else type.with_parameters(pulled)
+                case _:
+                    return None
+        except (MovementError, TooManySlotsError):
+            return None
+
+    return list(starmap(before, enumerate(shapes)))
 
 
 def type_before_shape(node: Node, type: UniformQuantizedType) -> UniformQuantizedType | None:
@@ -80,32 +96,6 @@ def type_before_shape(node: Node, type: UniformQuantizedType) -> UniformQuantize
     if type.granularity is Granularity.PER_TENSOR:
         return type
     return types_before(node, type)[0]
-
-
-def _type_before(
-    movements: Sequence[Movement],
-    type: UniformQuantizedType,
-    shape: Shape,
-    operand: Shape | None,
-    at: int,
-    shapes: Sequence[Shape | None],
-) -> UniformQuantizedType | None:
-    """The type of one operand, by the inverse of the movement."""
-    if operand is None or DYNAMIC in operand:
-        return None
-    try:
-        match movements:
-            case [Concat() as concat]:
-                start = sum(before[concat.dim] for before in shapes[:at] if before is not None)
-                part = concat.part(type.parameters_on(shape), start, operand)
-                return type.with_parameters(part)
-            case [movement] if len(shapes) == 1:
-                before = pulled_back(movement, type.parameters_on(shape), operand)
-                return None if before is None else type.with_parameters(before)
-            case _:
-                return None
-    except (MovementError, TooManySlotsError):
-        return None
 
 
 def different_operand(

@@ -89,17 +89,6 @@ class Written:
                 yield use, constant.saturated
 
 
-def write_quantized(flow: Flow, assignment: Assignment, *, is_measured: bool = False) -> Written:
-    """
-    Write an assignment into its module as casts.
-
-    Each quantized value is read through `quant.dcast` of `quant.qcast`, and each constant as
-    `quant.dcast` of a `quant.constant`. An op stays float if one of its operands or results has no
-    parameters. If `is_measured`, the result has the noise of constants.
-    """
-    return _Writer(flow, assignment, is_measured=is_measured).write()
-
-
 def why_in_floats(flow: Flow, assignment: Assignment, node: Node) -> str | None:
     """Why a node stays float; None if it is quantized."""
     graph = flow.graph
@@ -142,7 +131,15 @@ def _is_alike(flow: Flow, assignment: Assignment, node: Node) -> bool:
     return different_operand(node, reads, type) is None
 
 
-class _Writer:
+class QuantizedWriter:
+    """
+    Writes an assignment into its module as casts.
+
+    Each quantized value is read through `quant.dcast` of `quant.qcast`, and each constant as
+    `quant.dcast` of a `quant.constant`. An op stays float if one of its operands or results has no
+    parameters. If `is_measured`, the result has the noise of constants.
+    """
+
     def __init__(self, flow: Flow, assignment: Assignment, *, is_measured: bool) -> None:
         self._flow = flow
         self._is_measured = is_measured
@@ -157,22 +154,25 @@ class _Writer:
         self._of_uses = dict[Use, WrittenConstant]()
 
     def write(self) -> Written:
+        """Change the module. Returns what was written."""
         floats = dict[Node, str]()
-        nodes = list[Node]()
         for node in self._graph.nodes:
-            reason = why_in_floats(self._flow, self._assignment, node)
-            if reason is None:
-                nodes.append(node)
-            else:
+            if (reason := why_in_floats(self._flow, self._assignment, node)) is not None:
                 floats[node] = reason
-        written = [(use, use.value, new) for use, new in self._written_constants(nodes)]
-        touched = dict[SSAValue, None]()
-        for node in nodes:
-            values = [self._graph.value(use.value) for use in node.uses]
-            touched |= dict.fromkeys(
-                operand for operand in values if operand in self._assignment.values
-            )
-            touched |= dict.fromkeys(node.results)
+        nodes = [node for node in self._graph.nodes if node not in floats]
+        # The dequantized constants that replace operands.
+        written = [
+            (use, use.value, self._constant(node, use, chain[-1]))
+            for node in nodes
+            for use in node.constant_uses
+            if self._graph.is_constant(use.value) and (chain := self._assignment.reads.get(use))
+        ]
+        touched = dict.fromkeys(
+            value
+            for node in nodes
+            for value in (*(self._graph.value(use.value) for use in node.uses), *node.results)
+            if value in self._assignment.values
+        )
         touched |= dict.fromkeys(
             place
             for place in self._assignment.declared
@@ -263,16 +263,6 @@ class _Writer:
         if isinstance(back, DequantizeCastOp):
             use.op.operands[use.number] = back.operands[0]
             erase_unused([back])
-
-    def _written_constants(self, nodes: Sequence[Node]) -> Iterator[tuple[Use, SSAValue]]:
-        """The dequantized constants that replace operands."""
-        for node in nodes:
-            for use in node.constant_uses:
-                if not self._graph.is_constant(use.value):
-                    continue
-                chain = self._assignment.reads.get(use)
-                if chain:
-                    yield use, self._constant(node, use, chain[-1])
 
     def _constant(self, node: Node, use: Use, assigned: Assigned) -> SSAValue:
         key = use.value, assigned

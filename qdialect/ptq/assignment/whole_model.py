@@ -31,7 +31,7 @@ from qdialect.ptq.assignment.parameter_assignment import (
     read_attributes,
     write_attributes,
 )
-from qdialect.ptq.assignment.quantized_writing import Written, write_quantized
+from qdialect.ptq.assignment.quantized_writing import QuantizedWriter, Written
 from qdialect.ptq.assignment.settings import SettingError, Settings
 from qdialect.ptq.float_graph.flow_graph import (
     LOWER_TENSORS,
@@ -90,7 +90,8 @@ class ValueReporter:
         reports = [self._of_value(value, written, set(unknown)) for value in self._values]
         done = set[tuple[SSAValue, Assigned | None, Role]]()
         for node, use in self._constants:
-            assigned = self._assigned_of_constant(node, use, written)
+            chain = () if node in written.floats else self._assignment.reads.get(use, ())
+            assigned = chain[-1] if chain else None
             role = _role_of(node, use)
             if (self._held[use], assigned, role) not in done:
                 done.add((self._held[use], assigned, role))
@@ -198,12 +199,6 @@ class ValueReporter:
         code = self._flow.code_of_refusal(node)
         return code, f"'{name_of(node.op)}' stays in floats: {written.floats[node]}"
 
-    def _assigned_of_constant(self, node: Node, use: Use, written: Written) -> Assigned | None:
-        if node in written.floats:
-            return None
-        chain = self._assignment.reads.get(use)
-        return chain[-1] if chain else None
-
     def _of_constant(
         self, node: Node, use: Use, assigned: Assigned | None, role: Role, written: Written
     ) -> ValueReport:
@@ -305,13 +300,15 @@ def quantize_model(
             assignment = step(flow, assignment)
         if not is_written:
             write_attributes(module, assignment)
-            report = _refusals(flow)
-            report.records[:0] = calls
-            return report
+            # The ops that are known to stay float so far.
+            refusals = PassReport(calls, "quantized")
+            for op, refusal in flow.refusals.items():
+                refusals.refuse(op, refusal)
+            return refusals
         drop_attributes(module)
         unknown = list(filter(graph.is_unknown, graph.ops))
         reporter = ValueReporter(flow, assignment, profile) if is_explained else None
-        written = write_quantized(flow, assignment, is_measured=is_explained)
+        written = QuantizedWriter(flow, assignment, is_measured=is_explained).write()
         report = _report(flow, assignment, written, unknown, calls)
         if reporter is not None:
             report.values = reporter.report(written, unknown)
@@ -341,14 +338,6 @@ def _check_layers(flow: Flow) -> None:
 
 
 _NO_RULE: Final = "no quantization rule for it is known"
-
-
-def _refusals(flow: Flow) -> PassReport:
-    """The ops that are known to stay float so far."""
-    report = PassReport(verb="quantized")
-    for op, refusal in flow.refusals.items():
-        report.refuse(op, refusal)
-    return report
 
 
 def _report(

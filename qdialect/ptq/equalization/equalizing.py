@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -21,6 +21,7 @@ from xdsl.ir import Operation, SSAValue
 
 from qdialect.folding.inlining import inline_calls
 from qdialect.folding.report import Outcome, PassReport
+from qdialect.ops.fields import Contraction, Side
 from qdialect.ops.interface import Refusal, RefusalCode, models_of, name_of, shape_of
 from qdialect.ptq.equalization.factors import (
     Factors,
@@ -29,15 +30,15 @@ from qdialect.ptq.equalization.factors import (
     recorded_range,
     statistics_behind,
 )
-from qdialect.ptq.equalization.layers import LayerIndices, indices_of, layer_nodes
+from qdialect.ptq.equalization.layers import LayerIndices, layer_nodes, side_indices
 from qdialect.ptq.equalization.planning import (
     EqualizationPolicy,
     Layer,
     Plan,
+    Planner,
     Product,
-    plan_equalization,
 )
-from qdialect.ptq.equalization.writing import UnwritableError, write_equalization
+from qdialect.ptq.equalization.writing import EqualizationWriter, UnwritableError
 from qdialect.ptq.float_graph.flow_graph import FlowGraph, Node
 from qdialect.ptq.float_graph.flow_reading import read_nodes, value_graph
 from qdialect.ptq.schemes.equalization import scaled
@@ -83,12 +84,14 @@ def equalize_inputs(
         chosen = choose([graph.keys_of(node) for node in layer_nodes(graph)])
         unwritable = dict[Node, Refusal]()
         while True:
-            plan = plan_equalization(graph, policy, chosen.keys, unwritable)
+            plan = Planner(graph, policy, chosen.keys, unwritable).plan()
             changed = plan.changed
-            report = report_on(plan, resolution)
+            # Weights and ends of ranges may be infinite; so is their noise.
+            with np.errstate(all="ignore"):
+                report = EqualizationReport([_layer(plan, layer, resolution) for layer in changed])
             providers = [_providers(plan, layer) for layer in changed]
             try:
-                products = write_equalization(plan, context)
+                products = EqualizationWriter(plan, context).write()
             except UnwritableError as error:
                 unwritable |= dict.fromkeys(error.nodes, error.reason)
                 continue
@@ -249,14 +252,8 @@ def _finite(number: float | None) -> float | None:
     return number if number is not None and math.isfinite(number) else None
 
 
-def report_on(plan: Plan, resolution: Resolution) -> EqualizationReport:
-    """The report of a plan, from the weights before the change."""
-    # Weights and ends of ranges may be infinite; so is their noise.
-    with np.errstate(all="ignore"):
-        return EqualizationReport([_layer(plan, layer, resolution) for layer in plan.changed])
-
-
 def _layer(plan: Plan, layer: Layer, resolution: Resolution) -> EqualizedLayer:
+    """The changes of a layer, from its weights before the change."""
     scales, rows = plan.scales.get(layer), plan.values.get(layer.result)
     axes = () if scales is None else tuple(at for at, n in enumerate(scales.shape) if n > 1)
     return EqualizedLayer(
@@ -378,8 +375,9 @@ class _AxisFinder:
         self._graph = graph
         self._layers = dict[Node, LayerIndices]()
         for node in layer_nodes(graph):
+            layer, side = cast(Contraction, node.layer), cast(Side, node.side)
             with suppress(Refusal):
-                self._layers[node] = indices_of(node)
+                self._layers[node] = side_indices(node.ops[0], layer, side)
         self._passages = passages_of(graph)
         self._rows: dict[SSAValue, NDArray[Any]] = {}
         """For a value, distinct numbers for the rows of weights that compute it."""

@@ -21,7 +21,7 @@ from qdialect.ir.elements import float_elements
 from qdialect.ir.value_types import tensor_parts
 from qdialect.ops.along_axis import is_statistics
 from qdialect.ops.fields import CastReads, Contraction, Side
-from qdialect.ops.interface import Refusal, RefusalCode, cast_reads, layer_of, shape_of
+from qdialect.ops.interface import Refusal, RefusalCode, cast_reads, shape_of
 from qdialect.ptq.float_graph.flow_graph import FlowGraph, Node
 from qdialect.support.lazy_numpy import NDArray, np
 
@@ -131,14 +131,6 @@ def layer_nodes(graph: FlowGraph) -> Iterator[Node]:
     for node in graph.nodes:
         if node.weight is not None and node.side is not None and node.table is None:
             yield node
-
-
-def indices_of(node: Node) -> LayerIndices:
-    """The indices of a layer. Raises Refusal."""
-    layer = layer_of(node.ops[0])
-    assert node.side is not None
-    assert isinstance(layer, Contraction)
-    return side_indices(node.ops[0], layer, node.side)
 
 
 def side_indices(op: Operation, layer: Contraction, side: Side) -> LayerIndices:

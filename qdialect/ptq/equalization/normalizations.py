@@ -677,10 +677,9 @@ def _identity(value: SSAValue) -> Affine:
     return Affine(ones, 0 * ones)
 
 
-def _short(numbers: Numbers | None) -> Numbers | None:
+def _short(numbers: Numbers) -> Numbers:
     """Numbers with length 1 along each axis along which they are equal."""
-    for axis in range(0 if numbers is None else numbers.ndim):
-        assert numbers is not None
+    for axis in range(numbers.ndim):
         first = numbers.take([0], axis) if numbers.shape[axis] else numbers
         numbers = first if (numbers == first).all() else numbers
     return numbers

@@ -16,8 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation, SSAValue
@@ -42,7 +41,7 @@ from qdialect.ptq.equalization.layers import (
     RAISE_FIRST,
     LayerIndices,
     constant_numbers,
-    indices_of,
+    side_indices,
 )
 from qdialect.ptq.float_graph.flow_graph import FlowGraph, Node, Use
 from qdialect.ptq.schemes.equalization import ScaleRule, scaled
@@ -230,22 +229,9 @@ class _Walk:
                     del self._requests[use]
 
 
-def plan_equalization(
-    graph: FlowGraph,
-    policy: EqualizationPolicy,
-    chosen: Collection[str] | None,
-    unwritable: Mapping[Node, Refusal] = MappingProxyType({}),
-) -> Plan:
-    """
-    Plan the changes.
+class Planner:
+    """Plans the changes."""
 
-    `chosen` has the keys of the layers that may be changed; None for all. Nodes in `unwritable` are
-    refused.
-    """
-    return _Planner(graph, policy, chosen, unwritable).plan()
-
-
-class _Planner:
     def __init__(
         self,
         graph: FlowGraph,
@@ -253,6 +239,10 @@ class _Planner:
         chosen: Collection[str] | None,
         unwritable: Mapping[Node, Refusal],
     ) -> None:
+        """
+        `chosen` has the keys of the layers that may be changed; None for all. Nodes in `unwritable`
+        are refused.
+        """
         self._graph = graph
         self._policy = policy
         self._unwritable = unwritable
@@ -301,7 +291,7 @@ class _Planner:
         side, weight = node.side, node.weight
         assert side is not None
         assert weight is not None
-        indices = indices_of(node)
+        indices = side_indices(node.ops[0], cast(Contraction, node.layer), side)
         numbers, is_quantized = constant_numbers(self._graph, weight.value)
         use = next(use for use in node.uses if use.number == side.other)
         shape = shape_of(use.value)
@@ -370,8 +360,6 @@ class _Planner:
             before = dict(self._scales)
             self._compute_scales(plan)
             self._settle(plan)
-            if before == {} and not self._scales:
-                break
             if _are_close(before, self._scales):
                 break
         plan.scales = {

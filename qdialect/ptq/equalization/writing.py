@@ -19,9 +19,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.utils.exceptions import VerifyException
 
-from qdialect.algebra.run_map import TooManySlotsError
 from qdialect.algebra.views import as_view
 from qdialect.dialects.quant import StatisticsOp, UniformQuantizedType
 from qdialect.folding.writing import constant_like, write_constant
@@ -32,7 +30,6 @@ from qdialect.lowering.dequantization import multiplied
 from qdialect.ops.along_axis import AXIS_STATS, LAYER_STATS, is_statistics
 from qdialect.ops.interface import (
     Refusal,
-    RefusalCode,
     elements_attribute_of,
     find_attribute,
     is_cast,
@@ -80,16 +77,9 @@ class UnwritableError(Exception):
         self.nodes, self.reason = nodes, reason
 
 
-def write_equalization(plan: Plan, context: Context) -> dict[Product, Operation]:
-    """
-    Change the module as planned, and return the op that computes each product.
+class EqualizationWriter:
+    """Changes a module as planned."""
 
-    If it raises UnwritableError, the module is unchanged.
-    """
-    return _Writer(plan, context).write()
-
-
-class _Writer:
     def __init__(self, plan: Plan, context: Context) -> None:
         self._plan = plan
         self._graph = plan.graph
@@ -104,6 +94,11 @@ class _Writer:
         self._keys = {*plan.graph.keys.values()}
 
     def write(self) -> dict[Product, Operation]:
+        """
+        Change the module, and return the op that computes each product.
+
+        If it raises UnwritableError, the module is unchanged.
+        """
         replaced = [(use, self._prepared(use, steps, node)) for use, steps, node in self._steps()]
         for value, factors in self._plan.values.items():
             for part in (value, *self._graph.makers[value].inner):
@@ -146,12 +141,9 @@ class _Writer:
         try:
             return self._rebuilt(use.value, steps)
         except Refusal as error:
-            self._undo()
+            for op in reversed(self._new):
+                Rewriter.erase_op(op)
             raise UnwritableError([node], error) from None
-
-    def _undo(self) -> None:
-        for op in reversed(self._new):
-            Rewriter.erase_op(op)
 
     def _insert(self, ops: Sequence[Operation], point: InsertPoint) -> None:
         Rewriter.insert_op(ops, point)
@@ -281,7 +273,9 @@ class _Writer:
         """Insert a multiplication with its ranges, and redirect its readers to it."""
         value, graph = product.value, self._graph
         place = self._place(product)
-        op = multiplied(_dialect(product), value, product.factors, self._context, place)
+        # That of its readers.
+        dialect = name_of(product.uses[0].op).partition(".")[0]
+        op = multiplied(dialect, value, product.factors, self._context, place)
         op.attributes[FLOAT_ATTRIBUTE] = UnitAttr()
         recorded = next(statistics_behind(graph, value), None)
         name = graph.keys.get(value, "")
@@ -333,11 +327,6 @@ class _Writer:
         return key
 
 
-def _dialect(product: Product) -> str:
-    """The dialect of the readers of a product."""
-    return name_of(product.uses[0].op).partition(".")[0]
-
-
 def _on_bias(rows: Factors, bias: Bias, layer: Layer) -> Factors:
     """The factors of a bias, from those of the elements of the weights."""
     order = [axis for axes in bias.weight_axes for axis in axes]
@@ -369,10 +358,7 @@ def _requantized(numbers: NDArray[Any], like: UniformQuantizedType) -> tuple[NDA
     sizes = like.block_sizes or (1,) * len(axes)
     blocks = Blocks(tuple(zip(axes, sizes, strict=True)))
     expressed = like.expressed_type
-    try:
-        codes, type = quantized_values(_bits(numbers, expressed), expressed, scheme, blocks)
-    except (VerifyException, TooManySlotsError, ValueError) as error:
-        raise Refusal(RefusalCode.ILLEGAL_TYPE, f"its weights: {error}") from None
+    codes, type = quantized_values(_bits(numbers, expressed), expressed, scheme, blocks)
     return as_view(codes).array(), type
 
 
