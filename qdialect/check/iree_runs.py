@@ -63,7 +63,7 @@ _FLAGS: Final = (
     "--mlir-print-op-on-diagnostic=false",
 )
 
-_FLOATS: Final[dict[type[Attribute], str]] = {
+FLOATS: Final[dict[type[Attribute], str]] = {
     Float16Type: "float16",
     Float32Type: "float32",
     Float64Type: "float64",
@@ -323,7 +323,7 @@ class LoadedModule:
 @lru_cache(maxsize=1024)
 def _dtype_of(type: AnyDenseElement) -> Any:
     """The dtype in which IREE takes and returns elements of a type; None if it does not."""
-    if isinstance(type, AnyFloat) and (name := _FLOATS.get(type.__class__)):
+    if isinstance(type, AnyFloat) and (name := FLOATS.get(type.__class__)):
         return np.dtype(getattr(np, name, None) or getattr(library("ml_dtypes", "iree"), name))
     if isinstance(type, IndexType):
         return np.dtype(np.int64)

@@ -107,7 +107,8 @@ class _KeyFinder:
     def find(self, module: ModuleOp) -> Keys:
         values = list(_values_of(module.body))
         for value, _ in values:
-            if (chain := _dequantization_of(value)) is not None:
+            chain = casts_to(value)
+            if chain.types and not is_recordable(chain.origin):
                 self._chains[value] = chain
                 self._dequantized.setdefault(chain, value)
         # Keys in attributes are assigned first, so that no other value gets them.
@@ -376,15 +377,6 @@ def casts_to(value: SSAValue) -> CastChain:
         types.append(value.type)
         value = value.op.operands[0]
     return CastChain(value, tuple(types))
-
-
-def _dequantization_of(value: SSAValue) -> CastChain | None:
-    """The casts to `value` from a tensor of other elements than floats, which has no key."""
-    chain = casts_to(value)
-    if not chain.types:
-        # Only recordable values are asked for.
-        return None
-    return None if is_recordable(chain.origin) else chain
 
 
 def _own_key(value: SSAValue) -> str | None:

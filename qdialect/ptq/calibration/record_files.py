@@ -47,6 +47,7 @@ from qdialect.check.interpreters import TypedArray
 from qdialect.dialects.arrays.values import dtype_of, held_type
 from qdialect.dialects.quant.constants import verify_in_range
 from qdialect.dialects.quant.storage import StoredType
+from qdialect.ir.elements import has_signedness
 from qdialect.ir.names import identifier_of
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.support.memory import MemoryBudget, current_budget
@@ -480,13 +481,10 @@ def _is_dtype(dtype: np.dtype[Any], type: Attribute) -> bool:
     if name.startswith("its bits"):
         # A file stores the dtypes of `ml_dtypes` as void.
         return dtype.kind in "uV" and dtype.itemsize == dtype_of(element).itemsize
-    if name != "bool" and isinstance(element, IntegerType) and _is_signless(element):
+    is_signless = isinstance(element, IntegerType) and has_signedness(element, Signedness.SIGNLESS)
+    if name != "bool" and is_signless:
         return dtype.kind in "iu" and dtype.itemsize == dtype_of(element).itemsize
     return dtype.newbyteorder("=") == np.dtype(name)
-
-
-def _is_signless(type: IntegerType) -> bool:
-    return type.signedness.data is Signedness.SIGNLESS
 
 
 def _value_of(elements: NDArray[Any], type: Attribute) -> TypedArray:

@@ -11,17 +11,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     ArrayAttr,
-    BFloat16Type,
     DictionaryAttr,
-    Float8E4M3FNType,
-    Float8E4M3FNUZType,
-    Float8E5M2FNUZType,
-    Float8E5M2Type,
     Float16Type,
     Float32Type,
     Float64Type,
@@ -51,18 +46,6 @@ from qdialect.ptq.calibration.keys import Keys, attach_keys, casts_to, constant_
 from qdialect.ptq.schemes.arrays import AllNaNError, whole_range
 from qdialect.ptq.schemes.ranges import Statistics, merged
 from qdialect.support.lazy_numpy import NDArray, np
-
-_FLOATS: Final = (
-    Float16Type,
-    Float32Type,
-    Float64Type,
-    BFloat16Type,
-    Float8E4M3FNType,
-    Float8E4M3FNUZType,
-    Float8E5M2Type,
-    Float8E5M2FNUZType,
-)
-"""The element types that are recorded: the floats that both engines support."""
 
 
 class LeftOut(NamedTuple):
@@ -396,10 +379,19 @@ def returning(
         if isinstance(op, FuncOp):
             op.sym_visibility = StringAttr("private")
     new.sym_visibility = None
-    new.sym_name = StringAttr(_free_name(copy, f"{function.sym_name.data}_recorded"))
+    name, symbols = f"{function.sym_name.data}_recorded", symbols_of(copy)
+    while name in symbols:
+        name += "_"
+    new.sym_name = StringAttr(name)
     copy.body.blocks[0].add_op(new)
     results = [copies[value] for value in values]
-    return_instead(new, results)
+    for block in new.body.blocks:
+        if isinstance(last := block.last_op, ReturnOp):
+            last.operands = results
+    types = [result.type for result in results]
+    new.function_type = FunctionType.from_lists(new.function_type.inputs.data, types)
+    if new.res_attrs is not None:
+        new.res_attrs = ArrayAttr([DictionaryAttr({})] * len(types))
     return copy, new, results
 
 
@@ -436,30 +428,15 @@ def _place_of(block: Block, function: FuncOp) -> tuple[Operation, str]:
 
 def _unrecordable(type: Attribute) -> str | None:
     """Why the values of a type cannot be recorded; None if they can."""
+    # Both engines support the floats of IREE, whose runs import what lowers casts.
+    from qdialect.check.iree_runs import FLOATS
+
     if not isinstance(type, TensorType):
         return f"'{type}' is not a ranked tensor"
     tensor = cast("TensorType[Attribute]", type)
-    if not isinstance(tensor.element_type, _FLOATS):
+    if not isinstance(tensor.element_type, (*FLOATS,)):
         return f"elements of type '{tensor.element_type}' are not recorded"
     return "it has no elements" if 0 in tensor.get_shape() else None
-
-
-def _free_name(module: ModuleOp, name: str) -> str:
-    symbols = symbols_of(module)
-    while name in symbols:
-        name += "_"
-    return name
-
-
-def return_instead(function: FuncOp, results: Sequence[SSAValue]) -> None:
-    """Make a function return these values instead of its own."""
-    for block in function.body.blocks:
-        if isinstance(last := block.last_op, ReturnOp):
-            last.operands = results
-    types = [result.type for result in results]
-    function.function_type = FunctionType.from_lists(function.function_type.inputs.data, types)
-    if function.res_attrs is not None:
-        function.res_attrs = ArrayAttr([DictionaryAttr({})] * len(types))
 
 
 def floats_of(value: TypedArray) -> NDArray[Any]:
