@@ -156,7 +156,8 @@ class Quantized(Displayed):
         `options` are those of `--quantize-with-ranges`, with underscores in their names. Without a
         scheme, they are those of `one-u8` with `narrow_fixed`.
         """
-        self._settings = {**_scheme(scheme), "granularity": granularity, **options}
+        own = {"scheme": "one-u8", "narrow_fixed": "true"} if scheme is None else {"scheme": scheme}
+        self._settings = {**own, "granularity": granularity, **options}
         self.raised = []
         self._quantize(self._settings)
         return self
@@ -443,11 +444,6 @@ class _Trials:
         scores = [[*choice, score] for choice, score in self.scores.items()]
         contents = {"settings": self._settings, "candidates": self.candidates, "scores": scores}
         write_file(str(self._path), json.dumps(contents, indent=1))
-
-
-def _scheme(name: str | None) -> Mapping[str, str]:
-    """The options of a scheme, or what a model is quantized by if none is given."""
-    return {"scheme": "one-u8", "narrow_fixed": "true"} if name is None else {"scheme": name}
 
 
 def _named(record: Record) -> Mapping[str, NDArray[Any]]:

@@ -92,7 +92,9 @@ class ShiftedTypes(TypeConversion):
 
     def _shifted(self, type: Attribute) -> Attribute:
         match type:
-            case UniformQuantizedType() | AnyQuantizedType() if self._has_source(type):
+            case UniformQuantizedType() | AnyQuantizedType() if (
+                type.storage_format == self.shift.source
+            ):
                 return self._quantized(type)
             case ArrayAttr():
                 items = type.data
@@ -113,9 +115,6 @@ class ShiftedTypes(TypeConversion):
         part = self.of(attribute)
         assert part is not None
         return part
-
-    def _has_source(self, type: StoredType) -> bool:
-        return type.storage_format == self.shift.source
 
     def _quantized(self, type: UniformQuantizedType | AnyQuantizedType) -> Attribute:
         by, stored = self.shift.by, cast(IntegerType, type.storage_type)

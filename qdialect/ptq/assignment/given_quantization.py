@@ -358,7 +358,7 @@ def drop_unit_factors(graph: FlowGraph) -> bool:
     """Drop multiplications of a constant or of sums by one. Returns whether there is any."""
     gone = list[SSAValue]()
     for op in graph.ops:
-        if not _is_product(op):
+        if functions_of(op) != frozenset({"mul"}) or len(op.results) != 1:
             continue
         for ones, other in (op.operands[:2], op.operands[1::-1]):
             is_kept = graph.is_constant(other) or _is_sum(graph, other)
@@ -373,10 +373,6 @@ def drop_unit_factors(graph: FlowGraph) -> bool:
                 break
     erase_unused([value.owner for value in gone if not isinstance(value.owner, Block)])
     return bool(gone)
-
-
-def _is_product(op: Operation) -> bool:
-    return functions_of(op) == frozenset({"mul"}) and len(op.results) == 1
 
 
 def _is_sum(graph: FlowGraph, value: SSAValue) -> bool:

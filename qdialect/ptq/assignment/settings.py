@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import translate
+from functools import partial
 from typing import Final, TypeVar
 
 from qdialect.algebra.parameters import StorageFormat
@@ -60,10 +61,6 @@ class Precision:
     bias_storage: StorageFormat = I32
     shares_pools: bool = True
     """Whether the result of a max pool has the parameters of the operand, not of its own range."""
-
-    def with_granularity(self, granularity: WeightGranularity) -> Precision:
-        """The same schemes, with weights of another granularity."""
-        return replace(self, weights=replace(self.weights, granularity=granularity))
 
 
 def precision_of(name: str) -> Precision:
@@ -138,12 +135,9 @@ def policy_of_weights(
 
 
 _DECLARED: Final[Mapping[str, Callable[[], Scheme]]] = {
-    "u8": lambda: luci(U8),
-    "uint8": lambda: luci(U8),
-    "i8": lambda: torch_per_tensor_affine(I8),
-    "int8": lambda: torch_per_tensor_affine(I8),
-    "i16": lambda: luci(I16),
-    "int16": lambda: luci(I16),
+    **dict.fromkeys(("u8", "uint8"), partial(luci, U8)),
+    **dict.fromkeys(("i8", "int8"), partial(torch_per_tensor_affine, I8)),
+    **dict.fromkeys(("i16", "int16"), partial(luci, I16)),
 }
 _FLOAT_WORDS: Final = ("f32", "float32")
 

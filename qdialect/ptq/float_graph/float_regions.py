@@ -135,7 +135,7 @@ class _Finder:
     def _step(self, op: Operation) -> _Step | None:
         reading = None if is_statistics(op) else self._computations.reading(op)
         # An op may compute a maximum and its position; one of them may be unused.
-        if reading is None or not op.results or any(map(_is_read, op.results[1:])):
+        if reading is None or not op.results or any(other.first_use for other in op.results[1:]):
             return None
         functions, operands, *_ = reading
         read = [
@@ -287,7 +287,7 @@ class _Finder:
         if not self._steps[op].functions <= PRODUCTS | SUMS:
             return None
         for ops, entry, join, _, after, _ in reversed(list(self._candidates(op))):
-            first = self._first(ops)
+            first = min(ops, key=self._place.__getitem__)
             function = self._computations.function_of(first.results[0])
             rest = self._functions_of(ops - {first})
             # What is added to a layer is its bias.
@@ -375,17 +375,10 @@ class _Finder:
     def _functions_of(self, ops: Iterable[Operation]) -> frozenset[str]:
         return frozenset[str]().union(*(self._steps[op].functions for op in ops))
 
-    def _first(self, ops: Iterable[Operation]) -> Operation:
-        return min(ops, key=self._place.__getitem__)
-
 
 def _is_dead(op: Operation) -> bool:
     """Whether an op has results, and nothing reads them."""
     return bool(op.results) and not any(map(_is_used, op.results))
-
-
-def _is_read(value: SSAValue) -> bool:
-    return value.first_use is not None
 
 
 def _is_used(value: SSAValue) -> bool:

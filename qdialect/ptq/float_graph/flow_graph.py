@@ -34,6 +34,7 @@ from qdialect.dialects.quant import DequantizeCastOp, QuantizeCastOp, UniformQua
 from qdialect.folding.graph import FoldGraph
 from qdialect.folding.moved_constant import MovedConstant
 from qdialect.ir.elements import float_elements
+from qdialect.ir.names import visibility_of
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.ops.along_axis import is_recordable, is_statistics
 from qdialect.ops.fields import Contraction, Lookup, Movements, QuantizationRule, RuleKind, Side
@@ -296,12 +297,8 @@ class FlowGraph:
     def functions(self) -> Sequence[FuncOp]:
         """The public functions with a body."""
         functions = [op for op in self.module.walk() if isinstance(op, FuncOp)]
-        return [
-            op
-            for op in functions
-            if not op.is_declaration
-            and (op.sym_visibility is None or op.sym_visibility.data != "private")
-        ]
+        public = [op for op in functions if visibility_of(op) != "private"]
+        return [op for op in public if not op.is_declaration]
 
     @cached_property
     def makers(self) -> Mapping[SSAValue, Node]:
@@ -506,10 +503,8 @@ class FlowGraph:
         ):
             if before == behind:
                 continue
-            bits = np.asarray(
-                values.value if isinstance(values, Splat) else as_view(values).array()
-            )
-            numbers = FLOAT_FORMATS[before.name].decode(_as_integers(bits))
+            bits = _array_of(values)
+            numbers = FLOAT_FORMATS[before.name].decode(bits.view(f"u{bits.itemsize}"))
             encoded = FLOAT_FORMATS[behind.name].encode(numbers).astype(f"u{behind.size}")
             values = Splat(encoded[()], values.shape) if isinstance(values, Splat) else encoded
         return values
@@ -535,10 +530,6 @@ def _converts_floats(op: Operation) -> bool:
 
 def _array_of(values: Values) -> NDArray[Any]:
     return np.asarray(values.value) if isinstance(values, Splat) else as_view(values).array()
-
-
-def _as_integers(bits: NDArray[Any]) -> NDArray[Any]:
-    return bits.view(f"u{bits.itemsize}")
 
 
 MASKING: Final = frozenset({"add", "select", "sub"})

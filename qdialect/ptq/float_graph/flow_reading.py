@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import inf, isfinite, prod
-from typing import Final, NamedTuple, cast
+from typing import Final, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
@@ -22,6 +22,7 @@ from qdialect.dialects.quant import DequantizeCastOp, QuantizeCastOp, UniformQua
 from qdialect.dialects.quant.storage import StoredType
 from qdialect.folding.graph import GraphReader
 from qdialect.ir.errors import OpErrors
+from qdialect.ir.rewriting import captured_by
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.ops.along_axis import is_recordable, is_statistics, statistics_of
 from qdialect.ops.fields import Contraction, Lookup, QuantizationRule, RuleKind, Side
@@ -289,7 +290,8 @@ def _note_derived(graph: FlowGraph, op: Operation) -> None:
     if is_list and not any(map(_is_tensor, op.operands)):
         # It numbers positions, or has no elements that are specified.
         graph.derived.update(op.results)
-    if not op.operands or (op.regions and (model_named(name_of(op)).has_blocks or _captures(op))):
+    has_blocks = model_named(name_of(op)).has_blocks
+    if not op.operands or (op.regions and (has_blocks or any(map(_is_tensor, captured_by(op))))):
         return
     if is_statistics(op):
         if graph.value(op.operands[0]) in graph.derived:
@@ -305,16 +307,6 @@ def _note_derived(graph: FlowGraph, op: Operation) -> None:
         for value, maker in zip(op.operands, makers, strict=True)
     ):
         graph.derived.update(filter(_is_tensor, op.results))
-
-
-def _captures(op: Operation) -> bool:
-    """Whether regions of an op read tensors that are not its operands."""
-    return any(
-        _is_tensor(value) and not op.is_ancestor(value.owner)
-        for region in op.regions
-        for inner in region.walk()
-        for value in inner.operands
-    )
 
 
 def _is_tensor(value: SSAValue) -> bool:
@@ -389,23 +381,25 @@ def _layer(graph: FlowGraph, op: Operation, layer: Contraction) -> Node:
 
 def unknown_bias(graph: FlowGraph, node: Node) -> Use | None:
     """The operand of a layer that is added to the sums, if it is not a constant."""
-    op, layer = node.ops[0], node.layer
-    if node.bias is not None or not isinstance(layer, Contraction):
+    if node.bias is not None or not isinstance(node.layer, Contraction):
         return None
-    if layer.bias is None or layer.bias >= len(op.operands):
-        return None
-    use = Use(op, layer.bias)
-    if not is_quantizable(use.value) or graph.is_constant(use.value):
+    use = _addend(node.ops[0], node.layer)
+    if use is None or graph.is_constant(use.value):
         return None
     return None if graph.filled_with(use.value) == 0 else use
 
 
-def _own_bias(graph: FlowGraph, op: Operation, layer: Contraction, side: Side) -> Bias | None:
-    """The operand of a layer that is added to the sums, if it is a constant."""
+def _addend(op: Operation, layer: Contraction) -> Use | None:
+    """The operand of a layer that is added to the sums, if it has one."""
     if layer.bias is None or layer.bias >= len(op.operands):
         return None
     use = Use(op, layer.bias)
-    if not is_quantizable(use.value):
+    return use if is_quantizable(use.value) else None
+
+
+def _own_bias(graph: FlowGraph, op: Operation, layer: Contraction, side: Side) -> Bias | None:
+    """The operand of a layer that is added to the sums, if it is a constant."""
+    if (use := _addend(op, layer)) is None:
         return None
     if (constant := graph.constant(use.value)) is None:
         if (broadcast := _before_broadcast(graph, use.value)) is None:
@@ -421,17 +415,13 @@ def _own_bias(graph: FlowGraph, op: Operation, layer: Contraction, side: Side) -
     return _bias(graph, op, use, range(len(layer.result)), layer.result, layer, side)
 
 
-class _AddedBias(NamedTuple):
-    """A bias, and the ops from the sums to the one that adds it, the latter included."""
-
-    adders: Sequence[Operation]
-    bias: Bias
-
-
 def _added_bias(
     graph: FlowGraph, op: Operation, layer: Contraction, side: Side
-) -> _AddedBias | None:
-    """A constant that the only reader of a layer adds to it."""
+) -> tuple[Sequence[Operation], Bias] | None:
+    """
+    A constant that the only reader of a layer adds to it, behind the ops from the sums to the one
+    that adds it, the latter included.
+    """
     sums, labels, ops = op.results[0], tuple(layer.result), list[Operation]()
     while (reader := _only_reader(graph, sums)) is not None and graph.has_reshaped_layers:
         moved = _moved_labels(graph, reader.op, sums, labels, side)
@@ -463,7 +453,7 @@ def _added_bias(
         # This is an addition of two quantized values.
         return None
     bias = _bias(graph, op, *read, labels, layer, side)
-    return None if bias is None else _AddedBias([*ops, adder], bias)
+    return None if bias is None else ([*ops, adder], bias)
 
 
 def _only_reader(graph: FlowGraph, value: SSAValue) -> Use | None:

@@ -294,7 +294,8 @@ class VerifyQuantizationPass(ModulePass):
             with _configuration_in(self.config) as configuration:
                 precision = configuration.default_precision(self.scheme)
                 granularity = granularity_of(configuration.granularity_of_weights(self.granularity))
-                precision = precision.with_granularity(granularity)
+                weights = replace(precision.weights, granularity=granularity)
+                precision = replace(precision, weights=weights)
                 layers, _ = configuration.of_layers(keys_of(op).roots.keys(), precision)
             default = _expectation(precision, granularity)
             expected = {

@@ -204,22 +204,18 @@ def merge_profiles(profiles: Sequence[Profile]) -> Profile:
 
 
 def _to_json(statistics: Statistics) -> dict[str, Any]:
-    histogram = statistics.histogram
-    return {
+    content: dict[str, Any] = {
         "axes": [*statistics.axes],
         "records": statistics.records.tolist(),
         "minima": _nested(statistics.minima),
         "maxima": _nested(statistics.maxima),
         "count": statistics.count,
         "nans": statistics.nans,
-        **(
-            {}
-            if histogram is None
-            else {
-                "histogram": {"bins": histogram.bins.tolist(), "counts": histogram.counts.tolist()}
-            }
-        ),
     }
+    if (histogram := statistics.histogram) is not None:
+        bins, counts = histogram.bins.tolist(), histogram.counts.tolist()
+        content["histogram"] = {"bins": bins, "counts": counts}
+    return content
 
 
 def _nested(numbers: NDArray[np.float32]) -> Any:

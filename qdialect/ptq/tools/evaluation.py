@@ -78,7 +78,8 @@ class Evaluation:
             inputs = [known[key] for key in value.inputs if key in known and key != value.key]
             drop = None
             if decibels is not None and inputs:
-                drop = _difference(min(inputs), decibels)
+                # Equal ones may be infinite.
+                drop = 0.0 if min(inputs) == decibels else min(inputs) - decibels
             rows.append(Row(value, noise, decibels, drop, *self.forms.get(value.key, ("", ""))))
         return tuple(rows)
 
@@ -153,32 +154,26 @@ class Evaluation:
 
     def to_json(self) -> str:
         """All results. Infinities are strings, and NaN is null."""
-        return (
-            json.dumps(
+        content: dict[str, Any] = {
+            "format": "qdialect-evaluation",
+            "version": 1,
+            "engine": self.engine,
+            "records": self.records,
+            "values": [_json_of(row) for row in self.rows],
+            "results": [
                 {
-                    "format": "qdialect-evaluation",
-                    "version": 1,
-                    "engine": self.engine,
-                    "records": self.records,
-                    "values": [_json_of(row) for row in self.rows],
-                    "results": [
-                        {
-                            "result": result.number,
-                            "key": result.key,
-                            "signal_to_noise": number_to_json(noise.decibels),
-                        }
-                        | ({} if answers is None else _json_of_answers(answers, self.has_labels))
-                        for result, noise, answers in self.results
-                    ],
-                    "not_compared": [
-                        {"key": value.key, "reason": value.reason} for value in self.not_compared
-                    ],
+                    "result": result.number,
+                    "key": result.key,
+                    "signal_to_noise": number_to_json(noise.decibels),
                 }
-                | ({"times": self._times_of_records} if self.times else {}),
-                indent=1,
-            )
-            + "\n"
-        )
+                | ({} if answers is None else _json_of_answers(answers, self.has_labels))
+                for result, noise, answers in self.results
+            ],
+            "not_compared": [value._asdict() for value in self.not_compared],
+        }
+        if self.times:
+            content["times"] = self._times_of_records
+        return json.dumps(content, indent=1) + "\n"
 
     def write(self, stream: TextIO, worst: int) -> None:
         """Write everything; `rich` draws tables if it is installed and there is a terminal."""
@@ -219,10 +214,6 @@ def _json_of(row: Row) -> dict[str, Any]:
 def _number(decibels: float | None) -> float:
     """The sort key; None comes last."""
     return math.inf if decibels is None else decibels
-
-
-def _difference(before: float, after: float) -> float:
-    return 0.0 if before == after else before - after
 
 
 def _left_out(noise: Noise) -> str | None:

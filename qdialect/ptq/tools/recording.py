@@ -232,20 +232,6 @@ def _read_function(
     return PreparedFunction(run, observed, kernels, binary, engine)
 
 
-@contextmanager
-def record_errors(index: int, max_memory: int) -> Generator[None]:
-    """Work on a record within a limit of memory. Errors become RecordErrors."""
-    try:
-        with memory_budget(max_memory):
-            yield
-    except RecordError:
-        raise
-    except RunFailure as error:
-        raise RecordError(f"record {index}: {error.reason}") from None
-    except (InterpretationError, MemoryLimitError, ValueError) as error:
-        raise RecordError(f"record {index}: {error}") from None
-
-
 @dataclass(frozen=True)
 class Task(ABC, Generic[Result]):
     """The work on each record. It can be sent to another process."""
@@ -276,10 +262,17 @@ class Task(ABC, Generic[Result]):
         records = RecordFiles(self.data, arguments, self.labels)
 
         def process(index: int) -> Result:
-            with record_errors(index, self.max_memory):
-                record = records[index]
-                labels = None if self.labels is None else records.labels(index)
-                return self.process(index, record, runs, labels)
+            try:
+                with memory_budget(self.max_memory):
+                    record = records[index]
+                    labels = None if self.labels is None else records.labels(index)
+                    return self.process(index, record, runs, labels)
+            except RecordError:
+                raise
+            except RunFailure as error:
+                raise RecordError(f"record {index}: {error.reason}") from None
+            except (InterpretationError, MemoryLimitError, ValueError) as error:
+                raise RecordError(f"record {index}: {error}") from None
 
         return process
 
