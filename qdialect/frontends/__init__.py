@@ -94,11 +94,11 @@ def from_torch(
             "program must be a result of torch.export.export, not an object of type "
             f"'{type(program).__name__}'"
         )
+    decomposed = given.run_decompositions(_decompositions(given, form))
+    # torch-mlir looks for all buffers in the state, which lacks those that are not saved.
+    decomposed.state_dict.update(decomposed.constants)
     module = fx.export_and_import(
-        given,
-        output_type=form,
-        hooks=_literals_from_memory(given),
-        decomposition_table=_decompositions(given, form),
+        decomposed, output_type=form, hooks=_literals_from_memory(given), decomposition_table={}
     )
 
     def name_all(imported: ModuleOp, _: ResourceBlobs | None) -> None:

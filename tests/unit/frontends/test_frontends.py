@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -247,6 +248,26 @@ def test_ops_that_are_registered_between_imports_are_decomposed():
     ops.impl("twice", Network().forward, "CompositeImplicitAutograd")
     Network.forward = lambda self, x: torch.ops.qdialect_test.twice(x)
     assert str(imported()) == wanted
+
+
+@needs_torch
+def test_torch_buffers_that_are_not_saved():
+    torch: Any = import_module("torch")
+
+    class Network(torch.nn.Module):
+        def __init__(self):
+            torch.nn.Module.__init__(self)
+            self.register_buffer("places", torch.tensor([1.0, 2.0]), persistent=False)
+            self.register_buffer("offsets", torch.tensor([3.0, 4.0]))
+
+        def forward(self, x: Any) -> Any:
+            return x * self.places + self.offsets
+
+    program = torch.export.export(Network(), (torch.ones(2),))
+    text = str(from_torch(program, "stablehlo"))
+    assert re.search(r"%places = .*dense<\[1\.0*(e\+00)?, 2\.0", text)
+    assert re.search(r"%offsets = .*dense<\[3\.0*(e\+00)?, 4\.0", text)
+    assert list(program.state_dict) == ["offsets"]
 
 
 @needs_torch
