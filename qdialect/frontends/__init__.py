@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from ctypes import c_char
+from importlib import import_module
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
@@ -122,8 +123,10 @@ def _decompositions(program: Any, form: TorchForm) -> dict[Any, Any]:
     targets = (node.target for graph in graphs for node in graph.nodes)
     table = dict(of_torch_mlir.get_decomposition_table())
     if form == "linalg-on-tensors":
-        gelu: Any = library("torch", "torch").ops.aten.gelu.default
-        (function,) = library("torch._decomp", "torch").get_decompositions([gelu]).values()
+        torch: Any = library("torch", "torch")
+        gelu = torch.ops.aten.gelu.default
+        decompositions: Any = import_module("._decomp", torch.__name__).get_decompositions
+        (function,) = decompositions([gelu]).values()
 
         def by_tangent(x: Any, *, approximate: str = "none") -> Any:
             return function(x, approximate) if approximate == "tanh" else NotImplemented

@@ -95,7 +95,7 @@ BUDGETS = {
     "checkpoints": (2955, 6),
     "ptq": (21026, 8),
     "integers": (2799, 5),
-    "frontends": (1200, 4),
+    "frontends": (1203, 4),
     "export": (3317, 5),
     "testing": (785, 4),
 }
