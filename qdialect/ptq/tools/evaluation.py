@@ -169,7 +169,9 @@ class Evaluation:
                 | ({} if answers is None else _json_of_answers(answers, self.has_labels))
                 for result, noise, answers in self.results
             ],
-            "not_compared": [value._asdict() for value in self.not_compared],
+            "not_compared": [
+                {"key": value.key, "reason": value.reason} for value in self.not_compared
+            ],
         }
         if self.times:
             content["times"] = self._times_of_records
