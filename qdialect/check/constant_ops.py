@@ -60,10 +60,13 @@ class ConstantOps:
         makers, pending = set[Operation](), [value]
         while pending:
             op = pending.pop().owner
-            if isinstance(op, Operation) and op in self._ops and op not in makers:
+            if not isinstance(op, Operation) or op in makers:
+                continue
+            # A constant may have been written in place of ops.
+            if op in self._ops or elements_attribute_of(op) is not None:
                 makers.add(op)
                 pending += self.reads(op)
-        return sorted(makers, key=self._ops.__getitem__)
+        return sorted(makers, key=lambda op: self._ops.get(op, -1))
 
     def elements(self, value: SSAValue) -> TypedArray | None:
         """A value; None if it is not computed from constants, or its ops cannot be run."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ from qdialect.algebra.movement import (
 )
 from qdialect.dialects import LARGER, SMALLER, scalar
 from qdialect.export.onnx_tensors import Tensor, Tensors, in_graph, name_of_type
-from qdialect.ops.fields import Contraction, Reduction, Window
+from qdialect.ops.fields import Contraction, PoolWindow, Reduction, Window
 from qdialect.ops.interface import Refusal, RefusalCode
 
 Labels = list[str]
@@ -375,15 +375,24 @@ class Layers:
         windows = reduction.windows
         if any(window.base_dilation != 1 for window in windows.values()):
             raise Refusal(RefusalCode.UNKNOWN_OP, "it has gaps in its operand")
+        if REDUCTIONS.get(reduction.function) == "ReduceMax":
+            tensor, windows = self._with_pads(tensor, windows)
+        cut = tuple(
+            n + min(0, windows[axis].high if axis in windows else 0)
+            for axis, n in enumerate(tensor.shape)
+        )
+        tensor = self._move(tensor, Slice((0,) * len(cut), cut, (1,) * len(cut)))
         others = [axis for axis in range(len(tensor.shape)) if axis not in windows]
         image = self._merged(tensor, [others[:1], others[1:], *([axis] for axis in windows)])
         used = [*windows.values()]
         attributes: dict[str, Any] = {
             "kernel_shape": [window.size for window in used],
             "strides": [window.stride for window in used],
-            "dilations": [window.dilation for window in used],
-            "pads": [*(window.low for window in used), *(window.high for window in used)],
+            "pads": [*(window.low for window in used), *(max(0, window.high) for window in used)],
         }
+        if any(window.dilation > 1 for window in used):
+            # Kernels of integers have no such attribute.
+            attributes["dilations"] = [window.dilation for window in used]
         lengths = [shape[axis] for axis in windows]
         count = math.prod(window.size for window in used)
         graph = self.tensors.graph
@@ -417,6 +426,28 @@ class Layers:
         return self._move(
             result, Reshape(tuple(shape[axis] for axis in axes)), Transpose(inverse(axes))
         )
+
+    def _with_pads(
+        self, tensor: Tensor, windows: Mapping[int, PoolWindow]
+    ) -> tuple[Tensor, Mapping[int, PoolWindow]]:
+        """What a maximum is of, with the least numbers around it as padding of its windows."""
+        if (padded := self.tensors.without_lowest(tensor)) is None:
+            return tensor, windows
+        wider = {
+            axis: replace(
+                window,
+                low=window.low + padded.pad.low[axis],
+                high=window.high + padded.pad.high[axis],
+            )
+            for axis, window in windows.items()
+        }
+        widths = zip(padded.pad.low, padded.pad.high, strict=True)
+        others = [
+            width for axis, pair in enumerate(widths) if axis not in windows for width in pair
+        ]
+        if any(others) or any(max(one.low, one.high) >= one.size for one in wider.values()):
+            return tensor, windows
+        return padded.inner, wider
 
 
 SUM: Final = "numpy:add"

@@ -168,6 +168,8 @@ class Tensors:
     graph: Graph
     padded: dict[str, Padded] = field(default_factory=dict[str, Padded])
     """By the name of a tensor, what it is with fewer zeros."""
+    _lowest: dict[str, Padded] = field(default_factory=dict[str, Padded])
+    """By the name of a tensor, what it is without the least number of its type around it."""
     _enlarged: dict[str, tuple[str, NDArray[np.float32]]] = field(
         default_factory=dict[str, tuple[str, NDArray[np.float32]]]
     )
@@ -316,6 +318,17 @@ class Tensors:
         inner = replace(inner, shape=shape, codes=codes)
         return Padded(inner, PadWith(low, high, gaps, ZeroPoint()))
 
+    def without_lowest(self, tensor: Tensor) -> Padded | None:
+        """What a tensor is without the least numbers around it, and how many there are."""
+        padded = None if tensor.base is not None else self._lowest.get(tensor.name)
+        if padded is None:
+            return None
+        low, high = (
+            tuple(widths[at] for at in tensor.order) for widths in (padded.pad.low, padded.pad.high)
+        )
+        inner = self.moved([padded.inner], Transpose(tensor.order))
+        return Padded(inner, PadWith(low, high, (0,) * len(low), ZeroPoint()))
+
     def _slots(
         self, parameters: QuantizationParameters, stored: str
     ) -> tuple[Sequence[str], Mapping[str, Any]]:
@@ -361,7 +374,7 @@ class Tensors:
             whole = self.moved(tensors[:1], Reshape(movement.sizes))
             return self.moved([whole], PadWith(low, high, gaps, ZeroPoint()))
         tensors = self._alike(tensors)
-        first = tensors[0]
+        source = first = tensors[0]
         if isinstance(movement, Pad):
             element = self._padding(first, padding)
             if element is None:
@@ -379,7 +392,19 @@ class Tensors:
             views = [ArrayView.of(cast(Elements, tensor.elements)) for tensor in tensors]
             elements = np.asarray(movement.move_views(views, None).array())
             return known(elements, first.type, codes)
-        return replace(self._write(movement, tensors, shape), codes=codes, type=first.type)
+        moved = replace(self._write(movement, tensors, shape), codes=codes, type=first.type)
+        if isinstance(movement, Pad) and not any(movement.gaps) and self._is_lowest(padding):
+            low, high = ([n[axis] for axis in moved.back] for n in (movement.low, movement.high))
+            pad = PadWith(tuple(low), tuple(high), (0,) * len(low), ZeroPoint())
+            self._lowest[moved.name] = Padded(self.moved([source], Transpose(moved.back)), pad)
+        return moved
+
+    def _is_lowest(self, tensor: Tensor | None) -> bool:
+        """Whether no finite number of its type is less than a known one."""
+        if tensor is None or tensor.elements is None or not isinstance(tensor.type, AnyFloat):
+            return False
+        format = FLOAT_FORMATS[tensor.type.name]
+        return float(format.decode(tensor.elements.reshape(()))) <= -format.largest
 
     def _is_zero(self, tensor: Tensor) -> bool:
         """Whether all elements are known, and real zeros."""
@@ -394,6 +419,8 @@ class Tensors:
         are_equal = slots[0] is not None and all(slot == slots[0] for slot in slots)
         if are_equal and len({self._held(tensor) for tensor in tensors}) == 1:
             return tensors
+        if all(tensor.elements is not None for tensor in tensors):
+            return [self.computed(tensor) for tensor in tensors]
         return [self.drawn(self.number(tensor)) for tensor in tensors]
 
     def _padding(self, tensor: Tensor, padding: Tensor | None) -> np.generic | None:

@@ -601,8 +601,12 @@ class PoolWindow:
 
     def count(self, length: int) -> int:
         """The number of windows that fit in an axis of `length`, padding included."""
-        reach = self.dilation * (self.size - 1) + 1 if self.size else 0
-        return (length - reach) // self.stride + 1 if length >= reach else 0
+        return (length - self.reach) // self.stride + 1 if length >= self.reach else 0
+
+    @property
+    def reach(self) -> int:
+        """The number of elements from the first one that it combines to the last one."""
+        return self.dilation * (self.size - 1) + 1 if self.size else 0
 
 
 class Reduction(NamedTuple):

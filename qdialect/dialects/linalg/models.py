@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from string import ascii_letters
@@ -631,10 +632,13 @@ def _read_pool(op: Operation) -> Reduction:
         raise Refusal(RefusalCode.UNKNOWN_OP, "its operands do not have the axes of its name")
     strides = positive(op, "strides", len(axes), default=1)
     dilations = positive(op, "dilations", len(axes), default=1)
-    windows = {
-        axis: PoolWindow(*numbers)
-        for axis, *numbers in zip(axes, window, strides, dilations, strict=True)
-    }
+    windows = dict[int, PoolWindow]()
+    for axis, *numbers in zip(axes, window, strides, dilations, strict=True):
+        pool, length, count = PoolWindow(*numbers), image[axis], shape_of(op.operands[2])[axis]
+        if min(length, count) > 0 and count < pool.count(length):
+            # The last elements are in no window.
+            pool = replace(pool, high=(count - 1) * pool.stride + pool.reach - length)
+        windows[axis] = pool
     return Reduction(_COMBINED[kind], windows, 2)
 
 

@@ -759,6 +759,47 @@ func.func @main(%a: tensor<9xf32>, %b: tensor<9xf32>) -> tensor<9xi1> {{
 # Look-ups, reductions and bodies
 
 OF_TENSORS = {
+    "a pool that leaves out the last elements": (
+        "tensor<1x2x8x7xf32>",
+        "tensor<1x2x3x2xf32>",
+        """
+  %w = tensor.empty() : tensor<2x3xf32>
+  %c = arith.constant dense<-3.40282347E+38> : tensor<1x2x3x2xf32>
+  %y = linalg.pooling_nchw_max
+    {dilations = dense<1> : tensor<2xi64>, strides = dense<2> : tensor<2xi64>}
+    ins(%x, %w : tensor<1x2x8x7xf32>, tensor<2x3xf32>)
+    outs(%c : tensor<1x2x3x2xf32>) -> tensor<1x2x3x2xf32>""",
+        np.sin(np.arange(112, dtype="f4")).reshape(1, 2, 8, 7),
+    ),
+    "a maximum with the least numbers around it": (
+        "tensor<1x2x4x5xf32>",
+        "tensor<1x2x2x3xf32>",
+        """
+  %l = arith.constant -3.40282347E+38 : f32
+  %p = tensor.pad %x low[0, 0, 1, 1] high[0, 0, 0, 1] {
+  ^bb0(%i: index, %j: index, %k: index, %m: index):
+    tensor.yield %l : f32
+  } : tensor<1x2x4x5xf32> to tensor<1x2x5x7xf32>
+  %w = tensor.empty() : tensor<3x3xf32>
+  %c = arith.constant dense<-3.40282347E+38> : tensor<1x2x2x3xf32>
+  %y = linalg.pooling_nchw_max
+    {dilations = dense<1> : tensor<2xi64>, strides = dense<2> : tensor<2xi64>}
+    ins(%p, %w : tensor<1x2x5x7xf32>, tensor<3x3xf32>)
+    outs(%c : tensor<1x2x2x3xf32>) -> tensor<1x2x2x3xf32>""",
+        np.cos(np.arange(40, dtype="f4")).reshape(1, 2, 4, 5) - 2,
+    ),
+    "constants of several scales that are joined": (
+        "tensor<4xf32>",
+        "tensor<4xf32>",
+        """
+  %a = quant.constant dense<[3, -4]> : tensor<2x!quant.uniform<i8:f32, 0.5>>
+  %b = quant.constant dense<[5, 6]> : tensor<2x!quant.uniform<i8:f32, 0.25>>
+  %c = quant.dcast %a : tensor<2x!quant.uniform<i8:f32, 0.5>> to tensor<2xf32>
+  %d = quant.dcast %b : tensor<2x!quant.uniform<i8:f32, 0.25>> to tensor<2xf32>
+  %e = tensor.concat dim(0) %c, %d : (tensor<2xf32>, tensor<2xf32>) -> tensor<4xf32>
+  %y = arith.mulf %x, %e : tensor<4xf32>""",
+        np.arange(1, 5, dtype="f4"),
+    ),
     "slices at places that are known at run time": (
         "tensor<2xi32>",
         "tensor<2x4xf32>",
@@ -1126,11 +1167,28 @@ def test_recurrent_networks_are_loops(kind: str, direction: str, tmp_path: Path)
     assert written_in(written)["Loop"] == ways
 
 
-@pytest.mark.parametrize("name", OF_TENSORS)
-def test_ops_on_tensors_are_those_of_the_module(name: str, tmp_path: Path) -> None:
+def of_tensors(name: str) -> tuple[str, Numbers]:
+    """The text of a function, and its argument."""
     argument, type, body, x = OF_TENSORS[name]
     body = body.replace("[WEIGHT]", WEIGHT)
-    text = f"func.func @main(%x: {argument}) -> {type} {{{body}\n  return %y : {type}\n}}"
+    return f"func.func @main(%x: {argument}) -> {type} {{{body}\n  return %y : {type}\n}}", x
+
+
+@pytest.mark.parametrize(
+    ("name", "node"),
+    [
+        ("constants of several scales that are joined", "Mul"),
+        ("a maximum with the least numbers around it", "MaxPool"),
+    ],
+)
+def test_what_a_node_reads_is_part_of_it(name: str, node: str, tmp_path: Path) -> None:
+    nodes = written_in(exported(of_tensors(name)[0], tmp_path))
+    assert nodes.keys() - {"Identity"} == {node}
+
+
+@pytest.mark.parametrize("name", OF_TENSORS)
+def test_ops_on_tensors_are_those_of_the_module(name: str, tmp_path: Path) -> None:
+    text, x = of_tensors(name)
     (found,) = results_of(exported(text, tmp_path), x)
     (expected,) = run_here(text, x)
     if found.dtype == np.bool_:
@@ -1435,6 +1493,34 @@ def test_layers_have_as_many_channels_as_kernels_take(
     # With channels last, both axes at once take longer than one after the other.
     means = [node.input[1] for node in graph.node if node.op_type == "ReduceMean"]
     assert [lengths[axes] for axes in means] == [(1,), (1,)]
+
+
+def test_a_mean_of_windows_of_codes_is_one_node_of_integers(tmp_path: Path) -> None:
+    """The kernel has no dilations."""
+    text = """
+!q = !quant.uniform<u8:f32, 0.03125:117>
+func.func @main(%a: tensor<1x8x6x6xf32>) -> tensor<1x8x3x3xf32> {
+  %p = quant.qcast %a : tensor<1x8x6x6xf32> to tensor<1x8x6x6x!q>
+  %x = quant.dcast %p : tensor<1x8x6x6x!q> to tensor<1x8x6x6xf32>
+  %w = tensor.empty() : tensor<2x2xf32>
+  %zero = arith.constant dense<0.0> : tensor<1x8x3x3xf32>
+  %s = linalg.pooling_nchw_sum
+    {dilations = dense<1> : tensor<2xi64>, strides = dense<2> : tensor<2xi64>}
+    ins(%x, %w : tensor<1x8x6x6xf32>, tensor<2x2xf32>)
+    outs(%zero : tensor<1x8x3x3xf32>) -> tensor<1x8x3x3xf32>
+  %n = arith.constant dense<4.0> : tensor<1x8x3x3xf32>
+  %m = arith.divf %s, %n : tensor<1x8x3x3xf32>
+  %q = quant.qcast %m : tensor<1x8x3x3xf32> to tensor<1x8x3x3x!q>
+  %y = quant.dcast %q : tensor<1x8x3x3x!q> to tensor<1x8x3x3xf32>
+  return %y : tensor<1x8x3x3xf32>
+}
+"""
+    x = np.sin(np.arange(288, dtype="f4")).reshape(1, 8, 6, 6)
+    model = exported(text, tmp_path)
+    (result,), (expected,) = results_of(model, x), run_here(text, x)
+    # Sums that are halves of a code are rounded in either direction.
+    assert np.abs(result - expected).max() <= 0.03125
+    assert nodes_of(model)["QLinearAveragePool"] == 1
 
 
 @pytest.mark.parametrize(("factor", "is_same"), [(0.25, True), (0.2503, True), (0.26, False)])
