@@ -103,33 +103,46 @@ def _without_zeros(
     return counts + np.where(is_zero, np.float32(small), np.float32(-share))
 
 
-def entropy_ends(counts: NDArray[np.float32], low: float, high: float, codes: int = 255) -> Ends:
+def entropy_ends(
+    counts: NDArray[np.float32], low: float, high: float, codes: int = 255, *, is_symmetric: bool
+) -> Ends:
     """
-    The ends of Glow: those of the window with the least divergence.
+    The ends of Glow: those of the window with the least divergence, which shrinks at both sides.
 
-    It shrinks at the sides where that drops the fewest elements. `counts` and all arithmetic are
-    float32; fewer counts than `codes` give the whole range.
+    If it is not symmetric, it shrinks where that drops the fewest elements. A symmetric range keeps
+    the ratio of its ends. `counts` and all arithmetic are float32; fewer counts than `codes` give
+    the whole range.
     """
     low32, high32 = np.float32(low), np.float32(high)
     if len(counts) < codes or not len(counts):
         return Ends(float(low32), float(high32))
     width = (high32 - low32) / np.float32(len(counts))
     best, ends = np.float32(np.inf), (low32, high32)
-    for start, stop in _windows(counts, codes):
+    for start, stop in _windows(counts, codes, is_symmetric=is_symmetric):
         divergence = _divergence(counts, start, stop, codes)
         if divergence < best:
             best = divergence
             ends = low32 + np.float32(start) * width, low32 + np.float32(stop) * width
-    return Ends(*map(float, ends))
+    first, last = (float(end) for end in ends)
+    if is_symmetric:
+        ratios = first / float(low32), last / float(high32)
+        if ratios[0] > ratios[1]:
+            last = float(np.float32(ratios[0] * float(high32)))
+        else:
+            first = float(np.float32(ratios[1] * float(low32)))
+    return Ends(first, last)
 
 
-def _windows(counts: NDArray[np.float32], codes: int) -> Iterator[tuple[int, int]]:
+def _windows(
+    counts: NDArray[np.float32], codes: int, *, is_symmetric: bool
+) -> Iterator[tuple[int, int]]:
     """The starts of smaller and smaller windows, and what follows their last bins."""
     start, stop = 0, len(counts)
     while stop - start >= codes:
         yield start, stop
-        pairs = (start, stop - 1), (start, start + 1), (stop - 1, stop - 2)
-        losses = [counts[one] + counts[other] for one, other in pairs]
+        losses = [counts[start] + counts[stop - 1]]
+        if not is_symmetric:
+            losses += [counts[start] + counts[start + 1], counts[stop - 1] + counts[stop - 2]]
         steps = ((1, 1), (2, 0), (0, 2))[int(np.argmin(losses))]
         start, stop = start + steps[0], stop - steps[1]
 

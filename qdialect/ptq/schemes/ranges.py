@@ -377,7 +377,7 @@ class Reduction:
                 return least_error_ends(counts, low, high)
             case ReductionKind.GLOW_ENTROPY:
                 counts = histogram.even(low, high, BINS).astype("f4")
-                return entropy_ends(counts, low, high)
+                return entropy_ends(counts, low, high, is_symmetric=False)
             case _:
                 most = max(-low, high)
                 counts = histogram.even(-most, most, BINS)
