@@ -223,7 +223,7 @@ class Layers:
 
         It is the image itself if no node has such windows.
         """
-        padded = self.tensors.without_zeros(image)
+        padded = self.tensors.without_padding(image)
         if padded is None:
             return image, windows
         lists = [*zip(padded.pad.low, padded.pad.high, padded.pad.gaps, strict=True)]
@@ -431,7 +431,8 @@ class Layers:
         self, tensor: Tensor, windows: Mapping[int, PoolWindow]
     ) -> tuple[Tensor, Mapping[int, PoolWindow]]:
         """What a maximum is of, with the least numbers around it as padding of its windows."""
-        if (padded := self.tensors.without_lowest(tensor)) is None:
+        padded = self.tensors.without_padding(tensor, is_lowest=True)
+        if padded is None or any(padded.pad.gaps):
             return tensor, windows
         wider = {
             axis: replace(

@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from copy import copy
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import takewhile
 from typing import Any, Final, cast
 
@@ -137,20 +138,27 @@ def _errors_of(op: Operation) -> Generator[None]:
 class _Writer:
     """Writes the ops of a function, one after the other."""
 
-    def __init__(self, module: ModuleOp, context: Context, outer: _Writer | None = None) -> None:
-        self.graph = Graph(outer and outer.graph)
+    def __init__(self, module: ModuleOp, context: Context) -> None:
         self._module, self._context = module, context
-        self._tensors = Tensors(self.graph)
+        self._interpreter = ModuleInterpreter(module, ResourceBlobs.of(context), _MAX_STEPS)
+        self._values = dict[SSAValue, Tensor]()
+        self._begin(Graph())
+
+    def _begin(self, graph: Graph) -> None:
+        """Write into a graph, of whose nodes nothing is known."""
+        self.graph = graph
+        self._tensors = Tensors(graph)
         self._layers = Layers(self._tensors)
-        if outer is None:
-            self._interpreter = ModuleInterpreter(module, ResourceBlobs.of(context), _MAX_STEPS)
-        else:
-            self._interpreter = outer._interpreter
-        self._values: dict[SSAValue, Tensor] = {} if outer is None else outer._values
         self._clamped = dict[str, tuple[Tensor, float, float]]()
         """What is clamped, and the limits, by the name of the result."""
         self._converted_from = dict[str, Tensor]()
         """What a Cast converts, by the name of the result."""
+
+    def _inside(self) -> _Writer:
+        """A writer of a body, which may read all values that this one has written."""
+        inner = copy(self)
+        inner._begin(Graph(self.graph))
+        return inner
 
     # Functions
 
@@ -185,15 +193,17 @@ class _Writer:
             self._write_together(ends.get(op, (op,)))
         return [self._values[value] for value in end.operands]
 
-    def _regions(self, needed: Sequence[Operation]) -> Mapping[Operation, Sequence[Operation]]:
-        """The functions that are several ops, by the last of these."""
+    @cached_property
+    def _functions(self) -> Sequence[Sequence[Operation]]:
+        """The ops of the module that are functions together."""
         budget = MemoryBudget(DEFAULT_MAX_MEMORY)
         graph = value_graph(self._module, self._context, budget, needs_integers=False)
+        return [region.ops for region in float_regions(graph.ops, Computations(graph))]
+
+    def _regions(self, needed: Sequence[Operation]) -> Mapping[Operation, Sequence[Operation]]:
+        """The functions that are several ops, by the last of these."""
         ops = {*needed}
-        parts = [
-            [op for op in region.ops if op in ops]
-            for region in float_regions(graph.ops, Computations(graph))
-        ]
+        parts = [[op for op in region if op in ops] for region in self._functions]
         return {part[-1]: part for part in parts if part}
 
     def _write_together(self, ops: Sequence[Operation]) -> None:
@@ -998,7 +1008,7 @@ class _Writer:
         if asked is not None:
             going, values = self._asked(asked, values)
             goes_on = self._tensors.named(going)
-        body = _Writer(self._module, self._context, self)
+        body = self._inside()
         position = in_graph(body.graph.input("position", "INT64", ()), (), i64)
         going = in_graph(body.graph.input("goes_on", "BOOL", ()), (), i1)
         arguments = [*block.args]
@@ -1019,6 +1029,8 @@ class _Writer:
         carried = [
             at for at, value in enumerate(arguments) if not is_plain or yielded[at] is not value
         ]
+        if not carried:
+            return values
         for at, argument in enumerate(arguments):
             body._bind(argument, body._input(argument) if at in carried else values[at])
         after = body._write_block(block)

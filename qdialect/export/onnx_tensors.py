@@ -159,6 +159,8 @@ class Padded:
     inner: Tensor
     pad: Pad
     """The numbers of zeros, along axes of the graph."""
+    is_lowest: bool = False
+    """Whether they are the least number of their type instead."""
 
 
 @dataclass
@@ -167,9 +169,7 @@ class Tensors:
 
     graph: Graph
     padded: dict[str, Padded] = field(default_factory=dict[str, Padded])
-    """By the name of a tensor, what it is with fewer zeros."""
-    _lowest: dict[str, Padded] = field(default_factory=dict[str, Padded])
-    """By the name of a tensor, what it is without the least number of its type around it."""
+    """By the name of a tensor, what it is without what it was padded with."""
     _enlarged: dict[str, tuple[str, NDArray[np.float32]]] = field(
         default_factory=dict[str, tuple[str, NDArray[np.float32]]]
     )
@@ -292,7 +292,7 @@ class Tensors:
 
     def _quantized_inside(self, drawn: Tensor, codes: Codes) -> Tensor | None:
         """The codes of a tensor with zeros around it, which layers read without the zeros."""
-        padded = self.without_zeros(drawn)
+        padded = self.without_padding(drawn)
         if padded is None or not codes.is_single():
             return None
         inner = self.quantized(padded.inner, codes.spread(padded.inner.shape))
@@ -300,10 +300,14 @@ class Tensors:
             return None
         return replace(self.moved([inner], padded.pad), codes=codes)
 
-    def without_zeros(self, tensor: Tensor) -> Padded | None:
-        """What a tensor is without the zeros it was padded with, and these, along its axes."""
+    def without_padding(self, tensor: Tensor, *, is_lowest: bool = False) -> Padded | None:
+        """
+        What a tensor is without the zeros it was padded with, and these, along its axes.
+
+        If it `is_lowest`, without the least numbers of its type.
+        """
         padded = None if tensor.base is not None else self.padded.get(tensor.name)
-        if padded is None:
+        if padded is None or padded.is_lowest is not is_lowest:
             return None
         low, high, gaps = (
             tuple(widths[at] for at in tensor.order)
@@ -317,17 +321,6 @@ class Tensors:
             codes = codes.moved(Slice(low, shape, steps))
         inner = replace(inner, shape=shape, codes=codes)
         return Padded(inner, PadWith(low, high, gaps, ZeroPoint()))
-
-    def without_lowest(self, tensor: Tensor) -> Padded | None:
-        """What a tensor is without the least numbers around it, and how many there are."""
-        padded = None if tensor.base is not None else self._lowest.get(tensor.name)
-        if padded is None:
-            return None
-        low, high = (
-            tuple(widths[at] for at in tensor.order) for widths in (padded.pad.low, padded.pad.high)
-        )
-        inner = self.moved([padded.inner], Transpose(tensor.order))
-        return Padded(inner, PadWith(low, high, (0,) * len(low), ZeroPoint()))
 
     def _slots(
         self, parameters: QuantizationParameters, stored: str
@@ -374,7 +367,7 @@ class Tensors:
             whole = self.moved(tensors[:1], Reshape(movement.sizes))
             return self.moved([whole], PadWith(low, high, gaps, ZeroPoint()))
         tensors = self._alike(tensors)
-        source = first = tensors[0]
+        first = tensors[0]
         if isinstance(movement, Pad):
             element = self._padding(first, padding)
             if element is None:
@@ -392,19 +385,7 @@ class Tensors:
             views = [ArrayView.of(cast(Elements, tensor.elements)) for tensor in tensors]
             elements = np.asarray(movement.move_views(views, None).array())
             return known(elements, first.type, codes)
-        moved = replace(self._write(movement, tensors, shape), codes=codes, type=first.type)
-        if isinstance(movement, Pad) and not any(movement.gaps) and self._is_lowest(padding):
-            low, high = ([n[axis] for axis in moved.back] for n in (movement.low, movement.high))
-            pad = PadWith(tuple(low), tuple(high), (0,) * len(low), ZeroPoint())
-            self._lowest[moved.name] = Padded(self.moved([source], Transpose(moved.back)), pad)
-        return moved
-
-    def _is_lowest(self, tensor: Tensor | None) -> bool:
-        """Whether no finite number of its type is less than a known one."""
-        if tensor is None or tensor.elements is None or not isinstance(tensor.type, AnyFloat):
-            return False
-        format = FLOAT_FORMATS[tensor.type.name]
-        return float(format.decode(tensor.elements.reshape(()))) <= -format.largest
+        return replace(self._write(movement, tensors, shape), codes=codes, type=first.type)
 
     def _is_zero(self, tensor: Tensor) -> bool:
         """Whether all elements are known, and real zeros."""
@@ -552,11 +533,13 @@ class Tensors:
         name = drawn.name
         if any((*low, *high)):
             name = self.graph.node("Pad", [name, self.graph.integers([*low, *high]), fill])
-        if name != source.name and (tensor.codes is not None or not element):
+        is_lowest = tensor.codes is None and _is_lowest(np.asarray(element), tensor.type)
+        if name != source.name and (tensor.codes is not None or not element or is_lowest):
             lengths = tuple(source.shape[axis] for axis in drawn.back)
             gaps = tuple(movement.gaps[axis] for axis in drawn.back)
             inner = self._write(Transpose(drawn.back), [replace(source, codes=None)], lengths)
-            self.padded[name] = Padded(inner, PadWith(tuple(low), tuple(high), gaps, ZeroPoint()))
+            pad = PadWith(tuple(low), tuple(high), gaps, ZeroPoint())
+            self.padded[name] = Padded(inner, pad, is_lowest)
         return replace(drawn, name=name, shape=shape)
 
     def _with_gaps(self, tensor: Tensor, gaps: Sequence[int], element: np.generic) -> Tensor:
@@ -598,6 +581,14 @@ class Tensors:
             mask = self.graph.node("And", [mask, other])
         name = self.graph.node("Where", [mask, self.named(spread), self.named(target)])
         return in_graph(name, shape, source.type)
+
+
+def _is_lowest(bits: Elements, type: Attribute) -> bool:
+    """Whether no finite number of a type is less than that of these bits."""
+    if not isinstance(type, AnyFloat):
+        return False
+    format = FLOAT_FORMATS[type.name]
+    return float(format.decode(bits)) <= -format.largest
 
 
 def _around(movement: InsertSlice, shape: Shape) -> tuple[Shape, Shape, Shape]:

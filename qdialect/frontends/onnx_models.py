@@ -307,19 +307,15 @@ def _with_definitions(onnx: Any, proto: Any, version: int) -> Any:
         # Definitions read all attributes, and the types of all inputs.
         for node in nodes:
             given = {attribute.name for attribute in node.attribute}
-            node.attribute.extend(
-                attribute.default_value
-                for name, attribute in onnx.defs.get_schema(
-                    node.op_type, version
-                ).attributes.items()
-                if attribute.default_value.name and name not in given
-            )
+            known = onnx.defs.get_schema(node.op_type, version).attributes.values()
+            defaults = (attribute.default_value for attribute in known)
+            node.attribute.extend(one for one in defaults if one.name and one.name not in given)
         proto = onnx.shape_inference.infer_shapes(proto, data_prop=True)
-        known = {value.name for value in (*proto.graph.value_info, *proto.graph.input)}
+        typed = {value.name for value in (*proto.graph.value_info, *proto.graph.input)}
         proto.graph.value_info.extend(
             onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
             for tensor in proto.graph.initializer
-            if tensor.name not in known
+            if tensor.name not in typed
         )
         names = [("", name) for name in sorted({node.op_type for node in nodes})]
         try:

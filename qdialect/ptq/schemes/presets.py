@@ -155,6 +155,8 @@ def _torch(storage: StorageFormat, symmetry: Symmetry, *, per_tensor: bool) -> S
 
 
 torch_per_tensor_affine = partial(_torch, symmetry=Symmetry.ASYMMETRIC, per_tensor=True)
+torch_per_tensor_symmetric = partial(_torch, symmetry=Symmetry.SYMMETRIC, per_tensor=True)
+torch_per_channel_affine = partial(_torch, symmetry=Symmetry.ASYMMETRIC, per_tensor=False)
 torch_per_channel_symmetric = partial(_torch, symmetry=Symmetry.SYMMETRIC, per_tensor=False)
 
 _ONNX_VALUES = ValueArithmetic(Rounding.HALF_EVEN, ZeroPointPlace.AFTER_ROUNDING, multiplies=False)
@@ -203,8 +205,8 @@ SCHEMES: Mapping[str, Callable[[StorageFormat], Scheme]] = MappingProxyType(
         "glow-symmetric-with-uint8": glow_symmetric_with_uint8,
         "glow-symmetric-with-power2-scale": glow_symmetric_with_power2_scale,
         "torch-per-tensor-affine": torch_per_tensor_affine,
-        "torch-per-tensor-symmetric": partial(_torch, symmetry=Symmetry.SYMMETRIC, per_tensor=True),
-        "torch-per-channel-affine": partial(_torch, symmetry=Symmetry.ASYMMETRIC, per_tensor=False),
+        "torch-per-tensor-symmetric": torch_per_tensor_symmetric,
+        "torch-per-channel-affine": torch_per_channel_affine,
         "torch-per-channel-symmetric": torch_per_channel_symmetric,
         "onnxruntime-affine": onnxruntime_affine,
         "onnxruntime-symmetric": onnxruntime_symmetric,

@@ -758,6 +758,13 @@ func.func @main(%a: tensor<9xf32>, %b: tensor<9xf32>) -> tensor<9xi1> {{
 
 # Look-ups, reductions and bodies
 
+TWO_PLACES: Final = """
+  %i = stablehlo.slice %x [0:1] : (tensor<2xi32>) -> tensor<1xi32>
+  %j = stablehlo.slice %x [1:2] : (tensor<2xi32>) -> tensor<1xi32>
+  %k = stablehlo.reshape %i : (tensor<1xi32>) -> tensor<i32>
+  %l = stablehlo.reshape %j : (tensor<1xi32>) -> tensor<i32>"""
+"""Two numbers of an argument."""
+
 OF_TENSORS = {
     "a pool that leaves out the last elements": (
         "tensor<1x2x8x7xf32>",
@@ -803,13 +810,10 @@ OF_TENSORS = {
     "slices at places that are known at run time": (
         "tensor<2xi32>",
         "tensor<2x4xf32>",
-        """
+        TWO_PLACES
+        + """
   %t = stablehlo.iota dim = 0 : tensor<35xf32>
   %c = stablehlo.reshape %t : (tensor<35xf32>) -> tensor<5x7xf32>
-  %i = stablehlo.slice %x [0:1] : (tensor<2xi32>) -> tensor<1xi32>
-  %j = stablehlo.slice %x [1:2] : (tensor<2xi32>) -> tensor<1xi32>
-  %k = stablehlo.reshape %i : (tensor<1xi32>) -> tensor<i32>
-  %l = stablehlo.reshape %j : (tensor<1xi32>) -> tensor<i32>
   %y = stablehlo.dynamic_slice %c, %k, %l, sizes = [2, 4]
     : (tensor<5x7xf32>, tensor<i32>, tensor<i32>) -> tensor<2x4xf32>""",
         np.array([2, 9], "i4"),
@@ -817,15 +821,12 @@ OF_TENSORS = {
     "an insertion at places that are known at run time": (
         "tensor<2xi32>",
         "tensor<3x5x7xf32>",
-        """
+        TWO_PLACES
+        + """
   %t = stablehlo.iota dim = 0 : tensor<105xf32>
   %c = stablehlo.reshape %t : (tensor<105xf32>) -> tensor<3x5x7xf32>
   %s = stablehlo.constant dense<[[[-1.0, -2.0, -3.0]], [[-4.0, -5.0, -6.0]], [[-7.0, -8.0, -9.0]]]>
     : tensor<3x1x3xf32>
-  %i = stablehlo.slice %x [0:1] : (tensor<2xi32>) -> tensor<1xi32>
-  %j = stablehlo.slice %x [1:2] : (tensor<2xi32>) -> tensor<1xi32>
-  %k = stablehlo.reshape %i : (tensor<1xi32>) -> tensor<i32>
-  %l = stablehlo.reshape %j : (tensor<1xi32>) -> tensor<i32>
   %y = stablehlo.dynamic_update_slice %c, %s, %k, %k, %l
     : (tensor<3x5x7xf32>, tensor<3x1x3xf32>, tensor<i32>, tensor<i32>, tensor<i32>)
     -> tensor<3x5x7xf32>""",
@@ -863,6 +864,19 @@ OF_TENSORS = {
     %b = arith.negf %a : tensor<3xf32>
     scf.yield %b : tensor<3xf32>
   }""",
+        np.arange(3, dtype="f4"),
+    ),
+    "a loop that hands on what it takes": (
+        "tensor<3xf32>",
+        "tensor<3xf32>",
+        """
+  %zero = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  %two = arith.constant 2 : index
+  %z = scf.for %i = %zero to %two step %one iter_args(%a = %x) -> (tensor<3xf32>) {
+    scf.yield %a : tensor<3xf32>
+  }
+  %y = arith.negf %z : tensor<3xf32>""",
         np.arange(3, dtype="f4"),
     ),
     "a loop while a sum is small": (
