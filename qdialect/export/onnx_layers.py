@@ -243,6 +243,10 @@ class Layers:
     def _matrices(
         self, lhs: Tensor, rhs: Tensor, contraction: Contraction
     ) -> tuple[Tensor, Labels]:
+        if lhs.elements is not None and lhs.codes is not None and rhs.elements is None:
+            # Engines have kernels for weights that are the second operand.
+            lhs, rhs = rhs, lhs
+            contraction = replace(contraction, lhs=contraction.rhs, rhs=contraction.lhs)
         shared = contraction.roles().both
         lhs, left = self._once(lhs, contraction.lhs, shared)
         rhs, right = self._once(rhs, contraction.rhs, shared)
@@ -297,41 +301,22 @@ class Layers:
         type = self.without_bias.get(inner.name)
         if type is None or bias.elements is None or len(bias.shape) > len(product.shape):
             return None
-        axis = self._channel_axis(product)
-        if axis is None:
-            return None
-        lacking = len(product.shape) - len(bias.shape)
-        varies = [
-            lacking + at
-            for at, (n, stride) in enumerate(zip(bias.shape, bias.elements.strides, strict=True))
-            if n > 1 and stride
-        ]
-        if varies not in ([], [axis]):
-            return None
+        rank, axis = len(inner.shape), inner.order.index(_CHANNELS)
+        sizes = tuple(n if at == axis else 1 for at, n in enumerate(inner.shape))
         whole = BroadcastInDim.trailing(bias.shape, product.shape)
-        spread = self.tensors.moved([bias], whole)
-        rank, count = len(product.shape), product.shape[axis]
-        sizes = tuple(count if at == axis else 1 for at in range(rank))
-        line = self._move(spread, Slice((0,) * rank, sizes, (1,) * rank), Reshape((count,)))
+        spread = self._move(self.tensors.moved([bias], whole), Reshape(inner.shape))
+        assert spread.elements is not None
+        steps = zip(spread.elements.strides, sizes, inner.shape, strict=True)
+        if any(step for step, size, n in steps if size < n):
+            return None
+        first = Slice((0,) * rank, sizes, (1,) * rank)
+        line = self._move(spread, first, Reshape((inner.shape[axis],)))
         if line.codes is not None and line.codes.parameters.storage.width < 32:
             line = self.tensors.computed(line)
         added = self.tensors.named(self.tensors.number(line))
         self.tensors.graph.add_input(inner.name, type, added)
         del self.without_bias[inner.name]
         return product
-
-    def _channel_axis(self, product: Tensor) -> int | None:
-        """The axis of a tensor that has the channels of a layer."""
-        if product.base is None:
-            return product.order.index(_CHANNELS)
-        # A reshape keeps an axis that has as many elements before it, and its length.
-        base = product.base
-        axis = base.order.index(_CHANNELS)
-        before = math.prod(base.shape[:axis])
-        for at, length in enumerate(product.shape):
-            if length == base.shape[axis] and math.prod(product.shape[:at]) == before:
-                return at
-        return None
 
     # Reductions
 
@@ -364,7 +349,26 @@ class Layers:
             kept = tuple(1 if axis in windows else n for axis, n in enumerate(tensor.shape))
             drawn = Tensor(kept, drawn.type, name=name, order=drawn.order)
             return self._move(drawn, Reshape(shape))
+        if kind == "ReduceSum" and (running := self._running(tensor, reduction)) is not None:
+            return running
         return self._pool(tensor, reduction, shape)
+
+    def _running(self, tensor: Tensor, reduction: Reduction) -> Tensor | None:
+        """The sums of windows that reach from each element to an end; None for other windows."""
+        windows = [(axis, one) for axis, one in reduction.windows.items() if one != PoolWindow()]
+        if len(windows) != 1 or reduction.is_mean:
+            return None
+        ((axis, window),) = windows
+        size = tensor.shape[axis]
+        ends = [PoolWindow(size, low=size - 1), PoolWindow(size, high=size - 1)]
+        if window not in ends:
+            return None
+        drawn, graph = self.tensors.drawn(self.tensors.number(tensor)), self.tensors.graph
+        if name_of_type(drawn.type) not in _SUMMED:
+            raise Refusal(RefusalCode.ILLEGAL_TYPE, f"it has running sums of '{drawn.type}'")
+        place = graph.constant(np.array(drawn.order[axis]), "INT64")
+        name = graph.node("CumSum", [drawn.name, place], reverse=ends.index(window))
+        return replace(drawn, name=name)
 
     def _cast(self, tensor: Tensor, type: Attribute) -> Tensor:
         graph, drawn = self.tensors.graph, self.tensors.drawn(tensor)
@@ -461,6 +465,9 @@ REDUCTIONS: Final = {
     **dict.fromkeys(SMALLER, "ReduceMin"),
 }
 """The reductions of ONNX, by the function of two elements."""
+
+_SUMMED: Final = frozenset({"FLOAT", "DOUBLE", "INT32", "INT64"})
+"""The types of running sums."""
 
 _OF_TRUTHS: Final = {
     "numpy:bitwise_and": "numpy:minimum",

@@ -19,7 +19,16 @@ from typing import Any, Final, cast
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.context import Context
-from xdsl.dialects.builtin import AnyFloat, ModuleOp, TensorType, f32, i1, i64
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    IndexType,
+    IntegerType,
+    ModuleOp,
+    TensorType,
+    f32,
+    i1,
+    i64,
+)
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import InterpretationError, VerifyException
@@ -51,8 +60,8 @@ from qdialect.export.onnx_functions import (
     has_nodes,
 )
 from qdialect.export.onnx_graph import Graph, type_name
-from qdialect.export.onnx_layers import MAXIMUM, SUM, Layers
-from qdialect.export.onnx_regions import function_of
+from qdialect.export.onnx_layers import MAXIMUM, REDUCTIONS, SUM, Layers
+from qdialect.export.onnx_regions import extreme_of, function_of
 from qdialect.export.onnx_tensors import (
     Codes,
     Tensor,
@@ -252,8 +261,8 @@ class _Writer:
             function = function_of(run, tensor.shape, _static_shape(end), floats)
         except (InterpretationError, MemoryLimitError):
             return None
-        if function is None:
-            return None
+        if function is None or function.type == "Identity":
+            return function and tensor
         if function.is_of_elements:
             return self._elementwise(function.type, [tensor], f32, **function.attributes)
         names = [self._tensors.named(self._tensors.number(tensor))]
@@ -357,12 +366,17 @@ class _Writer:
         product = layer_of(op)
         if isinstance(product, Contraction):
             return [self._layer(op, product, operands)]
+        if (extremes := self._extremes(op, operands)) is not None:
+            return extremes
         if model.loops is not None:
             return self._body(op, model.loops(op))
         if model.iteration is not None:
             return self._repeated(op, model.iteration(op))
-        if len(op.results) == 1 and (result := self._single(op, product, operands)) is not None:
-            return [result]
+        others = op.results[1:]
+        if not any(other.first_use for other in others):
+            result = self._single(op, product, operands)
+            if result is not None:
+                return [result, *(None for _ in others)]
         reason = "branches have no nodes" if model.has_blocks else "no node computes it"
         if model.movement is not None and (moved := self._placed(op, model.movement)) is not None:
             return [moved]
@@ -839,6 +853,54 @@ class _Writer:
         name = self.graph.node("BatchNormalization", inputs, epsilon=read.epsilon)
         normal = in_graph(name, image.shape, tensor.type)
         return self._tensors.moved([normal], Transpose(inverse(order)))
+
+    def _extremes(
+        self, op: Operation, operands: Sequence[Tensor]
+    ) -> Sequence[Tensor | None] | None:
+        """The results of an op that finds where extremes along an axis are; None for another."""
+        unknown = [at for at, tensor in enumerate(operands) if tensor.elements is None]
+        read = [at for at, result in enumerate(op.results) if result.first_use is not None]
+        types = [element_type_or_self(op.results[at].type) for at in read]
+        if len(unknown) != 1 or not any(
+            isinstance(type, IntegerType | IndexType) for type in types
+        ):
+            return None
+        (at,) = unknown
+        tensor, value = operands[at], op.operands[at]
+        if tensor.type == i1 or shape_of(value.type) != tensor.shape:
+            return None
+        inputs = [
+            None if one is tensor else self._typed(one, operand.type)
+            for one, operand in zip(operands, op.operands, strict=True)
+        ]
+
+        def run(numbers: NDArray[np.float64], number: int) -> NDArray[np.float64]:
+            inputs[at] = TypedArray.of_numbers(numbers, value.type)
+            return self._interpreter.run_one_op(op, tuple(inputs)).values[number].numbers
+
+        results: list[Tensor | None] = [None for _ in op.results]
+        drawn = self._tensors.drawn(self._tensors.number(tensor))
+        for number, type in zip(read, types, strict=True):
+            shape = _static_shape(op.results[number])
+            try:
+                extreme = extreme_of(partial(run, number=number), tensor.shape, shape)
+            except InterpretationError:
+                # Other positions are out of range.
+                extreme = None
+            if extreme is None:
+                return None
+            function, axis = extreme
+            if function in REDUCTIONS:
+                windows = {axis: PoolWindow(tensor.shape[axis])}
+                results[number] = self._layers.reduced(tensor, Reduction(function, windows), shape)
+                continue
+            name = self.graph.node(function, [drawn.name], axis=drawn.order[axis], keepdims=1)
+            kept = tuple(1 if place == axis else n for place, n in enumerate(tensor.shape))
+            places = self._tensors.moved(
+                [replace(drawn, shape=kept, name=name, type=i64)], Reshape(shape)
+            )
+            results[number] = self._converted(places, type)
+        return results
 
     # Look-ups
 

@@ -68,10 +68,41 @@ def function_of(
     return next((function for function in functions if function.is_near(examples)), None)
 
 
+def extreme_of(
+    run: Callable[[Numbers], Numbers], shape: Shape, result: Shape
+) -> tuple[str, int] | None:
+    """
+    The function by which `run` reduces to extremes along an axis, or its node that finds their
+    first positions, and the axis. None if none is known. `result` is the shape of the result.
+    """
+    count = math.prod(result)
+    axes = [axis for axis, n in enumerate(shape) if n > 1 and math.prod(shape) == n * count]
+    if not axes:
+        return None
+    random = np.random.default_rng(0)
+    ties = random.integers(-3, 4, shape)
+    numbers = ties, ties - 100, random.integers(-100, 100, shape), 0 * ties
+    examples = [(x, run(x).reshape(-1)) for x in (y.astype(np.float64) for y in numbers)]
+    for axis in axes:
+        for name, function in _EXTREMES.items():
+            if all(np.array_equal(function(x, axis).reshape(-1), end) for x, end in examples):
+                return name, axis
+    return None
+
+
+_EXTREMES: Final[Mapping[str, Callable[[Numbers, int], Numbers]]] = {
+    "ArgMax": np.argmax,
+    "ArgMin": np.argmin,
+    "numpy:maximum": np.max,
+    "numpy:minimum": np.min,
+}
+
+
 def _functions(
     run: Callable[[Numbers], Numbers], shape: Shape, constants: Sequence[Numbers]
 ) -> Iterator[Function]:
     """What a function may be whose result has the shape of what it reads."""
+    yield Function("Identity", np.asarray)
     yield Function("Gelu", _gelu, is_of_elements=True)
     yield Function("Gelu", _gelu_by_tanh, {"approximate": "tanh"}, is_of_elements=True)
     for axis in reversed(range(len(shape))):
@@ -97,9 +128,16 @@ def _functions(
 
 
 def _resizes(shape: Shape, result: Shape) -> Iterator[Function]:
+    """Linear interpolations, for which ONNX Runtime has kernels; not those that only select."""
+    changed = [axis for axis, n in enumerate(shape) if n != result[axis]]
+    is_last_but_channels = len(shape) == 4 and {*changed} <= {1, 2}
+    if len(shape) > 3 and changed[0] < 2 and not is_last_but_channels:
+        return
     for name, place in _PLACES.items():
-        attributes = {"mode": "linear", "coordinate_transformation_mode": name}
-        yield Function("Resize", partial(_resized, shape=result, place=place), attributes)
+        lines = [place(np.arange(float(result[at])), shape[at], result[at]) for at in changed]
+        if any((line % 1).any() for line in lines):
+            attributes = {"mode": "linear", "coordinate_transformation_mode": name}
+            yield Function("Resize", partial(_resized, shape=result, place=place), attributes)
 
 
 _PLACES: Final[Mapping[str, Callable[[Numbers, int, int], Numbers]]] = {

@@ -8,7 +8,6 @@ https://github.com/llvm/torch-mlir/blob/main/include/torch-mlir-dialects/Dialect
 from __future__ import annotations
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerAttr
 from xdsl.interpreter import Interpreter
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import InterpretationError
@@ -21,8 +20,9 @@ from qdialect.dialects.arrays.places import (
 )
 from qdialect.dialects.arrays.reductions import Arrays, Combine, reduce_by_region
 from qdialect.dialects.arrays.values import TypedArray, TypedArrays, axis_in, temporary_memory
+from qdialect.dialects.tm_tensor.models import is_inclusive
 from qdialect.ops.fields import WindowNumbers
-from qdialect.ops.interface import attribute_of, integers_of
+from qdialect.ops.interface import integers_of
 
 
 def scan(interpreter: Interpreter, op: Operation, operands: TypedArrays) -> TypedArrays:
@@ -34,9 +34,7 @@ def scan(interpreter: Interpreter, op: Operation, operands: TypedArrays) -> Type
     """
     value, target, accumulator = operands
     axis = axis_in(op, "dimension", value)
-    inclusive = attribute_of(op, "inclusive")
-    if not isinstance(inclusive, IntegerAttr):
-        raise InterpretationError("it has no attribute 'inclusive'")
+    includes_itself = is_inclusive(op)
     kept = value.shape[:axis] + value.shape[axis + 1 :]
     if target.shape != value.shape or accumulator.shape != kept:
         raise InterpretationError("the shapes of its operands do not match")
@@ -46,12 +44,12 @@ def scan(interpreter: Interpreter, op: Operation, operands: TypedArrays) -> Type
 
     def scan(combine: Combine, arrays: Arrays, initial: Arrays) -> Arrays:
         (elements,) = (np.moveaxis(array, axis, 0) for array in arrays)
-        so_far = [elements[0]] if inclusive.value.data else initial
+        so_far = [elements[0]] if includes_itself else initial
         with temporary_memory(elements.nbytes):
             scanned = np.empty(elements.shape, elements.dtype)
         scanned[0] = so_far[0]
         for at in range(1, count):
-            so_far = combine(so_far, [elements[at if inclusive.value.data else at - 1]])
+            so_far = combine(so_far, [elements[at if includes_itself else at - 1]])
             scanned[at] = so_far[0]
         return [np.moveaxis(scanned, 0, axis)]
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from math import prod
+from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
-from qdialect.algebra.movement import BroadcastInDim, Shape
+from qdialect.algebra.movement import Chain, Movement, Shape
 from qdialect.ir.resources import ResourceBlobs
 from qdialect.ir.value_types import element_type_or_self, is_static, shape_of, tensor_like
 from qdialect.lowering.storage_ops import ContextBuilder
@@ -35,6 +36,7 @@ from qdialect.ops.interface import (
 from qdialect.ops.model import traits_of
 from qdialect.ops.reading import ConstantOperands, Constants
 from qdialect.ops.unused_ops import erase_unused
+from qdialect.support.lazy_numpy import np
 
 
 def multiply_once(module: ModuleOp, context: Context) -> Sequence[Operation]:
@@ -112,21 +114,27 @@ def _is_multiplied_once(op: Operation, context: Context, constants: Operands) ->
 
 def _repeated(value: SSAValue, count: int, constants: Operands) -> SSAValue | None:
     """What a value repeats along its first axes, which are so many; None for another value."""
-    maker = value.owner
-    read = known_movements(maker, constants) if isinstance(maker, Operation) else None
-    if read is None or len(read.operands) != 1 or read.padding is not None:
-        return None
-    if len(read.movements) != 1:
-        return None
-    (operand,), (movement,) = read.operands, read.movements
-    before = shape_of(operand.type)
-    if not isinstance(movement, BroadcastInDim) or before is None:
-        return None
-    rank = len(movement.shape)
-    kept = tuple(axis for axis in movement.dims if axis >= count)
-    is_once = all(n == 1 for axis, n in zip(movement.dims, before, strict=True) if axis < count)
-    is_whole = before[len(before) - len(kept) :] == movement.shape[count:]
-    return operand if is_once and is_whole and kept == tuple(range(count, rank)) else None
+    whole, movements = shape_of(value.type) or (), list[Movement]()
+    while isinstance(maker := value.owner, Operation):
+        read = known_movements(maker, constants)
+        if read is None or len(read.operands) != 1 or read.padding is not None:
+            break
+        (value,), movements = read.operands, [*read.movements, *movements]
+        shape = shape_of(value.type)
+        if shape is None or not is_static(shape):
+            break
+        ones = len(shape) - len(whole) + count
+        if ones >= 0 and shape == (*(1,) * ones, *whole[count:]):
+            # The view of a matrix in which no element has moved, but for steps of 0.
+            matrix: Any = np.empty(shape, np.int8)
+            moved: Any = Chain.of(movements)(matrix)
+            first = moved[(0,) * count]
+            steps = zip(moved.strides[:count], whole, strict=False)
+            is_once = all(step == 0 or n == 1 for step, n in steps)
+            is_at_start = first.ctypes.data == matrix.ctypes.data
+            if is_once and is_at_start and first.flags.c_contiguous:
+                return value
+    return None
 
 
 def _inserted(

@@ -236,7 +236,7 @@ class _Finder:
         ends = [inner.results[0] for inner in candidate.ops if self._steps[inner].functions]
         scales = {value: reader.degrees(value).scale for value in ends}
         root = scales.pop(op.results[0])
-        is_length = root is not None and abs(root - 1) < SMALL and bool(scales)
+        is_length = _is_one(root) and bool(scales)
         if not is_length or not all(scale and scale > 1 + SMALL for scale in scales.values()):
             return None
         return self._region(candidate.ops, [candidate.entry], "length")
@@ -245,7 +245,9 @@ class _Finder:
         ops, entry, join, before, after, _ = candidate
         functions, value = self._functions_of(ops), op.results[0]
         if functions <= LINES:
-            return None
+            scale, shift, *_ = FactReader(self._computations, entry).degrees(value)
+            is_mean = join is not None and _is_one(scale) and _is_one(shift)
+            return self._region(ops, [entry], "interpolation") if is_mean else None
         is_chosen = "select" in functions and is_clamp(self._computations, value, entry)
         if is_chosen or (functions <= CLAMPS and not join and all(map(_has_limit, ops))):
             return self._region(ops, [entry], CLAMP)
@@ -379,6 +381,10 @@ class _Finder:
 def _is_dead(op: Operation) -> bool:
     """Whether an op has results, and nothing reads them."""
     return bool(op.results) and not any(map(_is_used, op.results))
+
+
+def _is_one(number: float | None) -> bool:
+    return number is not None and abs(number - 1) < SMALL
 
 
 def _is_used(value: SSAValue) -> bool:

@@ -28,6 +28,9 @@ def of_linalg(start: str, repeated: str = "linalg.broadcast") -> str:
   ^bb0(%i: f32, %j: f32):
     linalg.yield %i : f32
   } -> tensor<3x4x5xf32>""",
+        "of an image": """linalg.broadcast ins(%c : tensor<4x5xf32>)
+    outs(%image : tensor<1x3x4x5xf32>) dimensions = [0, 1]
+  %w = tensor.collapse_shape %j [[0, 1], [2], [3]] : tensor<1x3x4x5xf32> into tensor<3x4x5xf32>""",
     }[repeated]
     starts = {
         "a fill": """%z = linalg.fill ins(%zero : f32) outs(%s : tensor<3x2x5xf32>)
@@ -41,7 +44,8 @@ func.func @f(%x: tensor<3x2x4xf32>) -> tensor<3x2x5xf32> {{
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<3x4x5xf32>
   %s = tensor.empty() : tensor<3x2x5xf32>
-  %w = {broadcast}
+  %image = tensor.empty() : tensor<1x3x4x5xf32>
+  %{"j" if repeated == "of an image" else "w"} = {broadcast}
   {starts}
   %y = linalg.batch_matmul ins(%x, %w : tensor<3x2x4xf32>, tensor<3x4x5xf32>)
     outs(%z : tensor<3x2x5xf32>) -> tensor<3x2x5xf32>
@@ -99,6 +103,7 @@ func.func @f(%x: tensor<3x2x4xf32>) -> tensor<3x2x5xf32> {
     [
         (of_linalg("a fill"), [(1, 6, 4), (1, 4, 5)]),
         (of_linalg("a fill", "linalg.generic"), [(1, 6, 4), (1, 4, 5)]),
+        (of_linalg("a fill", "of an image"), [(1, 6, 4), (1, 4, 5)]),
         (of_linalg("a constant"), [(1, 6, 4), (1, 4, 5)]),
         (STABLEHLO, [(1, 1, 12, 4), (1, 1, 4, 5)]),
         (OF_ONES, [(1, 6, 4), (1, 4, 5)]),
