@@ -26,6 +26,7 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     TensorType,
     f32,
+    f64,
     i1,
     i64,
 )
@@ -162,6 +163,8 @@ class _Writer:
         """What is clamped, and the limits, by the name of the result."""
         self._converted_from = dict[str, Tensor]()
         """What a Cast converts, by the name of the result."""
+        self._ranges = dict[str, tuple[float, float]]()
+        """The least and the largest number of a sum, by the name of the result."""
 
     def _inside(self) -> _Writer:
         """A writer of a body, which may read all values that this one has written."""
@@ -360,7 +363,8 @@ class _Writer:
             except Refusal as refusal:
                 refused = refusal
         read = (*operands, *(self._values.get(value) for value in captured_by(op)))
-        if all(tensor and tensor.elements is not None for tensor in read) and model.loops is None:
+        is_known = all(tensor and tensor.elements is not None for tensor in read)
+        if is_known and (model.loops is None or model.loops(op).reducing):
             inputs = map(self._typed, operands, (operand.type for operand in op.operands))
             return [*map(self._known, self._interpreter.run_one_op(op, (*inputs,)).values)]
         product = layer_of(op)
@@ -564,6 +568,8 @@ class _Writer:
         cast_tensor = self._elementwise("Cast", [tensor], type, to=number)
         if cast_tensor.name:
             self._converted_from[cast_tensor.name] = tensor
+        if tensor.type == f32 and type == f64 and (ends := self._range(tensor)) is not None:
+            self._ranges[(cast_tensor.base or cast_tensor).name] = ends
         return cast_tensor
 
     # Functions of elements
@@ -587,7 +593,7 @@ class _Writer:
         small = [self._tensors.without_repeats(tensor) for tensor in tensors]
         if np.broadcast_shapes(*(tensor.shape for tensor in small)) == shape:
             tensors = small
-        rank = len(shape)
+        rank, ranges = len(shape), [self._range(tensor) for tensor in tensors]
         if np.broadcast_shapes(*(t.shape for t in tensors if t.elements is None)) == shape:
             tensors = [_as_scalar(tensor) or _narrow(tensor) for tensor in tensors]
         tensors = [self._tensors.number(tensor) for tensor in tensors]
@@ -602,6 +608,14 @@ class _Writer:
             names.append(self._tensors.named(tensor, back if len(tensor.shape) == rank else None))
         is_spread = next((t.shape != shape for t in tensors if t.elements is None), False)
         name = self.graph.node(node, names, is_spread, **attributes)
+        if node == "Add" and type == f32 and None not in ranges:
+            # Rounding keeps the order of sums.
+            low, high = (
+                float(np.float32(one) + np.float32(other))
+                for one, other in zip(*ranges, strict=True)
+            )
+            if math.isfinite(high - low):
+                self._ranges[name] = low, high
         return Tensor(shape, type, name=name, order=order)
 
     def _mean(self, total: Tensor, divisor: Tensor) -> Tensor | None:
@@ -636,6 +650,11 @@ class _Writer:
             return self._limited(self._limited(value, low, MAXIMUM), high, "numpy:minimum")
         if (compose := COMPOSED.get(path)) is not None:
             return self._composed(compose, tensors, type)
+        chosen = self._number_in(tensors[0]) if path == "numpy:where" else None
+        if chosen is not None:
+            shape = np.broadcast_shapes(*(tensor.shape for tensor in tensors))
+            tensor = tensors[1 if chosen else 2]
+            return self._tensors.moved([tensor], BroadcastInDim.trailing(tensor.shape, shape))
         if path == "numpy:where" and (extreme := self._extreme(op)) is not None:
             return self._limited(tensors[1], tensors[2], extreme)
         if NODES.get(path) in ("Max", "Min"):
@@ -738,11 +757,42 @@ class _Writer:
     def _compared(self, op: Operation, comparison: Comparison, tensors: Sequence[Tensor]) -> Tensor:
         if comparison.is_unsigned and {tensor.type for tensor in tensors} != {i1}:
             raise Refusal(RefusalCode.ARITHMETIC, "signless integers are compared as unsigned")
+        decided = self._decided(comparison.function, self._before_conversion(tensors))
+        if decided is not None:
+            shape = np.broadcast_shapes(*(tensor.shape for tensor in tensors))
+            truths = np.full(shape, float(decided != comparison.is_negated))
+            return self._known(TypedArray.of_numbers(truths, TensorType(i1, shape)))
         node = NODES[f"numpy:{comparison.function.replace('not_equal', 'equal')}"]
         result = self._elementwise(node, self._before_conversion(tensors), i1)
         if comparison.is_negated != (comparison.function == "not_equal"):
             result = self._elementwise("Not", [result], i1)
         return result
+
+    def _decided(self, function: str, tensors: Sequence[Tensor]) -> bool | None:
+        """The result of a comparison of any two elements; None if it is not the same for all."""
+        ranges = [self._range(tensor) for tensor in tensors]
+        if None in ranges:
+            return None
+        (low, high), (first, last) = cast("list[tuple[float, float]]", ranges)
+        if "equal" in (function, function.removeprefix("not_")):
+            return None if low <= last and first <= high else function != "equal"
+        compare = getattr(np, function)
+        results = {bool(compare(one, other)) for one in (low, high) for other in (first, last)}
+        return results.pop() if len(results) == 1 else None
+
+    def _range(self, tensor: Tensor) -> tuple[float, float] | None:
+        """The least and the largest number that elements can be; None if it is not known."""
+        if (
+            tensor.elements is not None
+            and isinstance(tensor.type, AnyFloat)
+            and tensor.elements.size
+        ):
+            numbers = self._typed(self._tensors.without_repeats(tensor), tensor.type).numbers
+            low, high = float(numbers.min()), float(numbers.max())
+            return None if math.isnan(low) else (low, high)
+        if tensor.codes is not None:
+            return tensor.codes.ends() if tensor.codes.is_single() else None
+        return self._ranges.get((tensor.base or tensor).name)
 
     def _before_conversion(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
         """A tensor and a number as they were before the tensor became wider, if both had a type."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
 import sys
@@ -781,6 +782,37 @@ func.func @main(%a: tensor<9xf32>, %b: tensor<9xf32>) -> tensor<9xi1> {{
 
 
 # Look-ups, reductions and bodies
+
+
+@pytest.mark.parametrize("predicate", PREDICATES)
+@pytest.mark.parametrize("number", [-math.inf, -1.0, -0.75, -0.5, 0.0, 0.125, 63.0, 63.25, 64.0])
+def test_a_comparison_that_all_codes_decide_needs_no_node(
+    predicate: str, number: float, tmp_path: Path
+) -> None:
+    """PyTorch asks of a softmax whether all numbers before it are negative infinity."""
+    text = f"""
+!u = !quant.uniform<u8:f32, 0.25:4>
+func.func @main(%x: tensor<256xf32>) -> tensor<256xf32> {{
+  %q = quant.qcast %x : tensor<256xf32> to tensor<256x!u>
+  %d = quant.dcast %q : tensor<256x!u> to tensor<256xf32>
+  %m = arith.constant dense<0.25> : tensor<256xf32>
+  %s = arith.addf %d, %m : tensor<256xf32>
+  %n = arith.constant dense<{"0xFF800000" if math.isinf(number) else number}> : tensor<256xf32>
+  %c = arith.cmpf {predicate}, %s, %n : tensor<256xf32>
+  %y = arith.select %c, %m, %s : tensor<256xi1>, tensor<256xf32>
+  return %y : tensor<256xf32>
+}}
+"""
+    x = (np.arange(256, dtype="f4") - 4) / 4
+    model = exported(text, tmp_path)
+    (result,) = results_of(model, x)
+    orders = {"eq": np.equal, "gt": np.greater, "ge": np.greater_equal, "ne": np.not_equal}
+    orders |= {"lt": np.less, "le": np.less_equal}
+    truths = orders[predicate[1:]](x + 0.25, number)
+    assert np.array_equal(result, np.where(truths, np.float32(0.25), x + 0.25))
+    is_open = 0 < truths.sum() < 256 or number == 0.125
+    assert written_in(model)["Where"] == int(is_open)
+
 
 TWO_PLACES: Final = """
   %i = stablehlo.slice %x [0:1] : (tensor<2xi32>) -> tensor<1xi32>
