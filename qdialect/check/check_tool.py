@@ -11,7 +11,7 @@ from xdsl.ir import Operation
 
 from qdialect.check.compared_modules import RunFailure, Side
 from qdialect.check.comparison import Comparison, Finding, Verdict, compare_modules
-from qdialect.check.sampled_runs import DEFAULT_RUNS
+from qdialect.check.interpreters.arguments import DEFAULT_MAX_SETS
 from qdialect.check.step_budget import DEFAULT_STEPS
 from qdialect.opt.compilation import Compilation
 from qdialect.opt.diagnostics import DiagnosticPrinter, Location
@@ -35,10 +35,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--runs",
         type=whole_number("--runs", 1),
-        default=DEFAULT_RUNS,
+        default=DEFAULT_MAX_SETS,
         metavar="COUNT",
         help="the maximum number of runs of a function, with random arguments, where no proof "
-        f"succeeds ({DEFAULT_RUNS})",
+        f"succeeds ({DEFAULT_MAX_SETS})",
     )
     parser.add_argument(
         "--require",

@@ -31,8 +31,8 @@ from qdialect.check.compared_modules import ComparedModule, RunFailure, Side
 from qdialect.check.followed_elements import element_at
 from qdialect.check.function_terms import Body, Calls, Event, TermReader, Terms
 from qdialect.check.index_maps import NotCertifiableError, index_at
+from qdialect.check.interpreters.arguments import DEFAULT_MAX_SETS
 from qdialect.check.sampled_runs import (
-    DEFAULT_RUNS,
     Runs,
     compare_runs,
     other_element,
@@ -593,7 +593,7 @@ class Comparison:
 def compare_modules(
     old: Side,
     new: Side,
-    runs: int = DEFAULT_RUNS,
+    runs: int = DEFAULT_MAX_SETS,
     *,
     ignored_attributes: Collection[str] = (),
     max_steps: int = DEFAULT_STEPS,

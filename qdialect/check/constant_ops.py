@@ -12,6 +12,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import InterpretationError
 
 from qdialect.check.compared_modules import CallEffects
+from qdialect.ir.rewriting import read_by
 from qdialect.ops.interface import Refusal, elements_attribute_of, op_model
 from qdialect.ops.model import Effects
 from qdialect.support.memory import MemoryLimitError
@@ -31,7 +32,7 @@ class ConstantOps:
         """The ops, with their numbers in the order of the module."""
         effects = CallEffects(module, {})
         for number, op in enumerate(module.walk()):
-            makers = (value.owner for value in self.reads(op))
+            makers = (value.owner for value in read_by(op))
             # The elements of a constant that is a resource are no effect.
             is_pure = elements_attribute_of(op) is not None or all(
                 effects.of(part) is not Effects.ANY or _asserts(part) for part in _parts(op)
@@ -47,14 +48,6 @@ class ConstantOps:
         """Whether the results of an op are computed from constants."""
         return op in self._ops
 
-    @staticmethod
-    def reads(op: Operation) -> Iterator[SSAValue]:
-        """The operands of an op, and the values that its regions read from outside."""
-        for inner in op.walk():
-            for operand in inner.operands:
-                if inner is op or not op.is_ancestor(operand.owner):
-                    yield operand
-
     def ops(self, value: SSAValue) -> list[Operation]:
         """The ops that a value is computed by, in the order of the module."""
         makers, pending = set[Operation](), [value]
@@ -65,7 +58,7 @@ class ConstantOps:
             # A constant may have been written in place of ops.
             if op in self._ops or elements_attribute_of(op) is not None:
                 makers.add(op)
-                pending += self.reads(op)
+                pending += read_by(op)
         return sorted(makers, key=lambda op: self._ops.get(op, -1))
 
     def elements(self, value: SSAValue) -> TypedArray | None:

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias, cast
 from typing_extensions import override
 from xdsl.dialects.builtin import AnyFloat, IntegerType
 
+from qdialect.algebra.parameters import StorageFormat
 from qdialect.check.index_maps import NotCertifiableError, Positions, origins
 from qdialect.check.step_budget import STEPS_PER_REQUEST, StepBudget
 from qdialect.check.value_nodes import (
@@ -34,7 +35,6 @@ from qdialect.check.value_nodes import (
     TypedNode,
     bits_of,
     certifying,
-    cut,
     dequantize,
     differ,
     numbers_in,
@@ -229,7 +229,7 @@ def _codes_of(element: Elements, layer: LayerAt) -> Integers:
     with np.errstate(all="ignore"), certifying():
         steps = np.where(is_same, 0.0, real / scales)
         codes = np.where(is_same, same, type.storage_format.codes_near(steps, zero_points))
-    codes = cut(codes, type.storage_type.bitwidth, type.is_signed)
+    codes = StorageFormat(type.storage_type.bitwidth, type.is_signed).wrap(codes)
     if differ(_read(codes, layer), np.broadcast_to(real, codes.shape)).any():
         raise NotCertifiableError(f"no stored integer is read as {real.item()}")
     return codes

@@ -25,8 +25,8 @@ from qdialect.dialects.arrays.values import held_type
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.ops.fields import CastReads, Positions
-from qdialect.ops.interface import function_of, name_of, op_model
-from qdialect.ops.model import Bits, bits_of, model_named
+from qdialect.ops.interface import bits_of_op, function_of, name_of, op_model
+from qdialect.ops.model import Bits, model_named
 from qdialect.opt.child_processes import ChildEndedError, computed_in_copy
 from qdialect.opt.tool_error import ToolError
 from qdialect.support.extras import library
@@ -145,7 +145,7 @@ def defined_bits(ops: Iterable[Operation]) -> DefinedBits:
     for op in ops:
         name = name_of(op)
         precisions = list(filter(None, map(_precision_of, _element_types(op))))
-        bits = bits_of(op, name)
+        bits = bits_of_op(op)
         is_division = bits is Bits.UNDEFINED_ON_INTEGERS and not precisions
         if is_division or bits is Bits.UNDEFINED or _is_conversion(op):
             undefined = undefined or name

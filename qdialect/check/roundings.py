@@ -38,7 +38,7 @@ from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.elements import dense_elements, elements_of, float_elements
 from qdialect.ir.errors import message_of
 from qdialect.ir.resources import ResourceBlobs
-from qdialect.ir.rewriting import captured_by, dependencies_first, values_in
+from qdialect.ir.rewriting import dependencies_first, read_by, values_in
 from qdialect.ir.value_types import element_type_or_self, is_static, shape_of, with_element_type
 from qdialect.ir.xdsl_private import set_type
 from qdialect.ops.interface import models_of
@@ -94,7 +94,7 @@ class _Function:
         known: dict[SSAValue, TypedArray] = {}
 
         def makers(op: Operation) -> Iterator[Operation]:
-            for read in (*op.operands, *captured_by(op)):
+            for read in read_by(op):
                 if read in self.codes:
                     known[read] = TypedArray.of(self.codes[read], read.type)
                 elif isinstance(read.owner, Operation):
@@ -104,7 +104,7 @@ class _Function:
             return TypedArray.of(self.codes[value], value.type)
         if isinstance(value.owner, Operation):
             for op in dependencies_first([value.owner], makers):
-                reads = {read: known[read] for read in (*op.operands, *captured_by(op))}
+                reads = {read: known[read] for read in read_by(op)}
                 self._interpreter.set_values(reads.items())
                 inputs = tuple(known[read] for read in op.operands)
                 results = self._interpreter.run_one_op(op, inputs).values

@@ -32,7 +32,7 @@ from qdialect.check.interpreters import (
     TypedArray,
     interesting_numbers,
 )
-from qdialect.check.interpreters.interpreter import is_rounded
+from qdialect.check.interpreters.arguments import DEFAULT_MAX_COMBINATIONS
 from qdialect.check.step_budget import STEPS_PER_REQUEST, StepBudget, StepLimitError
 from qdialect.check.value_nodes import SlotTable, bits_of, dequantize, differ, numbers_in
 from qdialect.dialects.arrays.values import (
@@ -48,7 +48,7 @@ from qdialect.dialects.quant.storage import StoredType
 from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.rewriting import dependencies_first
 from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
-from qdialect.ops.interface import elements_attribute_of, is_cast, name_of
+from qdialect.ops.interface import bits_of_op, elements_attribute_of, is_cast, name_of
 from qdialect.ops.model import Bits, OnNumbers, model_named
 from qdialect.support.lazy_numpy import np
 from qdialect.support.memory import MemoryLimitError, memory_budget
@@ -237,14 +237,8 @@ def _are_alike(
     return alike
 
 
-DEFAULT_RUNS: Final = 512
-"""The default maximum number of sets of arguments, unless more sets are all combinations."""
-
 MAX_COMBINATIONS: Final = 1 << 12
 """The maximum number of combinations of argument values that are tried one by one."""
-
-_MAX_BATCHED_COMBINATIONS: Final = 1 << 16
-"""The maximum number of combinations of argument values that are tried in batches."""
 
 _MAX_TEXT: Final = 60
 
@@ -279,7 +273,7 @@ def compare_runs(
     arguments, or the second one for arguments with which the first one succeeds.
     """
     old, new = functions
-    sets = _dealt(functions, max_sets, _MAX_BATCHED_COMBINATIONS)
+    sets = _dealt(functions, max_sets, DEFAULT_MAX_COMBINATIONS)
     # The other half is for running the remaining sets one by one.
     with steps.limited_to_part(2):
         batches = _batches(sides, functions, sets, steps)
@@ -398,7 +392,7 @@ class _StepCounter(Interpreter.Listener):
     @override
     def did_interpret_op(self, op: Operation, results: PythonValues) -> None:
         self._steps.spend(_size(results))
-        self.has_rounded = self.has_rounded or is_rounded(op)
+        self.has_rounded = self.has_rounded or bits_of_op(op) is Bits.ROUNDED
 
 
 def _size(values: Sequence[Any]) -> int:

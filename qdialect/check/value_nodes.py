@@ -21,6 +21,7 @@ from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import VerifyException
 
 from qdialect.algebra.movement import Movement, Shape
+from qdialect.algebra.parameters import StorageFormat
 from qdialect.check.index_maps import NotCertifiableError, Positions
 from qdialect.dialects.quant.slots import Granularity
 from qdialect.dialects.quant.storage import StoredType
@@ -111,14 +112,6 @@ class SlotTable:
         return self.scales[slots], self.zero_points[slots]
 
 
-def cut(values: Integers, width: int, is_signed: bool) -> Integers:
-    """Integers truncated to `width` bits."""
-    kept = values & ((1 << width) - 1)
-    if not is_signed:
-        return kept
-    return kept - ((kept >> (width - 1)) << width)
-
-
 def dequantize(
     codes: Integers, scales: Doubles, zero_points: Integers, type: UniformQuantizedType
 ) -> Doubles:
@@ -189,16 +182,15 @@ def numbers_in(bits: NDArray[Any], type: Attribute) -> NDArray[Any]:
     """
     if bits.dtype.kind != "u":
         return bits
+    codes = bits.view(np.int64)
     match type:
         case StoredType():
-            return cut(bits.view(np.int64), type.storage_type.bitwidth, type.is_signed)
-        case IntegerType():
+            return StorageFormat(type.storage_type.bitwidth, type.is_signed).wrap(codes)
+        case IntegerType() if type.bitwidth < 64:
             is_signed = type.signedness.data is not Signedness.UNSIGNED
-            if type.bitwidth == 64:
-                return bits.view(np.int64)
-            return cut(bits.view(np.int64), type.bitwidth, is_signed)
-        case IndexType():
-            return bits.view(np.int64)
+            return StorageFormat(type.bitwidth, is_signed).wrap(codes)
+        case IntegerType() | IndexType():
+            return codes
         case _ if isinstance(type, AnyFloat) and type.bitwidth <= 64:
             return FLOAT_FORMATS[type.name].decode(bits)
         case _:

@@ -33,6 +33,7 @@ from qdialect.folding.dequantization import Leaf, not_arithmetic, recognize, wit
 from qdialect.folding.layers import ScaleOrigin
 from qdialect.folding.moved_constant import MovedConstant
 from qdialect.ir.elements import element_dtype
+from qdialect.ir.rewriting import read_by
 from qdialect.ir.value_types import element_type_or_self, tensor_element_type, tensor_parts
 from qdialect.ops.elementwise import (
     is_conversion,
@@ -44,16 +45,16 @@ from qdialect.ops.elementwise import (
 from qdialect.ops.fields import Apply, Arithmetic, Input, Term
 from qdialect.ops.interface import (
     Refusal,
+    bits_of_op,
     elements_attribute_of,
     held_elements,
     is_arithmetic,
     model_of,
-    name_of,
     op_model,
     read_movements,
     static_shape_of,
 )
-from qdialect.ops.model import Bits, bits_of, imported
+from qdialect.ops.model import Bits, imported
 from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.lazy_numpy import NDArray, np
 
@@ -101,7 +102,7 @@ class ProductsOfCodes:
         """In the order of the module."""
         kinds = self._kinds = dict[Operation | Block, _Kind]()
         for op in self._constants:
-            operands = [kinds[value.owner] for value in self._constants.reads(op)]
+            operands = [kinds[value.owner] for value in read_by(op)]
             kind = max(operands, default=_Kind.NUMBERS)
             if not operands and self._has_codes(op):
                 kind = _Kind.CODES
@@ -176,7 +177,7 @@ class ProductsOfCodes:
 def _is_rounded(op: Operation) -> bool:
     """Whether the last digit of a float depends on the compiler."""
     are_floats = [isinstance(element_type_or_self(type), AnyFloat) for type in op.result_types]
-    return any(are_floats) and bits_of(op, name_of(op)) is Bits.ROUNDED
+    return any(are_floats) and bits_of_op(op) is Bits.ROUNDED
 
 
 class _Kind(IntEnum):

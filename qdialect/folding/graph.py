@@ -763,7 +763,8 @@ class GraphReader:
         One element: a scalar constant, or a constant tensor of one element. Raises Refusal.
         """
         if tensor_parts(value.type) is None:
-            return Element.of_stored(self.graph.constants.element(value))
+            stored, type, casts = self.graph.constants.element(value)
+            return Element(stored, Layer.of(type, ()), casts)
         try:
             moved = self.graph.known(value, user)
             element = single_element(moved, self.graph.values_of(moved))

@@ -54,7 +54,6 @@ from qdialect.ops.interface import (
     name_of,
     numbers_along_axis,
 )
-from qdialect.ops.reading import StoredElement
 from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import BoundedCache, MemoryLimitError
 
@@ -476,11 +475,6 @@ class Element(NamedTuple):
     stored: np.generic
     layer: Layer
     casts: tuple[Operation, ...]
-
-    @classmethod
-    def of_stored(cls, element: StoredElement) -> Element:
-        """The element of a scalar constant. Raises Refusal if its type is invalid for it."""
-        return cls(element.stored, Layer.of(element.type, ()), element.casts)
 
     @property
     def is_stored_directly(self) -> bool:

@@ -177,6 +177,13 @@ def values_in(op: Operation) -> Iterator[SSAValue]:
                 yield from block.args
 
 
+def read_by(op: Operation) -> Iterator[SSAValue]:
+    """The operands of an op, and the values from outside that its regions read."""
+    yield from op.operands
+    if op.regions:
+        yield from captured_by(op)
+
+
 def captured_by(op: Operation) -> Iterator[SSAValue]:
     """The values from outside of an op that the ops of its regions read."""
     inside = {*values_in(op)}.difference(op.results)

@@ -63,6 +63,7 @@ from qdialect.ops.fields import (
 )
 from qdialect.ops.model import (
     NOTHING,
+    Bits,
     Carrier,
     OpModel,
     model_named,
@@ -220,6 +221,12 @@ def op_model(op: Operation) -> OpModel:
     if model.cast is not None and not len(op.operands) == len(op.results) == 1:
         return NOTHING
     return model
+
+
+def bits_of_op(op: Operation) -> Bits:
+    """Whether the bits of the results of an op are always the same."""
+    bits = model_named(name_of(op)).bits
+    return bits(op) if callable(bits) else bits
 
 
 def _op_model(op: Operation) -> OpModel:

@@ -373,12 +373,6 @@ def model_named(name: str) -> OpModel:
     return _FOR_ALL.get(name, NOTHING)
 
 
-def bits_of(op: Operation, name: str) -> Bits:
-    """Whether the bits of the results of `op`, which is read by `name`, are always the same."""
-    bits = model_named(name).bits
-    return bits(op) if callable(bits) else bits
-
-
 def models_for_all(dialect: str) -> Mapping[str, OpModel]:
     """The models of a dialect's ops that are registered for all contexts, by full names."""
     import_models(dialect)

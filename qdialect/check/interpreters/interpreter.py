@@ -61,7 +61,7 @@ from qdialect.ops.interface import (
     name_of,
     op_model,
 )
-from qdialect.ops.model import Bits, OpModel, bits_of, model_named
+from qdialect.ops.model import OpModel, model_named
 from qdialect.support.memory import MemoryLimitError, memory_budget
 
 
@@ -379,15 +379,6 @@ def run_known_op(
     if is_arithmetic(op):
         return run_arithmetic(op, args)
     return None
-
-
-def is_rounded(op: Operation) -> bool:
-    """
-    Whether the results of `op` agree with those of a compiler up to rounding only.
-
-    The order of a sum is the compiler's, and so are the last digits of functions such as exp.
-    """
-    return bits_of(op, name_of(op)) is Bits.ROUNDED
 
 
 _LastUses = dict[Operation | None, list[SSAValue]]

@@ -41,8 +41,8 @@ from qdialect.dialects.quant.types import UniformQuantizedType
 from qdialect.ir.elements import has_signedness, integer_range
 from qdialect.ir.value_types import element_type_or_self, shape_of
 from qdialect.ops.fields import CastReads
-from qdialect.ops.interface import cast_reads, name_of, reads_unsigned
-from qdialect.ops.model import Bits, OnElements, OnNumbers, bits_of, imported, model_named
+from qdialect.ops.interface import bits_of_op, cast_reads, name_of, reads_unsigned
+from qdialect.ops.model import Bits, OnElements, OnNumbers, imported, model_named
 from qdialect.support.float_format import FLOAT_FORMATS
 from qdialect.support.memory import registered_cache
 
@@ -188,7 +188,7 @@ def rounds_once(op: Operation) -> bool:
 
     A function that rounds once as IEEE 754 says has the same result, as has one that only chooses.
     """
-    return all(bits_of(inner, name_of(inner)) is Bits.EXACT for inner in op.walk())
+    return all(bits_of_op(inner) is Bits.EXACT for inner in op.walk())
 
 
 def function_on_arrays(op: Operation) -> Function | None:

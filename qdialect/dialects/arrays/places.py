@@ -129,14 +129,15 @@ def _places(
         if axis in numbers.batching:
             at = numbers.indices_batching[numbers.batching.index(axis)]
             at -= at > numbers.vector
-            place = place + _along(np.arange(int(batch[at])), at, rank)
+            place = place + along(np.arange(int(batch[at])), at, rank)
         if axis in kept:
-            place = place + _along(np.arange(size), len(batch) + kept.index(axis), rank)
+            place = place + along(np.arange(size), len(batch) + kept.index(axis), rank)
         places.append(place)
     return places, (*batch, *(sizes[axis] for axis in kept))
 
 
-def _along(line: Integers, axis: int, rank: int) -> Integers:
+def along(line: NDArray[Any], axis: int, rank: int) -> NDArray[Any]:
+    """A list, as an array that varies along one axis only."""
     return line.reshape([-1 if at == axis else 1 for at in range(rank)])
 
 

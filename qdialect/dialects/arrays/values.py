@@ -167,13 +167,8 @@ def allocated(
     if any(owner is _owner(source) for source in sources):
         budget.release(nbytes)
     else:
-        _release_with(owner, budget, nbytes)
+        finalize(owner, budget.release, nbytes).atexit = False
     return array
-
-
-def _release_with(owner: NDArray[Any], budget: MemoryBudget, nbytes: int) -> None:
-    """Release bytes when `owner` is freed."""
-    finalize(owner, budget.release, nbytes).atexit = False
 
 
 @contextmanager

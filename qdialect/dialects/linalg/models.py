@@ -608,9 +608,7 @@ def _windows(op: Operation, contraction: Contraction) -> Sequence[Window]:
 def _bits_of_generic(op: Operation) -> Bits:
     """Those of the ops in its region, unless loops reduce."""
     iterators = find_attribute(op, "iterator_types")
-    is_parallel = isinstance(iterators, ArrayAttr) and all(
-        "parallel" in str(iterator) for iterator in cast("ArrayAttr[Attribute]", iterators)
-    )
+    is_parallel = isinstance(iterators, ArrayAttr) and not _reduced_loops(op)
     return Bits.EXACT if is_parallel else Bits.ROUNDED
 
 

@@ -26,6 +26,7 @@ from qdialect.dialects.arrays.elements import (
     run_conversion,
 )
 from qdialect.dialects.arrays.places import (
+    along,
     gathered,
     indices_of,
     run_sort,
@@ -135,9 +136,8 @@ def normalize(_: Interpreter, op: Operation, operands: TypedArrays) -> TypedArra
     rank = len(operands[0].shape)
     if not isinstance(epsilon, FloatAttr) or not 0 <= axis < rank:
         raise InterpretationError("its epsilon or its feature axis is missing")
-    line = [-1 if at == axis else 1 for at in range(rank)]
     with all_numbers(*operands) as (numbers, *others):
-        scale, offset, mean, variance = (array.reshape(line) for array in others)
+        scale, offset, mean, variance = (along(array, axis, rank) for array in others)
         normal = (numbers - mean) / np.sqrt(variance + epsilon.value.data)
         return [rounded(normal * scale + offset, op.results[0].type)]
 
@@ -159,10 +159,8 @@ def _numbered(op: Operation, declared: Attribute) -> TypedArray:
             "the axis is out of range of its result, or the shape of the result is not static"
         )
     require_possible(shape)
-    line = [1] * len(shape)
-    line[axis] = shape[axis]
     with temporary_memory(8 * shape[axis]):
-        numbers = np.arange(shape[axis]).reshape(line)
+        numbers = along(np.arange(shape[axis]), axis, len(shape))
         return rounded(np.broadcast_to(numbers, shape), declared)
 
 
@@ -181,8 +179,7 @@ def composite(interpreter: Interpreter, op: Operation, operands: TypedArrays) ->
     name = attribute_of(op, "decomposition")
     if not isinstance(name, SymbolRefAttr):
         raise InterpretationError("its decomposition is not in the module")
-    results = interpreter.call_op(name, tuple(operands))
-    return [value_of(value, result.type) for value, result in zip(results, op.results, strict=True)]
+    return _values(interpreter.call_op(name, tuple(operands)), op)
 
 
 # Reductions

@@ -35,7 +35,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from qdialect.check.interpreters import TypedArray
 from qdialect.dialects.arrays.values import held_type, without_repeats
 from qdialect.ir.names import symbols_of
-from qdialect.ir.rewriting import captured_by, dependencies_first, values_in
+from qdialect.ir.rewriting import dependencies_first, read_by, values_in
 from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
 from qdialect.ops.fields import WINDOW, Contraction
 from qdialect.ops.interface import functions_of, is_function_of_elements, known_layer, op_model
@@ -144,7 +144,7 @@ class KernelOps:
         """
 
         def before(op: Operation) -> Iterator[Operation]:
-            for value in (*op.operands, *captured_by(op)):
+            for value in read_by(op):
                 owner = value.owner
                 if isinstance(owner, Operation) and (
                     not _is_passed(value) or op_model(owner).is_undefined or owner in self._inner
@@ -175,7 +175,7 @@ class KernelOps:
     def _read_by(self, op: Operation) -> Sequence[SSAValue]:
         ops = self.ops_of(op)
         results = {value for op in ops for value in op.results}
-        read = (value for op in ops for value in (*op.operands, *captured_by(op)))
+        read = (value for op in ops for value in read_by(op))
         return [*dict.fromkeys(value for value in read if value not in results)]
 
     def _splat(self, value: SSAValue) -> TypedArray | None:

@@ -36,6 +36,7 @@ from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
 from qdialect.ir.xdsl_private import set_scope
 from qdialect.ops.fields import Contraction
 from qdialect.ops.interface import (
+    bits_of_op,
     is_cast,
     is_function_of_elements,
     known_layer,
@@ -45,7 +46,7 @@ from qdialect.ops.interface import (
     op_model,
     windows_of,
 )
-from qdialect.ops.model import Bits, OnElements, bits_of
+from qdialect.ops.model import Bits, OnElements
 from qdialect.ptq.calibration.keys import constant_values
 from qdialect.support.lazy_numpy import NDArray, np
 from qdialect.support.memory import MemoryLimitError
@@ -76,7 +77,7 @@ def _is_exact_itself(op: Operation) -> bool:
     flags = op.properties.get("fastmath") or op.attributes.get("fastmath")
     if flags is not None and getattr(flags, "data", ()):
         return False
-    model, bits = op_model(op), bits_of(op, name_of(op))
+    model, bits = op_model(op), bits_of_op(op)
     if bits is not Bits.UNKNOWN:
         return bits is Bits.EXACT
     if model.cast is not None:

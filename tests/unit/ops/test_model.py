@@ -15,7 +15,6 @@ from xdsl.utils.exceptions import InterpretationError
 from xdsl.utils.test_value import create_ssa_value
 
 from qdialect.check.interpreters import run_function
-from qdialect.check.interpreters.interpreter import is_rounded
 from qdialect.dialects.arrays.elements import Numbers, find_run, numbers_of, on_elements, rounded
 from qdialect.dialects.quant import Quant
 from qdialect.ops.fields import (
@@ -27,7 +26,7 @@ from qdialect.ops.fields import (
     Window,
     own,
 )
-from qdialect.ops.interface import Refusal, is_cast, layer_of, rule_of, windows_of
+from qdialect.ops.interface import Refusal, bits_of_op, is_cast, layer_of, rule_of, windows_of
 from qdialect.ops.model import Bits, OnElements, OpModel, OpModels, models_of, register_models
 from qdialect.passes import FoldQuantShapesPass
 from qdialect.ptq.passes.models import QuantizeWithRangesPass
@@ -118,8 +117,8 @@ def test_runs_may_belong_to_a_context() -> None:
         run(context_with())
     assert find_run("own.negative") is None
     with models_of(context_with(runs)):
-        assert is_rounded(op("own.negative"))
-    assert not is_rounded(op("own.negative"))
+        assert bits_of_op(op("own.negative")) is Bits.ROUNDED
+    assert bits_of_op(op("own.negative")) is not Bits.ROUNDED
 
 
 RELU = OpModel(
