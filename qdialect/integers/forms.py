@@ -23,9 +23,6 @@ from qdialect.lowering.storage_ops import (
     ContextBuilder,
     Length,
     StorageBuilder,
-    clamped,
-    constant_of,
-    extended,
 )
 from qdialect.ops.fields import PoolWindow
 from qdialect.support.lazy_numpy import NDArray, np
@@ -119,30 +116,26 @@ class Form(ABC):
     reads_unsigned: bool = False
     """Whether products read codes of 8 bits as unsigned, of one of two operands."""
 
+    def __init__(self, builder: ContextBuilder) -> None:
+        self.builder = builder
+
     @abstractmethod
-    def plain(
-        self, builder: ContextBuilder, codes: Codes, *, is_unsigned: bool = False
-    ) -> tuple[SSAValue, int]:
+    def plain(self, codes: Codes, *, is_unsigned: bool = False) -> tuple[SSAValue, int]:
         """Codes as integers of 8 or 16 bits, and the one of zero: unsigned if `is_unsigned`."""
 
     @abstractmethod
-    def product(self, builder: ContextBuilder, layer: Layer) -> Product:
+    def product(self, layer: Layer) -> Product:
         """A sum of products."""
 
     @abstractmethod
     def rescaled(
-        self,
-        builder: ContextBuilder,
-        addends: Sequence[Addend],
-        lengths: Sequence[Length],
-        goal: Goal,
+        self, addends: Sequence[Addend], lengths: Sequence[Length], goal: Goal
     ) -> SSAValue:
         """The codes of a sum."""
 
     @abstractmethod
     def multiplied(
         self,
-        builder: ContextBuilder,
         codes: Sequence[Codes],
         axes: Sequence[Sequence[int | None]],
         lengths: Sequence[Length],
@@ -150,19 +143,16 @@ class Form(ABC):
         """The products of two values less their zeros."""
 
     @abstractmethod
-    def within(self, builder: ContextBuilder, value: SSAValue, goal: Goal) -> SSAValue:
+    def within(self, value: SSAValue, goal: Goal) -> SSAValue:
         """Codes of the type, between the limits."""
 
     @abstractmethod
-    def looked_up(
-        self, builder: ContextBuilder, codes: Codes, table: NDArray[np.int64], goal: Goal
-    ) -> SSAValue:
+    def looked_up(self, codes: Codes, table: NDArray[np.int64], goal: Goal) -> SSAValue:
         """The entries of a table, of which the least code reads the first one."""
 
     @abstractmethod
     def largest(
         self,
-        builder: ContextBuilder,
         value: SSAValue,
         windows: Mapping[int, PoolWindow],
         code: int,
@@ -178,7 +168,7 @@ class Form(ABC):
 
     @abstractmethod
     def total(
-        self, builder: ContextBuilder, codes: Codes, windows: Mapping[int, PoolWindow], count: int
+        self, codes: Codes, windows: Mapping[int, PoolWindow], count: int
     ) -> tuple[SSAValue, int]:
         """The sums of codes in windows, as `largest`, of 32 bits, and the one of zeros."""
 
@@ -187,16 +177,20 @@ class LinalgForm(Form):
     """One `linalg.generic` for each step."""
 
     def __init__(
-        self, requantize: Requantize, *, reads_unsigned: bool = False, as_matrices: bool = False
+        self,
+        builder: ContextBuilder,
+        requantize: Requantize,
+        *,
+        reads_unsigned: bool = False,
+        as_matrices: bool = False,
     ) -> None:
+        super().__init__(builder)
         self.requantize = requantize
         self.reads_unsigned = reads_unsigned
         self._as_matrices = as_matrices
 
     @override
-    def plain(
-        self, builder: ContextBuilder, codes: Codes, *, is_unsigned: bool = False
-    ) -> tuple[SSAValue, int]:
+    def plain(self, codes: Codes, *, is_unsigned: bool = False) -> tuple[SSAValue, int]:
         type = IntegerType(8 if codes.width <= 8 else 16)
         is_narrow = codes.width < type.bitwidth
         is_shifted = not is_narrow and codes.is_unsigned != is_unsigned
@@ -205,35 +199,30 @@ class LinalgForm(Form):
         half = 1 << (type.bitwidth - 1) if is_shifted else 0
 
         def element(inner: StorageBuilder, code: SSAValue) -> SSAValue:
-            wide = extended(inner, code, type, is_unsigned=codes.is_unsigned)
+            wide = inner.extended(code, type, is_unsigned=codes.is_unsigned)
             if not half:
                 return wide
             # Half of the codes more, or less: the first bit is flipped.
-            flip = constant_of(inner, -half, type)
+            flip = inner.integer(-half, type)
             return inner.insert(arith.XOrIOp(wide, flip)).result
 
         zero = codes.zero_point + (half if is_unsigned else -half)
-        return builder.each(codes.value, type, element), zero
+        return self.builder.each(codes.value, type, element), zero
 
     @override
-    def product(self, builder: ContextBuilder, layer: Layer) -> Product:
-        return product(builder, layer, as_matrices=self._as_matrices)
+    def product(self, layer: Layer) -> Product:
+        return product(self.builder, layer, as_matrices=self._as_matrices)
 
     @override
     def rescaled(
-        self,
-        builder: ContextBuilder,
-        addends: Sequence[Addend],
-        lengths: Sequence[Length],
-        goal: Goal,
+        self, addends: Sequence[Addend], lengths: Sequence[Length], goal: Goal
     ) -> SSAValue:
-        init = builder.empty(lengths, goal.signless)
-        return rescaled(builder, addends, init, goal.zero_point, goal.limits, self.requantize)
+        init = self.builder.empty(lengths, goal.signless)
+        return rescaled(self.builder, addends, init, goal.zero_point, goal.limits, self.requantize)
 
     @override
     def multiplied(
         self,
-        builder: ContextBuilder,
         codes: Sequence[Codes],
         axes: Sequence[Sequence[int | None]],
         lengths: Sequence[Length],
@@ -244,40 +233,37 @@ class LinalgForm(Form):
         def element(inner: StorageBuilder, elements: Sequence[SSAValue]) -> SSAValue:
             total = None
             for part, read in zip(codes, elements, strict=False):
-                wide = extended(inner, read, type, is_unsigned=part.is_unsigned)
-                zero = constant_of(inner, part.zero_point, type)
+                wide = inner.extended(read, type, is_unsigned=part.is_unsigned)
+                zero = inner.integer(part.zero_point, type)
                 less = inner.insert(arith.SubiOp(wide, zero)).result
                 total = less if total is None else inner.insert(arith.MuliOp(total, less)).result
             return cast(SSAValue, total)
 
         maps = [along(places, len(lengths)) for places in axes]
-        init = builder.empty(lengths, type)
-        return builder.generic(init, [part.value for part in codes], maps, element)
+        init = self.builder.empty(lengths, type)
+        return self.builder.generic(init, [part.value for part in codes], maps, element)
 
     @override
-    def within(self, builder: ContextBuilder, value: SSAValue, goal: Goal) -> SSAValue:
+    def within(self, value: SSAValue, goal: Goal) -> SSAValue:
         def element(inner: StorageBuilder, code: SSAValue) -> SSAValue:
-            return clamped(inner, code, goal.limits, is_unsigned=goal.is_unsigned)
+            return inner.clamped(code, goal.limits, is_unsigned=goal.is_unsigned)
 
-        return builder.each(value, goal.signless, element)
+        return self.builder.each(value, goal.signless, element)
 
     @override
-    def looked_up(
-        self, builder: ContextBuilder, codes: Codes, table: NDArray[np.int64], goal: Goal
-    ) -> SSAValue:
+    def looked_up(self, codes: Codes, table: NDArray[np.int64], goal: Goal) -> SSAValue:
         type = goal.signless
-        constant = line_of(builder, goal.stored(table), [0], type)
+        constant = line_of(self.builder, goal.stored(table), [0], type)
 
         def element(inner: StorageBuilder, code: SSAValue) -> SSAValue:
             place = entry_of(inner, code, codes.limits[0], is_unsigned=codes.is_unsigned)
             return extracted(inner, constant, place)
 
-        return builder.each(codes.value, type, element)
+        return self.builder.each(codes.value, type, element)
 
     @override
     def largest(
         self,
-        builder: ContextBuilder,
         value: SSAValue,
         windows: Mapping[int, PoolWindow],
         code: int,
@@ -286,15 +272,17 @@ class LinalgForm(Form):
         is_least: bool,
     ) -> SSAValue:
         step = _EXTREMES[is_least, goal.is_unsigned]
-        return pooled(builder, value, windows, (code, code), goal.signless, step)
+        return pooled(self.builder, value, windows, (code, code), goal.signless, step)
 
     @override
     def total(
-        self, builder: ContextBuilder, codes: Codes, windows: Mapping[int, PoolWindow], count: int
+        self, codes: Codes, windows: Mapping[int, PoolWindow], count: int
     ) -> tuple[SSAValue, int]:
         pads = codes.zero_point, 0
         flag = codes.is_unsigned
-        total = pooled(builder, codes.value, windows, pads, i32, arith.AddiOp, is_unsigned=flag)
+        total = pooled(
+            self.builder, codes.value, windows, pads, i32, arith.AddiOp, is_unsigned=flag
+        )
         return total, codes.zero_point * count
 
 

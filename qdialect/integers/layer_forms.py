@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import NamedTuple
 
 from typing_extensions import override
@@ -45,7 +46,7 @@ def layer_forms(module: ModuleOp, context: Context) -> Mapping[str, LayerForm]:
         for op in copy.walk()
         if isinstance(op, QuantizeCastOp | RequantizeOp)
     }
-    report = lower_to_integers(copy, context, LinalgForm(Requantize.FIXED))
+    report = lower_to_integers(copy, context, partial(LinalgForm, requantize=Requantize.FIXED))
     forms = dict[str, LayerForm]()
     for record in report.records:
         if (key := key_of.get(record.op)) is not None:

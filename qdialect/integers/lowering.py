@@ -9,7 +9,7 @@ says of it; no op is known by name. What is none of these stays float, between i
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Final, cast
@@ -40,14 +40,13 @@ from qdialect.integers.products import Factor, Layer, check_sums, padded
 from qdialect.integers.rescaling import Addend, line_of
 from qdialect.ir.errors import message_of
 from qdialect.ir.resources import ResourceBlobs
-from qdialect.ir.rewriting import captured_by, dependencies_first, insert_after
+from qdialect.ir.rewriting import captured_by, dependencies_first, insert_after, read_by
 from qdialect.ir.value_types import element_type_or_self, shape_of, with_element_type
 from qdialect.lowering.storage_ops import (
     STORAGE_OPS,
     ContextBuilder,
     Length,
     OpT,
-    constant_of,
     move_elements,
     unknown_length,
     unreadable_storage,
@@ -83,7 +82,9 @@ class IntegerReport(PassReport):
     """For casts of sums, the bits that the largest sum has, with its sign."""
 
 
-def lower_to_integers(module: ModuleOp, context: Context, form: Form) -> IntegerReport:
+def lower_to_integers(
+    module: ModuleOp, context: Context, form: Callable[[ContextBuilder], Form]
+) -> IntegerReport:
     """
     Replace each `quant.qcast` and `quant.requantize` of a known function by ops on codes.
 
@@ -123,7 +124,7 @@ class _Lowering:
     """One run of the pass."""
 
     graph: FlowGraph
-    form: Form
+    new_form: Callable[[ContextBuilder], Form]
     context: Context
     report: IntegerReport = field(default_factory=IntegerReport)
     storage: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
@@ -171,14 +172,15 @@ class _Lowering:
         if 0 in _shape(op.result):
             raise Refusal(RefusalCode.KEPT, "it stays float: it has no elements")
         self.rounded = {}
-        builder = _Builder(op, self.context, self.inserted)
+        self.builder = _Builder(op, self.context, self.inserted)
+        self.form = self.new_form(self.builder)
         goal = Goal(type, (type.storage_type_min, type.storage_type_max))
         self.note, self.bits = "codes are moved", 0
         if read is None:
-            value = self._rescaled(builder, self._stored(op.input), goal)
+            value = self._rescaled(self._stored(op.input), goal)
         else:
-            value = self._quantized(builder, read, goal)
-        result = builder.insert(StorageCastOp(value, op.result.type)).result
+            value = self._quantized(read, goal)
+        result = self.builder.insert(StorageCastOp(value, op.result.type)).result
         result.name_hint = op.result.name_hint
         if value.name_hint is None:
             value.name_hint = op.result.name_hint
@@ -199,7 +201,7 @@ class _Lowering:
             self.storage[value] = op.result
         return Codes(type, self.storage[value])
 
-    def _codes(self, builder: ContextBuilder, read: SSAValue) -> Codes:
+    def _codes(self, read: SSAValue) -> Codes:
         """The codes that a number is read from, without a rounding. Raises Refusal."""
         owner = _recorded(read).owner
         if isinstance(owner, DequantizeCastOp):
@@ -207,44 +209,44 @@ class _Lowering:
         node = self.graph.makers.get(_recorded(read))
         if node is None or not node.movements or len(node.uses) != 1:
             raise Refusal(RefusalCode.CASTS, "it reads a value that has no codes")
-        codes = self._codes(builder, node.uses[0].value)
+        codes = self._codes(node.uses[0].value)
         goal = Goal(codes.type, codes.limits)
-        return Codes(codes.type, self._moved(builder, node, goal, [codes.value]))
+        return Codes(codes.type, self._moved(node, goal, [codes.value]))
 
-    def _quantized(self, builder: ContextBuilder, read: SSAValue, goal: Goal) -> SSAValue:
+    def _quantized(self, read: SSAValue, goal: Goal) -> SSAValue:
         """The codes that numbers are rounded to. Raises Refusal."""
         read = _recorded(read)
         # Shape ops may read a value more than once.
         key = read, goal.limits
         if key not in self.rounded:
-            self.rounded[key] = self._rounded(builder, read, goal)
+            self.rounded[key] = self._rounded(read, goal)
         return self.rounded[key]
 
-    def _rounded(self, builder: ContextBuilder, read: SSAValue, goal: Goal) -> SSAValue:
+    def _rounded(self, read: SSAValue, goal: Goal) -> SSAValue:
         if isinstance(read.owner, DequantizeCastOp) and not self.graph.is_constant(read):
-            return self._rescaled(builder, self._stored(read.owner.input), goal)
+            return self._rescaled(self._stored(read.owner.input), goal)
         if self.graph.is_constant(read):
-            return self._constant(builder, read, goal)
+            return self._constant(read, goal)
         node = self.graph.makers.get(read)
         if node is None:
             raise Refusal(RefusalCode.KEPT, "it stays float: its function is not known")
         if isinstance(node.layer, Contraction):
-            return self._layer(builder, node, goal)
+            return self._layer(node, goal)
         if node.movements:
-            return self._moved(builder, node, goal)
+            return self._moved(node, goal)
         clamped = [use for use in node.uses if not self.graph.is_computed(use.value)]
         if node.is_clamp and len(clamped) == 1:
-            return self._clamped(builder, node, clamped[0], goal)
+            return self._clamped(node, clamped[0], goal)
         reduction = _reduction_of(node.op)
         if reduction is not None:
-            return self._reduced(builder, node.op, reduction, goal)
+            return self._reduced(node.op, reduction, goal)
         function, plain = _binary(node), (self.graph.stored(use.value) for use in node.uses)
         # With a constant that is not quantized, it is a function of one number.
         if function is not None and len(node.uses) == 2 and not any(plain):
-            return self._combined(builder, node, function, goal)
-        return self._function(builder, node, goal)
+            return self._combined(node, function, goal)
+        return self._function(node, goal)
 
-    def _constant(self, builder: ContextBuilder, read: SSAValue, goal: Goal) -> SSAValue:
+    def _constant(self, read: SSAValue, goal: Goal) -> SSAValue:
         """The codes of constant numbers."""
         numbers = self.graph.dequantized(read)
         if numbers is None:
@@ -252,11 +254,11 @@ class _Lowering:
         codes = goal.stored(goal.codes_of(numbers))
         shape, type = static_shape_of(read), goal.signless
         if codes.size > 1:
-            return line_of(builder, np.broadcast_to(codes, shape), range(len(shape)), type)
-        init, code = builder.empty(shape, type), int(codes.item())
-        return builder.generic(init, [], [], lambda inner, _: constant_of(inner, code, type))
+            return line_of(self.builder, np.broadcast_to(codes, shape), range(len(shape)), type)
+        init, code = self.builder.empty(shape, type), int(codes.item())
+        return self.builder.generic(init, [], [], lambda inner, _: inner.integer(code, type))
 
-    def _rescaled(self, builder: ContextBuilder, codes: Codes, goal: Goal) -> SSAValue:
+    def _rescaled(self, codes: Codes, goal: Goal) -> SSAValue:
         """Codes of another type, of the same shape."""
         is_same = (codes.scale, codes.zero_point) == (goal.scale, goal.zero_point)
         if is_same and codes.width == goal.width:
@@ -264,20 +266,14 @@ class _Lowering:
             if goal.limits[0] <= low and high <= goal.limits[1]:
                 return codes.value
             if codes.is_unsigned == goal.is_unsigned:
-                return self.form.within(builder, codes.value, goal)
+                return self.form.within(codes.value, goal)
         self.note = "codes are rescaled"
         addend = codes.addend(range(codes.rank), _all(codes.rank, codes.scale / goal.scale))
-        return self.form.rescaled(builder, [addend], builder.lengths(codes.value), goal)
+        return self.form.rescaled([addend], self.builder.lengths(codes.value), goal)
 
     # Movements
 
-    def _moved(
-        self,
-        builder: ContextBuilder,
-        node: Node,
-        goal: Goal,
-        values: Sequence[SSAValue] | None = None,
-    ) -> SSAValue:
+    def _moved(self, node: Node, goal: Goal, values: Sequence[SSAValue] | None = None) -> SSAValue:
         """
         The codes that a shape op moves.
 
@@ -290,7 +286,7 @@ class _Lowering:
         if padding is None or math.isnan(padding):
             raise Refusal(RefusalCode.PADDING, "it pads with a number that is not known")
         if values is None:
-            values = [self._quantized(builder, operand, goal) for operand in read.operands]
+            values = [self._quantized(operand, goal) for operand in read.operands]
             code = int(goal.codes_of(np.array(padding)))
         elif padding:
             raise Refusal(RefusalCode.PADDING, "it pads with a number that is not zero")
@@ -301,18 +297,20 @@ class _Lowering:
             if isinstance(movement, Pad):
                 gaps = [gap + 1 for gap in movement.gaps]
                 (value,) = values
-                moved = padded(builder, value, (movement.low, movement.high, gaps), code)
+                moved = padded(self.builder, value, (movement.low, movement.high, gaps), code)
             else:
                 if type(movement) not in STORAGE_OPS or unknown_length(movement, shapes):
                     raise Refusal(RefusalCode.DYNAMIC_SHAPE, "no ops are known for its movement")
                 shape = movement.result_shape(*shapes)
-                moved = move_elements(builder, movement, values, TensorType(goal.signless, shape))
+                moved = move_elements(
+                    self.builder, movement, values, TensorType(goal.signless, shape)
+                )
             values = [moved]
-        return builder.cast(values[0], shape_of(op.results[0].type) or ())
+        return self.builder.cast(values[0], shape_of(op.results[0].type) or ())
 
     # Functions of elements
 
-    def _clamped(self, builder: ContextBuilder, node: Node, use: Use, goal: Goal) -> SSAValue:
+    def _clamped(self, node: Node, use: Use, goal: Goal) -> SSAValue:
         """The codes of a clamp: those of its operand between those of its limits."""
         result = node.results[0]
         curve = Curve(self.computations, self.graph.value(use.value))
@@ -322,19 +320,19 @@ class _Lowering:
         if _shape(use.value) != _shape(result):
             raise Refusal(RefusalCode.KEPT, "it stays float: it broadcasts what it clamps")
         low, high = goal.codes_of(ends)
-        return self._quantized(builder, use.value, replace(goal, limits=(int(low), int(high))))
+        return self._quantized(use.value, replace(goal, limits=(int(low), int(high))))
 
-    def _combined(self, builder: ContextBuilder, node: Node, function: str, goal: Goal) -> SSAValue:
+    def _combined(self, node: Node, function: str, goal: Goal) -> SSAValue:
         """A sum, a difference or a product of two values."""
         uses = _in_order(node)
-        lengths = self._lengths_of(builder, node.op, uses)
+        lengths = self._lengths_of(node.op, uses)
         rank = len(lengths)
-        codes = [self._codes(builder, use.value) for use in uses]
+        codes = [self._codes(use.value) for use in uses]
         axes = [_axes_in_result(use) for use in uses]
         self.note = f"{function} of codes"
         if function == "mul":
             one, other = codes
-            value = self.form.multiplied(builder, codes, axes, lengths)
+            value = self.form.multiplied(codes, axes, lengths)
             factor = _all(rank, one.scale * other.scale / goal.scale)
             addends = [Addend(value, range(rank), factor, 0, one.magnitude * other.magnitude)]
         else:
@@ -343,23 +341,21 @@ class _Lowering:
                 part.addend(places, _all(rank, sign * (part.scale / goal.scale)))
                 for part, places, sign in zip(codes, axes, signs, strict=True)
             ]
-        return self.form.rescaled(builder, addends, lengths, goal)
+        return self.form.rescaled(addends, lengths, goal)
 
-    def _lengths_of(
-        self, builder: ContextBuilder, op: Operation, uses: Sequence[Use]
-    ) -> Sequence[Length]:
+    def _lengths_of(self, op: Operation, uses: Sequence[Use]) -> Sequence[Length]:
         """The lengths of a result that has an axis of an operand in each place."""
         shape = _shape(op.results[0])
         lengths: list[Length] = [*shape]
         for use in uses:
             for axis, place in enumerate(_axes_in_result(use)):
                 if place is not None and lengths[place] == DYNAMIC:
-                    lengths[place] = builder.length(use.value, axis)
+                    lengths[place] = self.builder.length(use.value, axis)
         if DYNAMIC in lengths:
             raise Refusal(RefusalCode.DYNAMIC_SHAPE, "a length of its result is not known")
         return lengths
 
-    def _function(self, builder: ContextBuilder, node: Node, goal: Goal) -> SSAValue:
+    def _function(self, node: Node, goal: Goal) -> SSAValue:
         """The codes of a function of one number, read from a table. Raises Refusal."""
         result = node.results[0]
         cone, entries = self._cone(result)
@@ -378,15 +374,15 @@ class _Lowering:
         )
         if not (keeps and curve.is_exact):
             raise Refusal(RefusalCode.KEPT, "it stays float: no function of one number is known")
-        codes = self._codes(builder, entry)
+        codes = self._codes(entry)
         table = self._table(cone, entry, codes.type, result, goal)
         low, high = codes.limits
         own = np.arange(low, high + 1)
         is_alike = (codes.width, codes.is_unsigned) == (goal.width, goal.is_unsigned)
         if is_alike and (table == own.clip(*goal.limits)).all():
-            return self.form.within(builder, codes.value, goal)
+            return self.form.within(codes.value, goal)
         self.note = f"a table of {len(table)} codes"
-        return self.form.looked_up(builder, codes, table, goal)
+        return self.form.looked_up(codes, table, goal)
 
     def _cone(self, result: SSAValue) -> tuple[Sequence[Operation], Sequence[SSAValue]]:
         """The ops that compute a value from dequantized ones and constants, in order, and these."""
@@ -403,10 +399,10 @@ class _Lowering:
                 if len(ops) >= _MOST_OPS:
                     raise Refusal(RefusalCode.KEPT, "it stays float: too many ops compute it")
                 ops[owner] = None
-                pending += _read_by(owner)
+                pending += read_by(owner)
 
         def makers(op: Operation) -> Sequence[Operation]:
-            owners = [value.owner for value in _read_by(op)]
+            owners = [value.owner for value in read_by(op)]
             return [owner for owner in owners if isinstance(owner, Operation) and owner in ops]
 
         return [*dependencies_first(ops, makers)], [*entries]
@@ -447,7 +443,7 @@ class _Lowering:
 
     # Sums of products
 
-    def _layer(self, builder: ContextBuilder, node: Node, goal: Goal) -> SSAValue:
+    def _layer(self, node: Node, goal: Goal) -> SSAValue:
         """The codes of a sum of products, with its bias."""
         op = node.ops[0]
         contraction = cast(Contraction, node.layer)
@@ -462,7 +458,7 @@ class _Lowering:
         factors = [
             self._weights(value)
             if at == known
-            else self._activation(builder, value, is_first=at == unsigned)
+            else self._activation(value, is_first=at == unsigned)
             for at, value in enumerate(operands)
         ]
         bias = None
@@ -470,11 +466,11 @@ class _Lowering:
             bias = self._bias(node.bias, factors[known], float(factors[1 - known].scales.item()))
         one, other = factors
         layer = Layer(one, other, contraction, windows_of(op, contraction), bias)
-        sums = self.form.product(builder, layer)
+        sums = self.form.product(layer)
         factor = sums.scales / goal.scale
         most = int(sums.magnitudes.max(initial=0))
         addend = Addend(sums.value, range(factor.ndim), factor, 0, most)
-        codes = self.form.rescaled(builder, [addend], builder.lengths(sums.value), goal)
+        codes = self.form.rescaled([addend], self.builder.lengths(sums.value), goal)
         low, high = goal.type.storage_type_min, goal.type.storage_type_max
         error = sums.error(factor, high - low + 1 + abs(goal.zero_point))
         self.bits = max(self.bits, most.bit_length() + 1)
@@ -482,13 +478,13 @@ class _Lowering:
             f"sums of {sums.terms} products have {self.bits} bits, and floats differ "
             f"by up to {error:.2g} before they are rounded"
         )
-        return self._as_declared(builder, sums.finish(codes), node.op, goal)
+        return self._as_declared(sums.finish(codes), node.op, goal)
 
-    def _activation(self, builder: ContextBuilder, read: SSAValue, *, is_first: bool) -> Factor:
+    def _activation(self, read: SSAValue, *, is_first: bool) -> Factor:
         """A computed operand of a sum of products."""
-        codes = self._codes(builder, read)
+        codes = self._codes(read)
         is_unsigned = is_first and self.form.reads_unsigned and codes.width == 8
-        value, zero = self.form.plain(builder, codes, is_unsigned=is_unsigned)
+        value, zero = self.form.plain(codes, is_unsigned=is_unsigned)
         ones = [1] * codes.rank
         scales = np.full(ones, codes.scale)
         return Factor(np.full(ones, zero), scales, codes.magnitude, value, is_unsigned=is_unsigned)
@@ -532,9 +528,7 @@ class _Lowering:
 
     # Pools
 
-    def _reduced(
-        self, builder: ContextBuilder, op: Operation, reduction: Reduction, goal: Goal
-    ) -> SSAValue:
+    def _reduced(self, op: Operation, reduction: Reduction, goal: Goal) -> SSAValue:
         """The codes of a largest or a least element, of a sum, or of a mean."""
         operand, function = op.operands[0], reduction.function
         initial = None
@@ -552,15 +546,15 @@ class _Lowering:
             if initial is None:
                 initial = -math.inf if is_largest else math.inf
             code = int(goal.codes_of(np.array(initial)))
-            value = self._quantized(builder, operand, goal)
+            value = self._quantized(operand, goal)
             self.note = f"the {'largest' if is_largest else 'least'} of codes"
-            pooled = self.form.largest(builder, value, windows, code, goal, is_least=not is_largest)
-            return self._as_declared(builder, pooled, op, goal)
+            pooled = self.form.largest(value, windows, code, goal, is_least=not is_largest)
+            return self._as_declared(pooled, op, goal)
         if function != _SUM or initial:
             raise Refusal(
                 RefusalCode.KEPT, "it stays float: it combines elements by no known function"
             )
-        codes = self._codes(builder, operand)
+        codes = self._codes(operand)
         shape = _shape(codes.value)
         count = math.prod(window.size for window in windows.values())
         if DYNAMIC in (shape[axis] for axis in windows):
@@ -569,7 +563,7 @@ class _Lowering:
             raise Refusal(RefusalCode.PADDING, "the number of elements differs between windows")
         # Zeros are subtracted behind the sums.
         check_sums(np.array(count * max(codes.magnitude, *map(abs, codes.limits))), 32)
-        total, zero = self.form.total(builder, codes, windows, count)
+        total, zero = self.form.total(codes, windows, count)
         rank = len(_shape(total))
         divisor = count if reduction.is_mean else 1
         factor = _all(rank, codes.scale / (goal.scale * divisor))
@@ -577,12 +571,10 @@ class _Lowering:
         self.note = f"sums of {count} codes"
         self.bits = max(self.bits, most.bit_length() + 1)
         addend = Addend(total, range(rank), factor, zero, most)
-        pooled = self.form.rescaled(builder, [addend], builder.lengths(total), goal)
-        return self._as_declared(builder, pooled, op, goal)
+        pooled = self.form.rescaled([addend], self.builder.lengths(total), goal)
+        return self._as_declared(pooled, op, goal)
 
-    def _as_declared(
-        self, builder: ContextBuilder, value: SSAValue, op: Operation, goal: Goal
-    ) -> SSAValue:
+    def _as_declared(self, value: SSAValue, op: Operation, goal: Goal) -> SSAValue:
         """Codes in the shape of the result of an op, which may keep axes of length 1."""
         shape = _shape(op.results[0])
         if _shape(value) == shape:
@@ -592,7 +584,7 @@ class _Lowering:
             raise Refusal(RefusalCode.DYNAMIC_SHAPE, "a length of its result is not known")
         if DYNAMIC not in shape and math.prod(shape) != math.prod(_shape(value)):
             raise Refusal(RefusalCode.UNKNOWN_OP, "its operands do not have a result of this shape")
-        return move_elements(builder, movement, [value], TensorType(goal.signless, shape))
+        return move_elements(self.builder, movement, [value], TensorType(goal.signless, shape))
 
 
 # What the graph says of values
@@ -603,11 +595,6 @@ def _recorded(read: SSAValue) -> SSAValue:
     while isinstance(read.owner, Operation) and is_statistics(read.owner):
         read = read.owner.operands[0]
     return read
-
-
-def _read_by(op: Operation) -> Sequence[SSAValue]:
-    """What an op and its regions read."""
-    return [*op.operands, *captured_by(op)]
 
 
 def _checked(value: SSAValue) -> UniformQuantizedType:

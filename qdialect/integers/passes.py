@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 
 from typing_extensions import override
 from xdsl.context import Context
@@ -96,13 +97,13 @@ class LowerToIntegersPass(ModulePass):
         from qdialect.integers.lowering import lower_to_integers
         from qdialect.integers.tosa_form import TosaForm
 
-        form = TosaForm()
-        if self.to == IntegerForm.LINALG:
-            reads_unsigned = self.activations == Activations.U8
-            requantize = Requantize(self.requantize)
-            form = LinalgForm(
-                requantize, reads_unsigned=reads_unsigned, as_matrices=self.as_matrices
-            )
+        linalg = partial(
+            LinalgForm,
+            requantize=Requantize(self.requantize),
+            reads_unsigned=self.activations == Activations.U8,
+            as_matrices=self.as_matrices,
+        )
+        form = TosaForm if self.to == IntegerForm.TOSA else linalg
         report = lower_to_integers(op, ctx, form)
         if self.on_refusal == OnRefusal.ERROR:
             refused = [

@@ -20,8 +20,6 @@ from qdialect.integers.rescaling import along, line_of, with_numbers
 from qdialect.lowering.storage_ops import (
     Length,
     StorageBuilder,
-    constant_of,
-    extended,
     move_elements,
 )
 from qdialect.ops.fields import WINDOW, Contraction, Labels, PoolWindow, Window
@@ -332,12 +330,12 @@ def product(builder: StorageBuilder, layer: Layer, *, as_matrices: bool = False)
             total, places = loops.total(builder, other, others_labels, lengths, type)
             reads.append((total, places, loops.spread(factor.zeros, labels)))
     dtype = np.dtype(f"i{width // 8}")
-    start = builder.generic(init, [], [], lambda inner, _: constant_of(inner, 0, type))
+    start = builder.generic(init, [], [], lambda inner, _: inner.integer(0, type))
 
     def element(inner: StorageBuilder, elements: Sequence[SSAValue]) -> SSAValue:
         one, other, total = elements
-        wide = extended(inner, one, type, is_unsigned=lhs.is_unsigned)
-        wider = extended(inner, other, type, is_unsigned=rhs.is_unsigned)
+        wide = inner.extended(one, type, is_unsigned=lhs.is_unsigned)
+        wider = inner.extended(other, type, is_unsigned=rhs.is_unsigned)
         term = inner.insert(arith.MuliOp(wide, wider)).result
         return inner.insert(arith.AddiOp(total, term)).result
 
@@ -497,10 +495,10 @@ def pooled(
         inputs.append(builder.empty([window.size for window in sliding.values()], i8))
         maps.append(along([*inner_loops.values()], count))
     init = builder.empty(lengths, type)
-    start = builder.generic(init, [], [], lambda inner, _: constant_of(inner, pads[1], type))
+    start = builder.generic(init, [], [], lambda inner, _: inner.integer(pads[1], type))
 
     def element(inner: StorageBuilder, elements: Sequence[SSAValue]) -> SSAValue:
-        own = extended(inner, elements[0], type, is_unsigned=is_unsigned)
+        own = inner.extended(elements[0], type, is_unsigned=is_unsigned)
         return inner.insert(step(elements[-1], own)).result
 
     return builder.generic(start, inputs, maps, element)

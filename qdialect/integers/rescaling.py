@@ -14,13 +14,13 @@ from functools import reduce
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, TensorType, f32, i32, i64
+from xdsl.dialects.builtin import FloatAttr, IntegerType, TensorType, f32, i32, i64
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from qdialect.dialects.arith.syntax import FPToSIOp, SIToFPOp
 from qdialect.ir.elements import dense_elements
-from qdialect.lowering.storage_ops import StorageBuilder, clamped, constant_of, extended
+from qdialect.lowering.storage_ops import StorageBuilder
 from qdialect.ops.refusals import Refusal, RefusalCode
 from qdialect.support.lazy_numpy import NDArray, np
 
@@ -157,8 +157,8 @@ def _in_integers(
                 total = inner.insert(arith.AddiOp(product, total)).result
             total = inner.insert(arith.ShRSIOp(total, shift)).result
         if zero_point:
-            total = inner.insert(arith.AddiOp(total, _integer(inner, zero_point))).result
-        return clamped(inner, total, limits)
+            total = inner.insert(arith.AddiOp(total, inner.integer(zero_point, i64))).result
+        return inner.clamped(total, limits)
 
     return [offset, shift, *m], compute
 
@@ -167,9 +167,9 @@ def _in_halves(
     inner: StorageBuilder, value: SSAValue, m: SSAValue, half: SSAValue, shift: SSAValue
 ) -> SSAValue:
     """`(value * m + half) >> shift`, where the product may need more than 64 bits."""
-    bits = _integer(inner, _HALF)
+    bits = inner.integer(_HALF, i64)
     high = inner.insert(arith.ShRSIOp(value, bits)).result
-    low = inner.insert(arith.AndIOp(value, _integer(inner, (1 << _HALF) - 1))).result
+    low = inner.insert(arith.AndIOp(value, inner.integer((1 << _HALF) - 1, i64))).result
     low = inner.insert(arith.MuliOp(low, m)).result
     low = inner.insert(arith.AddiOp(low, half)).result
     low = inner.insert(arith.ShRSIOp(low, bits)).result
@@ -191,22 +191,18 @@ def _in_floats(
         for value, addend, factor in zip(elements, addends, known, strict=True):
             value = _widened(inner, value, addend)
             if addend.zero_point:
-                offset = _integer(inner, addend.zero_point)
+                offset = inner.integer(addend.zero_point, i64)
                 value = inner.insert(arith.SubiOp(value, offset)).result
             number = inner.insert(SIToFPOp(value, f32)).result
             number = inner.insert(arith.MulfOp(number, factor)).result
             total = number if total is None else inner.insert(arith.AddfOp(total, number)).result
         total = inner.insert(math.RoundEvenOp(cast(SSAValue, total))).result
-        ends = [
-            inner.insert(arith.ConstantOp(FloatAttr(float(end - zero_point), f32))).result
-            for end in limits
-        ]
+        ends = [inner.constant(FloatAttr(float(end - zero_point), f32)) for end in limits]
         total = inner.insert(arith.MaximumfOp(total, ends[0])).result
         total = inner.insert(arith.MinimumfOp(total, ends[1])).result
         codes = inner.insert(FPToSIOp(total, i32)).result
         if zero_point:
-            offset = inner.insert(arith.ConstantOp(IntegerAttr(zero_point, i32))).result
-            codes = inner.insert(arith.AddiOp(codes, offset)).result
+            codes = inner.insert(arith.AddiOp(codes, inner.integer(zero_point, i32))).result
         return codes
 
     return [addend.factors.astype(np.float32) for addend in addends], compute
@@ -254,7 +250,7 @@ def line_of(
         elements = dense_elements(numbers.view("u4"), f32)
     else:
         elements = dense_elements(numbers, type or IntegerType(8 * numbers.itemsize))
-    return builder.insert(arith.ConstantOp(elements)).result
+    return builder.constant(elements)
 
 
 def along(axes: Sequence[int | None], rank: int) -> AffineMap:
@@ -268,13 +264,9 @@ def along(axes: Sequence[int | None], rank: int) -> AffineMap:
 def _scalar(inner: StorageBuilder, array: NDArray[Any]) -> SSAValue:
     number = array.item()
     if array.dtype == np.float32:
-        return inner.insert(arith.ConstantOp(FloatAttr(number, f32))).result
-    return constant_of(inner, number, IntegerType(8 * array.dtype.itemsize))
-
-
-def _integer(inner: StorageBuilder, value: int) -> SSAValue:
-    return constant_of(inner, value, i64)
+        return inner.constant(FloatAttr(number, f32))
+    return inner.integer(number, IntegerType(8 * array.dtype.itemsize))
 
 
 def _widened(inner: StorageBuilder, value: SSAValue, addend: Addend) -> SSAValue:
-    return extended(inner, value, i64, is_unsigned=addend.is_unsigned)
+    return inner.extended(value, i64, is_unsigned=addend.is_unsigned)

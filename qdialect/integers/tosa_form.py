@@ -30,39 +30,33 @@ _MOST: Final = 1 << 31
 class TosaForm(Form):
     """Ops of TOSA on integers of 8 bits, with sums of 32."""
 
-    def _writer(self, builder: ContextBuilder) -> TosaIntegers:
-        return TosaIntegers(builder.make)
+    def __init__(self, builder: ContextBuilder) -> None:
+        super().__init__(builder)
+        self.writer = TosaIntegers(builder.make)
 
     # Elements
 
     @override
-    def plain(
-        self, builder: ContextBuilder, codes: Codes, *, is_unsigned: bool = False
-    ) -> tuple[SSAValue, int]:
+    def plain(self, codes: Codes, *, is_unsigned: bool = False) -> tuple[SSAValue, int]:
         if codes.width != 8:
             raise Refusal(RefusalCode.STORAGE, "TOSA's sums of products are of 8 bits")
         if not codes.is_unsigned:
             return codes.value, codes.zero_point
-        return self._less_half(builder, codes.value), codes.zero_point - ZERO_SHIFT
+        return self._less_half(codes.value), codes.zero_point - ZERO_SHIFT
 
-    def _less_half(self, builder: ContextBuilder, value: SSAValue) -> SSAValue:
+    def _less_half(self, value: SSAValue) -> SSAValue:
         """Unsigned codes as signed ones, less half of them."""
         # The point of zero is stored as its bits.
-        return self._writer(builder).rescale(
-            value, *_ONE, (-ZERO_SHIFT, 0), i8, is_unsigned=(True, False)
-        )
+        return self.writer.rescale(value, *_ONE, (-ZERO_SHIFT, 0), i8, is_unsigned=(True, False))
 
-    def _from_signed(
-        self, builder: ContextBuilder, value: SSAValue, goal: Goal, limits: tuple[int, int]
-    ) -> SSAValue:
+    def _from_signed(self, value: SSAValue, goal: Goal, limits: tuple[int, int]) -> SSAValue:
         """Codes of signed integers, less the shift if codes are unsigned, between limits."""
-        writer = self._writer(builder)
         low, high = limits
         if low > -ZERO_SHIFT or high < ZERO_SHIFT - 1:
-            value = writer.clamp(value, limits)
+            value = self.writer.clamp(value, limits)
         if not goal.is_unsigned:
             return value
-        return writer.rescale(value, *_ONE, (0, -ZERO_SHIFT), i8, is_unsigned=(False, True))
+        return self.writer.rescale(value, *_ONE, (0, -ZERO_SHIFT), i8, is_unsigned=(False, True))
 
     def _limits(self, goal: Goal) -> tuple[int, int]:
         shift = ZERO_SHIFT if goal.is_unsigned else 0
@@ -71,18 +65,14 @@ class TosaForm(Form):
 
     @override
     def rescaled(
-        self,
-        builder: ContextBuilder,
-        addends: Sequence[Addend],
-        lengths: Sequence[Length],
-        goal: Goal,
+        self, addends: Sequence[Addend], lengths: Sequence[Length], goal: Goal
     ) -> SSAValue:
         if goal.width != 8:
             raise Refusal(RefusalCode.STORAGE, "TOSA rescales to 8 bits")
         zero = goal.zero_point - (ZERO_SHIFT if goal.is_unsigned else 0)
-        parts = [self._plain(builder, addend, len(lengths)) for addend in addends]
+        parts = [self._plain(addend, len(lengths)) for addend in addends]
         if len(parts) > 1:
-            parts = [self._added(builder, parts)]
+            parts = [self._added(parts)]
         (part,) = parts
         (m,), shift = multipliers([part.factors])
         axes = [axis for axis, length in enumerate(part.factors.shape) if length > 1]
@@ -91,12 +81,12 @@ class TosaForm(Form):
             raise Refusal(RefusalCode.GRANULARITY, "TOSA rescales along the last axis only")
         if (most := int(part.bound * np.abs(part.factors).max()) + 1 + abs(zero)) >= _MOST:
             raise Refusal(RefusalCode.OVERFLOW, f"TOSA's rescale wraps, and it may reach {most}")
-        value = self._writer(builder).rescale(
+        value = self.writer.rescale(
             part.value, m.reshape(-1), shift.reshape(-1), (part.zero_point, zero), i8
         )
-        return self._from_signed(builder, value, goal, self._limits(goal))
+        return self._from_signed(value, goal, self._limits(goal))
 
-    def _plain(self, builder: ContextBuilder, addend: Addend, rank: int) -> Addend:
+    def _plain(self, addend: Addend, rank: int) -> Addend:
         """An addend of signed integers, with the axes of the result."""
         if [*addend.axes] != [*range(rank)]:
             raise Refusal(RefusalCode.GRANULARITY, "an operand is broadcast")
@@ -105,25 +95,24 @@ class TosaForm(Form):
             raise Refusal(RefusalCode.STORAGE, "TOSA rescales integers of 8 and 32 bits")
         if not addend.is_unsigned:
             return addend
-        value, zero = self._less_half(builder, addend.value), addend.zero_point - ZERO_SHIFT
+        value, zero = self._less_half(addend.value), addend.zero_point - ZERO_SHIFT
         return addend._replace(value=value, zero_point=zero, is_unsigned=False)
 
-    def _added(self, builder: ContextBuilder, parts: Sequence[Addend]) -> Addend:
+    def _added(self, parts: Sequence[Addend]) -> Addend:
         """A sum of rescaled integers of 32 bits, with as many digits as fit."""
-        writer = self._writer(builder)
         reach = sum(part.bound * float(np.abs(part.factors).max()) for part in parts) + 2
         digits = 31 - math.frexp(reach)[1]
         total: SSAValue | None = None
         for part in parts:
             (m,), shift = multipliers([np.ldexp(np.abs(part.factors), digits)])
-            value = writer.rescale(
+            value = self.writer.rescale(
                 part.value, m.reshape(-1), shift.reshape(-1), (part.zero_point, 0), i32
             )
             if total is None:
                 total = value
             else:
                 is_negative = bool((part.factors < 0).any())
-                add = writer.subtract if is_negative else writer.add
+                add = self.writer.subtract if is_negative else self.writer.add
                 total = add(total, value)
         shape = parts[0].factors.shape
         scale = np.full([1] * len(shape), math.ldexp(1.0, -digits))
@@ -133,58 +122,54 @@ class TosaForm(Form):
     @override
     def multiplied(
         self,
-        builder: ContextBuilder,
         codes: Sequence[Codes],
         axes: Sequence[Sequence[int | None]],
         lengths: Sequence[Length],
     ) -> SSAValue:
-        writer = self._writer(builder)
         wide: list[SSAValue] = []
         for part, places in zip(codes, axes, strict=True):
             if [*places] != [*range(len(lengths))]:
                 raise Refusal(RefusalCode.GRANULARITY, "an operand is broadcast")
-            value, zero = self.plain(builder, part)
-            wide.append(writer.rescale(value, *_ONE, (zero, 0), i32))
-        return writer.multiply(*wide)
+            value, zero = self.plain(part)
+            wide.append(self.writer.rescale(value, *_ONE, (zero, 0), i32))
+        return self.writer.multiply(*wide)
 
     @override
-    def within(self, builder: ContextBuilder, value: SSAValue, goal: Goal) -> SSAValue:
+    def within(self, value: SSAValue, goal: Goal) -> SSAValue:
         codes = Codes(goal.type, value)
-        plain, _ = self.plain(builder, codes)
-        return self._from_signed(builder, plain, goal, self._limits(goal))
+        plain, _ = self.plain(codes)
+        return self._from_signed(plain, goal, self._limits(goal))
 
     @override
-    def looked_up(
-        self, builder: ContextBuilder, codes: Codes, table: NDArray[np.int64], goal: Goal
-    ) -> SSAValue:
+    def looked_up(self, codes: Codes, table: NDArray[np.int64], goal: Goal) -> SSAValue:
         if goal.width != 8:
             raise Refusal(RefusalCode.STORAGE, "TOSA's tables are of 8 bits")
-        value, _ = self.plain(builder, codes)
+        value, _ = self.plain(codes)
         shift = ZERO_SHIFT if codes.is_unsigned else 0
         low, high = (end - shift for end in codes.limits)
         # Codes out of the range of the type do not occur.
         whole = np.pad(table, (low + ZERO_SHIFT, ZERO_SHIFT - 1 - high), mode="edge")
         entries = whole - (ZERO_SHIFT if goal.is_unsigned else 0)
-        read = self._writer(builder).look_up(value, entries)
-        return self._from_signed(builder, read, goal, (-ZERO_SHIFT, ZERO_SHIFT - 1))
+        read = self.writer.look_up(value, entries)
+        return self._from_signed(read, goal, (-ZERO_SHIFT, ZERO_SHIFT - 1))
 
     # Sums of products
 
     @override
-    def product(self, builder: ContextBuilder, layer: Layer) -> Product:
+    def product(self, layer: Layer) -> Product:
         layer = layer.upright()
         lhs, rhs, contraction, windows, bias = layer
         if any(DYNAMIC in factor.shape for factor in (lhs, rhs)):
             raise Refusal(RefusalCode.DYNAMIC_SHAPE, "a length is only known at run time")
         if windows:
-            return self._convolution(builder, layer)
+            return self._convolution(layer)
         if contraction.groups > 1:
             raise Refusal(RefusalCode.UNKNOWN_OP, "it has groups, and no windows")
         if rhs.numbers is None and lhs.numbers is not None:
             # Channels are the last axis.
             turned = Contraction(contraction.rhs, contraction.lhs, contraction.result)
             layer = Layer(rhs, lhs, turned, windows, bias)
-        return self._matrices(builder, layer)
+        return self._matrices(layer)
 
     def _weights(
         self, rhs: Factor, order: Sequence[int], shape: Shape, channels: Sequence[int]
@@ -205,11 +190,11 @@ class TosaForm(Form):
         placed = codes.transpose(order).reshape(shape).astype(np.int8)
         return placed, int(zeros[0]), _on_channels(rhs.scales, rhs.shape, channels)
 
-    def _convolution(self, builder: ContextBuilder, layer: Layer) -> Product:
+    def _convolution(self, layer: Layer) -> Product:
         contraction, windows = layer.contraction, layer.windows
         if len(windows) != 2:
             raise Refusal(RefusalCode.UNKNOWN_OP, f"it has windows along {len(windows)} axes")
-        lhs, rhs = layer.padded(builder).lhs, layer.rhs
+        lhs, rhs = layer.padded(self.builder).lhs, layer.rhs
         numbers = cast("NDArray[Any]", rhs.numbers)
         left, right, roles = contraction.lhs, contraction.rhs, contraction.roles(windows)
         slid, kernel = ([window.axes[at] for window in windows] for at in (0, 1))
@@ -225,7 +210,7 @@ class TosaForm(Form):
             raise Refusal(RefusalCode.UNKNOWN_OP, "TOSA has no groups of several channels")
         batch = [*map(left.index, roles.left)]
         value = cast(SSAValue, lhs.value)
-        image = _merged(builder, value, [batch, *([at] for at in slid), image_channels])
+        image = self._merged(value, [batch, *([at] for at in slid), image_channels])
         sizes = [numbers.shape[at] for at in kernel]
         channels = [*shared, *outer]
         total = math.prod(numbers.shape[at] for at in channels)
@@ -241,11 +226,10 @@ class TosaForm(Form):
         images = shape_of_integers(image)
         plain = [window.of_size(size) for window, size in zip(windows, sizes, strict=True)]
         reach = [window.count(n) for window, n in zip(plain, images[1:3], strict=True)]
-        writer = self._writer(builder)
-        value = writer.convolution(
+        value = self.writer.convolution(
             image,
-            writer.integers(weights, i8),
-            writer.integers(np.broadcast_to(added, [total]).astype(np.int32), i32),
+            self.writer.integers(weights, i8),
+            self.writer.integers(np.broadcast_to(added, [total]).astype(np.int32), i32),
             (int(lhs.zeros.item()), zero),
             [(window.stride, window.dilation) for window in windows],
             (images[0], *reach, total),
@@ -259,17 +243,16 @@ class TosaForm(Form):
             labels[window.axes[2]] = f"*{number}"
 
         def finish(codes: SSAValue) -> SSAValue:
-            return _placed(builder, codes, names, lengths, labels)
+            return self._placed(codes, names, lengths, labels)
 
         return _product(value, scales * lhs.scales.item(), bound, np.abs(added), terms, finish)
 
-    def _matrices(self, builder: ContextBuilder, layer: Layer) -> Product:
-        writer, contraction = self._writer(builder), layer.contraction
+    def _matrices(self, layer: Layer) -> Product:
+        contraction = layer.contraction
         lhs, rhs, left, right = layer.lhs, layer.rhs, contraction.lhs, contraction.rhs
         rows, batch, summed, columns = contraction.roles()
         lengths = dict(zip((*left, *right), (*lhs.shape, *rhs.shape), strict=True))
-        one = _merged(
-            builder,
+        one = self._merged(
             cast(SSAValue, lhs.value),
             [[left.index(label) for label in labels] for labels in (batch, rows, summed)],
         )
@@ -281,24 +264,24 @@ class TosaForm(Form):
         added = _added(layer, channels)
         if rhs.numbers is None:
             groups = [[right.index(label) for label in part] for part in (batch, summed, columns)]
-            other = _merged(builder, cast(SSAValue, rhs.value), groups)
+            other = self._merged(cast(SSAValue, rhs.value), groups)
             zero, scales = int(rhs.zeros.item()), rhs.scales.reshape(-1)
             terms = shape[1]
             bound = np.array([terms * lhs.magnitude * rhs.magnitude])
         else:
             weights, zero, scales = self._weights(rhs, order, shape, channels)
-            other = writer.integers(weights, i8)
+            other = self.writer.integers(weights, i8)
             bound, terms = _bound(rhs.numbers, channels, lhs.magnitude)
         check_sums(bound + np.abs(added), 32)
-        value = writer.matrices(one, other, (int(lhs.zeros.item()), zero))
+        value = self.writer.matrices(one, other, (int(lhs.zeros.item()), zero))
         if added.any():
             line = added.reshape(1, 1, -1).astype(np.int32)
-            value = writer.add(value, writer.integers(line, i32))
+            value = self.writer.add(value, self.writer.integers(line, i32))
         names = [*batch, *rows, *columns]
 
         def finish(codes: SSAValue) -> SSAValue:
             sizes = [lengths[name] for name in names]
-            return _placed(builder, codes, names, sizes, contraction.result)
+            return self._placed(codes, names, sizes, contraction.result)
 
         return _product(value, scales * lhs.scales.item(), bound, np.abs(added), terms, finish)
 
@@ -307,7 +290,6 @@ class TosaForm(Form):
     @override
     def largest(
         self,
-        builder: ContextBuilder,
         value: SSAValue,
         windows: Mapping[int, PoolWindow],
         code: int,
@@ -315,45 +297,40 @@ class TosaForm(Form):
         *,
         is_least: bool,
     ) -> SSAValue:
-        plain, _ = self.plain(builder, Codes(goal.type, value))
+        plain, _ = self.plain(Codes(goal.type, value))
         shift = ZERO_SHIFT if goal.is_unsigned else 0
         name = "min" if is_least else "max"
-        pooled = self._pooled(builder, plain, windows, code - shift, name)
-        return self._from_signed(builder, pooled, goal, (-ZERO_SHIFT, ZERO_SHIFT - 1))
+        pooled = self._pooled(plain, windows, code - shift, name)
+        return self._from_signed(pooled, goal, (-ZERO_SHIFT, ZERO_SHIFT - 1))
 
     @override
     def total(
-        self, builder: ContextBuilder, codes: Codes, windows: Mapping[int, PoolWindow], count: int
+        self, codes: Codes, windows: Mapping[int, PoolWindow], count: int
     ) -> tuple[SSAValue, int]:
-        value, zero = self.plain(builder, codes)
+        value, zero = self.plain(codes)
         shape = shape_of_integers(value)
         if all(window.is_all_of(shape[axis]) for axis, window in windows.items()):
-            value = self._writer(builder).rescale(value, *_ONE, (zero, 0), i32)
+            value = self.writer.rescale(value, *_ONE, (zero, 0), i32)
             zero = 0
-        return self._pooled(builder, value, windows, zero, "sum"), 0
+        return self._pooled(value, windows, zero, "sum"), 0
 
     def _pooled(
-        self,
-        builder: ContextBuilder,
-        value: SSAValue,
-        windows: Mapping[int, PoolWindow],
-        code: int,
-        name: str,
+        self, value: SSAValue, windows: Mapping[int, PoolWindow], code: int, name: str
     ) -> SSAValue:
         """Integers combined in windows, or along whole axes, which are dropped."""
-        writer, shape = self._writer(builder), shape_of_integers(value)
+        shape = shape_of_integers(value)
         whole = [axis for axis, window in windows.items() if window.is_all_of(shape[axis])]
         if len(whole) == len(windows):
             for axis in whole:
-                value = writer.reduced(name, value, axis)
+                value = self.writer.reduced(name, value, axis)
             kept = tuple(n for axis, n in enumerate(shape) if axis not in whole)
-            return _moved(builder, value, Reshape(kept))
+            return self._moved(value, Reshape(kept))
         slid = [*windows]
         if len(slid) != 2 or name == "min":
             raise Refusal(RefusalCode.UNKNOWN_OP, "TOSA has no such pool")
-        value = padded_for(builder, value, windows, code)
+        value = padded_for(self.builder, value, windows, code)
         others = [axis for axis in range(len(shape)) if axis not in windows]
-        image = _merged(builder, value, [others[:1], *([axis] for axis in slid), others[1:]])
+        image = self._merged(value, [others[:1], *([axis] for axis in slid), others[1:]])
         images = shape_of_integers(image)
         used = [*windows.values()]
         reach = [window.count(n) for window, n in zip(used, images[1:3], strict=True)]
@@ -363,12 +340,12 @@ class TosaForm(Form):
             if any(window.dilation > 1 for window in used):
                 raise Refusal(RefusalCode.UNKNOWN_OP, "TOSA has no such pool")
             strides = [window.stride for window in used]
-            pooled = writer.largest(image, sizes, strides, pooled_shape)
+            pooled = self.writer.largest(image, sizes, strides, pooled_shape)
         else:
-            ones = writer.integers(np.ones((*sizes, images[3], 1), np.int8), i8)
-            nothing = writer.integers(np.zeros(images[3], np.int32), i32)
+            ones = self.writer.integers(np.ones((*sizes, images[3], 1), np.int8), i8)
+            nothing = self.writer.integers(np.zeros(images[3], np.int32), i32)
             pairs = [(window.stride, window.dilation) for window in used]
-            pooled = writer.convolution(
+            pooled = self.writer.convolution(
                 image, ones, nothing, (code, 0), pairs, pooled_shape, is_by_channel=True
             )
         axes = [*others[:1], *slid, *others[1:]]
@@ -376,7 +353,31 @@ class TosaForm(Form):
         # A window that is all of an axis has one position, which is dropped.
         names = [str(axis) for axis in axes if axis not in whole]
         lengths = [counts.get(axis, shape[axis]) for axis in axes if axis not in whole]
-        return _placed(builder, pooled, names, lengths, sorted(names, key=int))
+        return self._placed(pooled, names, lengths, sorted(names, key=int))
+
+    def _moved(self, value: SSAValue, *movements: Reshape | Transpose) -> SSAValue:
+        for movement in movements:
+            element = cast("TensorType[Any]", value.type).element_type
+            shape = movement.result_shape(shape_of_integers(value))
+            value = move_elements(self.builder, movement, [value], TensorType(element, shape))
+        return value
+
+    def _merged(self, value: SSAValue, groups: Sequence[Sequence[int]]) -> SSAValue:
+        """The value with each group of its axes merged into one."""
+        order = tuple(axis for group in groups for axis in group)
+        shape = shape_of_integers(value)
+        merged = tuple(math.prod(shape[axis] for axis in group) for group in groups)
+        return self._moved(value, Transpose(order), Reshape(merged))
+
+    def _placed(
+        self, value: SSAValue, names: Sequence[str], lengths: Sequence[int], labels: Sequence[str]
+    ) -> SSAValue:
+        """A value with axes of these names, on those of labels, which may be several names."""
+        groups = [[label] if label in names else list(label.strip("()")) for label in labels]
+        order = tuple(names.index(name) for group in groups for name in group)
+        sizes = dict(zip(names, lengths, strict=True))
+        merged = tuple(math.prod(sizes[name] for name in group) for group in groups)
+        return self._moved(value, Reshape(tuple(lengths)), Transpose(order), Reshape(merged))
 
 
 def _bound(
@@ -418,34 +419,3 @@ def _product(
     ones = [1] * (len(shape_of_integers(value)) - 1)
     magnitudes, added = ((part.reshape([*ones, -1])) for part in (bound + bias, bias))
     return Product(value, scales.reshape([*ones, -1]), magnitudes, terms, added, finish)
-
-
-def _moved(builder: ContextBuilder, value: SSAValue, *movements: Reshape | Transpose) -> SSAValue:
-    for movement in movements:
-        element = cast("TensorType[Any]", value.type).element_type
-        shape = movement.result_shape(shape_of_integers(value))
-        value = move_elements(builder, movement, [value], TensorType(element, shape))
-    return value
-
-
-def _merged(builder: ContextBuilder, value: SSAValue, groups: Sequence[Sequence[int]]) -> SSAValue:
-    """The value with each group of its axes merged into one."""
-    order = tuple(axis for group in groups for axis in group)
-    shape = shape_of_integers(value)
-    merged = tuple(math.prod(shape[axis] for axis in group) for group in groups)
-    return _moved(builder, value, Transpose(order), Reshape(merged))
-
-
-def _placed(
-    builder: ContextBuilder,
-    value: SSAValue,
-    names: Sequence[str],
-    lengths: Sequence[int],
-    labels: Sequence[str],
-) -> SSAValue:
-    """A value with axes of these names, on those of labels, which may be several names."""
-    groups = [[label] if label in names else list(label.strip("()")) for label in labels]
-    order = tuple(names.index(name) for group in groups for name in group)
-    sizes = dict(zip(names, lengths, strict=True))
-    merged = tuple(math.prod(sizes[name] for name in group) for group in groups)
-    return _moved(builder, value, Reshape(tuple(lengths)), Transpose(order), Reshape(merged))

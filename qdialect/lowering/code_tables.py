@@ -16,10 +16,7 @@ from qdialect.ir.elements import dense_elements, element_dtype
 from qdialect.ir.value_types import element_type_or_self
 from qdialect.lowering.storage_ops import (
     StorageBuilder,
-    clamped,
-    constant_of,
     dense_floats,
-    extended,
 )
 from qdialect.support.float_format import FloatFormat
 from qdialect.support.lazy_numpy import NDArray, np
@@ -41,7 +38,7 @@ def numbers_of(builder: StorageBuilder, codes: SSAValue, type: UniformQuantizedT
         place = entry_of(inner, code, book.first, is_unsigned=not format.signed)
         if not format.is_total:
             # Codes without an entry stay within the table.
-            place = clamped(inner, place, (0, last))
+            place = inner.clamped(place, (0, last))
         return extracted(inner, table, place)
 
     return builder.each(codes, expressed, element)
@@ -49,10 +46,10 @@ def numbers_of(builder: StorageBuilder, codes: SSAValue, type: UniformQuantizedT
 
 def entry_of(builder: StorageBuilder, code: SSAValue, first: int, *, is_unsigned: bool) -> SSAValue:
     """The place of a code in a table whose entry 0 is that of the code `first`: i32."""
-    wide = extended(builder, code, i32, is_unsigned=is_unsigned)
+    wide = builder.extended(code, i32, is_unsigned=is_unsigned)
     if not first:
         return wide
-    return builder.insert(arith.SubiOp(wide, constant_of(builder, first, i32))).result
+    return builder.insert(arith.SubiOp(wide, builder.integer(first, i32))).result
 
 
 def extracted(builder: StorageBuilder, table: SSAValue, place: SSAValue) -> SSAValue:
@@ -87,24 +84,22 @@ def nearest_codes(
     negative_zero = int(wrap(np.array(len(book.numbers) // 2)))
 
     def element(inner: StorageBuilder, number: SSAValue) -> SSAValue:
-        place = constant_of(inner, 0, i32)
+        place = inner.integer(0, i32)
         for step in steps:
-            before = inner.insert(arith.AddiOp(place, constant_of(inner, step - 1, i32))).result
+            before = inner.insert(arith.AddiOp(place, inner.integer(step - 1, i32))).result
             bound = extracted(inner, cast(SSAValue, limits), before)
             is_above = inner.insert(arith.CmpfOp(number, bound, "ogt")).result
-            behind = inner.insert(arith.AddiOp(place, constant_of(inner, step, i32))).result
+            behind = inner.insert(arith.AddiOp(place, inner.integer(step, i32))).result
             place = inner.insert(arith.SelectOp(is_above, behind, place)).result
         code = extracted(inner, listed, place)
         lowest = float(stored.numbers[0])
         if book.is_float and lowest <= 0.0:
-            negative = constant_of(inner, negative_zero, holder)
+            negative = inner.integer(negative_zero, holder)
             is_negative = _is_negative_zero(inner, number, code, lowest, expressed)
             code = inner.insert(arith.SelectOp(is_negative, negative, code)).result
         if (nan := book.nan) is not None:
             is_nan = inner.insert(arith.CmpfOp(number, number, "uno")).result
-            code = inner.insert(
-                arith.SelectOp(is_nan, constant_of(inner, nan, holder), code)
-            ).result
+            code = inner.insert(arith.SelectOp(is_nan, inner.integer(nan, holder), code)).result
         return code
 
     return builder.each(numbers, holder, element)
@@ -117,9 +112,9 @@ def _is_negative_zero(
     bits = IntegerType(expressed.bitwidth)
     pattern = builder.insert(arith.BitcastOp(number, bits)).result
     low = builder.constant(FloatAttr(lowest, expressed))
-    zero = constant_of(builder, 0, cast(IntegerType, code.type))
+    zero = builder.integer(0, cast(IntegerType, code.type))
     is_zero = builder.insert(arith.CmpiOp(code, zero, "eq")).result
-    is_less = builder.insert(arith.CmpiOp(pattern, constant_of(builder, 0, bits), "slt")).result
+    is_less = builder.insert(arith.CmpiOp(pattern, builder.integer(0, bits), "slt")).result
     is_within = builder.insert(arith.CmpfOp(number, low, "oge")).result
     both = builder.insert(arith.AndIOp(is_zero, is_less)).result
     return builder.insert(arith.AndIOp(both, is_within)).result

@@ -101,6 +101,31 @@ class StorageBuilder:
         """A constant of `arith`."""
         return self.insert(arith.ConstantOp(value)).result
 
+    # Numbers
+
+    def integer(self, value: int, type: IntegerType) -> SSAValue:
+        """An integer constant."""
+        return self.constant(IntegerAttr(value, type))
+
+    def extended(
+        self, value: SSAValue, type: IntegerType, *, is_unsigned: bool = False
+    ) -> SSAValue:
+        """An integer of at least its width."""
+        if value.type == type:
+            return value
+        op = arith.ExtUIOp if is_unsigned else arith.ExtSIOp
+        return self.insert(op(value, type)).result
+
+    def clamped(
+        self, value: SSAValue, limits: tuple[int, int], *, is_unsigned: bool = False
+    ) -> SSAValue:
+        """An integer between two limits."""
+        ops = (arith.MaxUIOp, arith.MinUIOp) if is_unsigned else (arith.MaxSIOp, arith.MinSIOp)
+        for op, end in zip(ops, limits, strict=True):
+            limit = self.integer(end, cast(IntegerType, value.type))
+            value = self.insert(op(value, limit)).result
+        return value
+
     # Lengths and indices
 
     def index(self, length: Length) -> SSAValue:
@@ -305,32 +330,6 @@ def dense_floats(numbers: NDArray[np.float64], type: AnyFloat) -> DenseElementsA
     """Numbers, rounded to a float type, as the elements of a constant."""
     bits = as_bits(numbers, FLOAT_FORMATS[type.name], element_dtype(type))
     return dense_elements(bits, type)
-
-
-def constant_of(builder: StorageBuilder, value: int, type: IntegerType) -> SSAValue:
-    """An integer constant."""
-    return builder.constant(IntegerAttr(value, type))
-
-
-def extended(
-    inner: StorageBuilder, value: SSAValue, type: IntegerType, *, is_unsigned: bool = False
-) -> SSAValue:
-    """An integer of at least its width."""
-    if value.type == type:
-        return value
-    op = arith.ExtUIOp if is_unsigned else arith.ExtSIOp
-    return inner.insert(op(value, type)).result
-
-
-def clamped(
-    inner: StorageBuilder, value: SSAValue, limits: tuple[int, int], *, is_unsigned: bool = False
-) -> SSAValue:
-    """An integer between two limits."""
-    ops = (arith.MaxUIOp, arith.MinUIOp) if is_unsigned else (arith.MaxSIOp, arith.MinSIOp)
-    for op, end in zip(ops, limits, strict=True):
-        limit = constant_of(inner, end, cast(IntegerType, value.type))
-        value = inner.insert(op(value, limit)).result
-    return value
 
 
 def _shape_of(lengths: Sequence[Length]) -> Shape:
