@@ -245,9 +245,7 @@ class ArithmeticReader:
         return known
 
     def _slots_of(self, number: int) -> ElementSlots:
-        """
-        The elements of a side constant after a step. Raises Refusal, and TooManySlotsError.
-        """
+        """The elements of a side constant after a step. Raises Refusal, and TooManySlotsError."""
         if (known := self._slots.get(number)) is not None:
             return known
         op, operands, moves = self._steps[number]

@@ -62,9 +62,7 @@ _OF_FLOATS: Final = (Arithmetic.EXTEND_FLOAT, Arithmetic.TRUNCATE_FLOAT)
 
 
 def recognize(term: Term, leaves: Sequence[Leaf]) -> Dequantization:
-    """
-    The dequantization that `term` computes from `leaves`. Raises Refusal if it is not exact.
-    """
+    """The dequantization that `term` computes from `leaves`. Raises Refusal if it is not exact."""
     return _Recognizer(leaves).of(term)
 
 

@@ -759,9 +759,7 @@ class GraphReader:
         self._budget.reserve(max(nbytes - in_input, 0))
 
     def _element(self, value: SSAValue, user: Operation) -> Element:
-        """
-        One element: a scalar constant, or a constant tensor of one element. Raises Refusal.
-        """
+        """One element: a scalar constant, or a constant tensor of one element. Raises Refusal."""
         if tensor_parts(value.type) is None:
             stored, type, casts = self.graph.constants.element(value)
             return Element(stored, Layer.of(type, ()), casts)

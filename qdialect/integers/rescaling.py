@@ -99,9 +99,7 @@ def rescaled(
     limits: tuple[int, int],
     requantize: Requantize,
 ) -> SSAValue:
-    """
-    The codes of a sum, of the type of `init`, clamped to `limits`. Raises Refusal.
-    """
+    """The codes of a sum, of the type of `init`, clamped to `limits`. Raises Refusal."""
     rank = cast("TensorType[Any]", init.type).get_num_dims()
     if requantize is Requantize.FLOAT:
         numbers, compute = _in_floats(addends, zero_point, limits)

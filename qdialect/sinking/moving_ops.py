@@ -294,9 +294,7 @@ def _verify_types(
     operands: Sequence[TensorType[Attribute]],
     result: TensorType[Attribute],
 ) -> None:
-    """
-    Raise Refusal if the declared result type is not the one that follows from the operands.
-    """
+    """Raise Refusal if the declared result type is not the one that follows from the operands."""
     *operand_types, declared = (cast(QuantizedTensor, type) for type in (*operands, result))
     try:
         verify_movement(Chain.of(movements), operand_types, declared)

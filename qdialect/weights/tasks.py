@@ -105,10 +105,6 @@ class FileTask(NamedTuple):
         }
 
 
-def _nbytes(new: NewTensor) -> int:
-    return DTYPES[new.dtype].nbytes(new.shape)
-
-
 def file_tasks(
     contents: Mapping[str, Content], kind: str, shard_size: int, format: FileFormat = SAFETENSORS
 ) -> list[FileTask]:
@@ -125,7 +121,7 @@ def file_tasks(
     groups: list[dict[str, Content]] = []
     filled = shard_size
     for key, content in sorted(contents.items(), key=place):
-        size = sum(map(_nbytes, content.tensors(key)))
+        size = sum(DTYPES[new.dtype].nbytes(new.shape) for new in content.tensors(key))
         if filled + size > shard_size:
             groups.append({})
             filled = 0

@@ -317,9 +317,7 @@ class DealtArguments:
         return map(self.__getitem__, range(len(self)))
 
     def __getitem__(self, index: int, /) -> tuple[TypedArray, ...]:
-        """
-        A set; raises IndexError, and InterpretationError if it exceeds the memory budget.
-        """
+        """A set; raises IndexError, and InterpretationError if it exceeds the memory budget."""
         number = range(len(self))[index]
         if not self.is_exhaustive:
             return self._dealt(number)

@@ -315,9 +315,7 @@ def _dtype_for(lhs: Numbers, rhs: Numbers, terms: int) -> np.dtype[Any]:
 
 
 def run_layer(_: Interpreter, op: Operation, operands: TypedArrays) -> list[TypedArray]:
-    """
-    The result of a sum of products, with its bias. Raises InterpretationError and Refusal.
-    """
+    """The result of a sum of products, with its bias. Raises InterpretationError and Refusal."""
     compute = layer_on_arrays(op)
     with all_numbers(*operands) as numbers:
         return [rounded(compute(*numbers), op.results[0].type)]

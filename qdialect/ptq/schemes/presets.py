@@ -324,9 +324,7 @@ EXPONENTS: Final = ("floor", "ceil", "even", "rceil")
 
 
 def scheme_of_format(name: str, storage: str | None = None, exponent: str | None = None) -> Scheme:
-    """
-    The scheme of one of `FORMATS`. Raises ValueError if it has no such storage or exponents.
-    """
+    """The scheme of one of `FORMATS`. Raises ValueError if it has no such storage or exponents."""
     format = FORMATS[name]
     chosen = format.storages[0] if storage is None else storage
     if chosen not in format.storages:
