@@ -17,6 +17,7 @@ filecheck:
 # tools that read and print. Values are tested with the others, and so are pages and whole models.
 LEFT_OUT := ptq folding check integers lowering export algebra sinking weights checkpoints testing test_docs.py \
 	test_site.py test_digits.py test_caches.py test_small_texts.py \
+	ops/test_models_against_iree.py ops/test_layers_against_iree.py \
 	$(patsubst %,opt/test_%.py,quantize calibrate evaluate iree_engine process many_ops)
 
 oldest:
