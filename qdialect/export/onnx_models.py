@@ -73,7 +73,7 @@ from qdialect.export.onnx_tensors import (
 )
 from qdialect.ir.errors import OpErrors, message_of
 from qdialect.ir.resources import ResourceBlobs
-from qdialect.ir.rewriting import captured_by
+from qdialect.ir.rewriting import read_by
 from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
 from qdialect.ops.elementwise import read_elementwise
 from qdialect.ops.fields import (
@@ -235,7 +235,7 @@ class _Writer:
         inner, end = {result for op in ops for result in op.results}, ops[-1].results[0]
         if len(ops[-1].results) > 1:
             return None
-        read = {value for op in ops for value in (*op.operands, *captured_by(op))} - inner
+        read = {value for op in ops for value in read_by(op)} - inner
         if not read <= self._values.keys():
             return None
         constants = {value for value in read if self._values[value].elements is not None}
@@ -362,7 +362,7 @@ class _Writer:
                 return [self._moved(op, model.movement)]
             except Refusal as refusal:
                 refused = refusal
-        read = (*operands, *(self._values.get(value) for value in captured_by(op)))
+        read = [self._values.get(value) for value in read_by(op)]
         is_known = all(tensor and tensor.elements is not None for tensor in read)
         if is_known and (model.loops is None or model.loops(op).reducing):
             inputs = map(self._typed, operands, (operand.type for operand in op.operands))
@@ -593,7 +593,8 @@ class _Writer:
         small = [self._tensors.without_repeats(tensor) for tensor in tensors]
         if np.broadcast_shapes(*(tensor.shape for tensor in small)) == shape:
             tensors = small
-        rank, ranges = len(shape), [self._range(tensor) for tensor in tensors]
+        rank, is_sum = len(shape), node == "Add" and type == f32
+        ranges = [self._range(tensor) if is_sum else None for tensor in tensors]
         if np.broadcast_shapes(*(t.shape for t in tensors if t.elements is None)) == shape:
             tensors = [_as_scalar(tensor) or _narrow(tensor) for tensor in tensors]
         tensors = [self._tensors.number(tensor) for tensor in tensors]
@@ -608,7 +609,7 @@ class _Writer:
             names.append(self._tensors.named(tensor, back if len(tensor.shape) == rank else None))
         is_spread = next((t.shape != shape for t in tensors if t.elements is None), False)
         name = self.graph.node(node, names, is_spread, **attributes)
-        if node == "Add" and type == f32 and None not in ranges:
+        if None not in ranges:
             # Rounding keeps the order of sums.
             low, high = (
                 float(np.float32(one) + np.float32(other))
@@ -917,7 +918,8 @@ class _Writer:
             return None
         (at,) = unknown
         tensor, value = operands[at], op.operands[at]
-        if tensor.type == i1 or shape_of(value.type) != tensor.shape:
+        is_plain = tensor.type == element_type_or_self(value.type) != i1
+        if not is_plain or shape_of(value.type) != tensor.shape:
             return None
         inputs = [
             None if one is tensor else self._typed(one, operand.type)
@@ -934,8 +936,8 @@ class _Writer:
             shape = _static_shape(op.results[number])
             try:
                 extreme = extreme_of(partial(run, number=number), tensor.shape, shape)
-            except InterpretationError:
-                # Other positions are out of range.
+            except (InterpretationError, MemoryLimitError):
+                # Other positions may be out of range.
                 extreme = None
             if extreme is None:
                 return None
@@ -1250,7 +1252,7 @@ def _needed_for(values: Iterable[SSAValue], block: Block) -> Sequence[Operation]
     for op in reversed(block.ops):
         if needed.keys() & {*op.results}:
             ops.append(op)
-            needed |= dict.fromkeys((*op.operands, *captured_by(op)))
+            needed |= dict.fromkeys(read_by(op))
     return ops[::-1]
 
 

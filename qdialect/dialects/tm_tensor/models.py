@@ -9,7 +9,7 @@ from xdsl.ir import Operation
 
 from qdialect.dialects import run_in
 from qdialect.ops.fields import PoolWindow, Reduction
-from qdialect.ops.interface import Refusal, RefusalCode, attribute_of, integer_of, static_shape_of
+from qdialect.ops.interface import Refusal, RefusalCode, attribute_of, axis_of, static_shape_of
 from qdialect.ops.model import Bits, OpModel, OpModels
 from qdialect.ops.readers import reduction_by_region
 
@@ -28,9 +28,9 @@ def _read_scan(op: Operation) -> Reduction:
     """A scan, as a reduction of the elements up to each one. Raises Refusal."""
     if not is_inclusive(op):
         raise Refusal(RefusalCode.UNKNOWN_OP, "it starts from an accumulator")
-    axis = integer_of(op, "dimension")
-    length = static_shape_of(op.operands[0])[axis]
-    window = PoolWindow(length, low=length - 1)
+    shape = static_shape_of(op.operands[0])
+    axis = axis_of(op, "dimension", len(shape))
+    window = PoolWindow(shape[axis], low=shape[axis] - 1)
     return reduction_by_region(op)._replace(windows={axis: window}, initial=None)
 
 

@@ -250,6 +250,10 @@ def torch_functions() -> Mapping[str, tuple[str, Callable[[Any], Any]]]:
         "means-by-product": ("normalization", by_products),
         # A power of a number that is computed from a constant.
         "length": ("normalization", lambda x: functional.normalize(x, dim=-1)),
+        "interpolation": (
+            "interpolation",
+            lambda x: functional.interpolate(x[None], 12, mode="linear"),
+        ),
     }
 
 
@@ -316,7 +320,7 @@ def test_torch(name: str, form: Any, dtype: str):
 
 
 @needs("torch", "torch_mlir")
-@pytest.mark.parametrize(("name", "form"), [*product(MORE_TORCH_NAMES, FORMS)])
+@pytest.mark.parametrize(("name", "form"), [*product([*MORE_TORCH_NAMES, "interpolation"], FORMS)])
 def test_torch_in_float32(name: str, form: Any):
     test_torch(name, form, "float32")
 
