@@ -758,13 +758,14 @@ class _Writer:
     def _compared(self, op: Operation, comparison: Comparison, tensors: Sequence[Tensor]) -> Tensor:
         if comparison.is_unsigned and {tensor.type for tensor in tensors} != {i1}:
             raise Refusal(RefusalCode.ARITHMETIC, "signless integers are compared as unsigned")
-        decided = self._decided(comparison.function, self._before_conversion(tensors))
+        tensors = self._before_conversion(tensors)
+        decided = self._decided(comparison.function, tensors)
         if decided is not None:
             shape = np.broadcast_shapes(*(tensor.shape for tensor in tensors))
             truths = np.full(shape, float(decided != comparison.is_negated))
             return self._known(TypedArray.of_numbers(truths, TensorType(i1, shape)))
         node = NODES[f"numpy:{comparison.function.replace('not_equal', 'equal')}"]
-        result = self._elementwise(node, self._before_conversion(tensors), i1)
+        result = self._elementwise(node, tensors, i1)
         if comparison.is_negated != (comparison.function == "not_equal"):
             result = self._elementwise("Not", [result], i1)
         return result
@@ -931,7 +932,6 @@ class _Writer:
             return self._interpreter.run_one_op(op, tuple(inputs)).values[number].numbers
 
         results: list[Tensor | None] = [None for _ in op.results]
-        drawn = self._tensors.drawn(self._tensors.number(tensor))
         for number, type in zip(read, types, strict=True):
             shape = _static_shape(op.results[number])
             try:
@@ -946,6 +946,7 @@ class _Writer:
                 windows = {axis: PoolWindow(tensor.shape[axis])}
                 results[number] = self._layers.reduced(tensor, Reduction(function, windows), shape)
                 continue
+            drawn = self._tensors.drawn(self._tensors.number(tensor))
             name = self.graph.node(function, [drawn.name], axis=drawn.order[axis], keepdims=1)
             kept = tuple(1 if place == axis else n for place, n in enumerate(tensor.shape))
             places = self._tensors.moved(

@@ -64,6 +64,8 @@ def function_of(
     numbers = 3 * random + 1, random / 1000, random * 1000
     examples = [(x, run(x)) for x in (y.astype(np.float32).astype(np.float64) for y in numbers)]
     is_same = shape == result
+    if is_same and all(np.array_equal(*pair) for pair in examples):
+        return Function("Identity", np.asarray)
     functions = _functions(run, shape, constants) if is_same else _resizes(shape, result)
     return next((function for function in functions if function.is_near(examples)), None)
 
@@ -102,7 +104,6 @@ def _functions(
     run: Callable[[Numbers], Numbers], shape: Shape, constants: Sequence[Numbers]
 ) -> Iterator[Function]:
     """What a function may be whose result has the shape of what it reads."""
-    yield Function("Identity", np.asarray)
     yield Function("Gelu", _gelu, is_of_elements=True)
     yield Function("Gelu", _gelu_by_tanh, {"approximate": "tanh"}, is_of_elements=True)
     for axis in reversed(range(len(shape))):

@@ -118,7 +118,7 @@ class FactReader:
             or (power < 0 and self._atoms[atom].is_reduced and scale is not None)
             for atom, power in facts.product.items()
         )
-        return "normalization" if is_divided or _is_near(scale, 0) else ""
+        return "normalization" if is_divided or is_near(scale, 0) else ""
 
     def sums_exponentials(self, value: SSAValue) -> bool:
         """Whether all that is summed in a softmax are exponentials of the entry."""
@@ -128,7 +128,7 @@ class FactReader:
     def is_centered(self, value: SSAValue) -> bool:
         """Whether a value is a difference from a mean or an extreme of the entry."""
         scale, shift, _, is_reduced = self.degrees(value)
-        return is_reduced and _is_near(scale, 1) and shift is not None and abs(shift) < _SHIFT
+        return is_reduced and is_near(scale, 1) and shift is not None and abs(shift) < _SHIFT
 
     def degrees(self, value: SSAValue) -> Degrees:
         return self._degrees(self._of(value))
@@ -404,5 +404,6 @@ def _common(axes: Iterable[Axes | None]) -> Axes | None:
     return common
 
 
-def _is_near(degree: float | None, number: float) -> bool:
+def is_near(degree: float | None, number: float) -> bool:
+    """Whether a degree is a number, but for rounding."""
     return degree is not None and abs(degree - number) < SMALL

@@ -36,7 +36,7 @@ from qdialect.ptq.float_graph.computed_functions import (
     is_one_function,
     name_of_function,
 )
-from qdialect.ptq.float_graph.facts import SMALL, FactReader
+from qdialect.ptq.float_graph.facts import SMALL, FactReader, is_near
 from qdialect.ptq.float_graph.flow_graph import CLAMP, is_softmax_mask
 
 _MOST_OPS: Final = 64
@@ -236,7 +236,7 @@ class _Finder:
         ends = [inner.results[0] for inner in candidate.ops if self._steps[inner].functions]
         scales = {value: reader.degrees(value).scale for value in ends}
         root = scales.pop(op.results[0])
-        is_length = _is_one(root) and bool(scales)
+        is_length = is_near(root, 1) and bool(scales)
         if not is_length or not all(scale and scale > 1 + SMALL for scale in scales.values()):
             return None
         return self._region(candidate.ops, [candidate.entry], "length")
@@ -246,7 +246,7 @@ class _Finder:
         functions, value = self._functions_of(ops), op.results[0]
         if functions <= LINES:
             scale, shift, *_ = FactReader(self._computations, entry).degrees(value)
-            is_mean = join is not None and _is_one(scale) and _is_one(shift)
+            is_mean = join is not None and is_near(scale, 1) and is_near(shift, 1)
             return self._region(ops, [entry], "interpolation") if is_mean else None
         is_chosen = "select" in functions and is_clamp(self._computations, value, entry)
         if is_chosen or (functions <= CLAMPS and not join and all(map(_has_limit, ops))):
@@ -381,10 +381,6 @@ class _Finder:
 def _is_dead(op: Operation) -> bool:
     """Whether an op has results, and nothing reads them."""
     return bool(op.results) and not any(map(_is_used, op.results))
-
-
-def _is_one(number: float | None) -> bool:
-    return number is not None and abs(number - 1) < SMALL
 
 
 def _is_used(value: SSAValue) -> bool:
