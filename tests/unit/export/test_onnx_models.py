@@ -27,6 +27,7 @@ from qdialect.check.interpreters import TypedArray, find_function, run_function
 from qdialect.export import onnx_graph
 from qdialect.export.export_tool import main
 from qdialect.export.onnx_functions import COMPOSED, NODES
+from qdialect.export.onnx_regions import function_of
 from qdialect.frontends import from_onnx
 from qdialect.ops import own
 from qdialect.ops.model import (
@@ -1507,6 +1508,17 @@ def test_a_linear_interpolation_is_one_node(
     (result,), (expected,) = results_of(model, x), results_of(source, x)
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=2e-6)
     assert written_in(model) == {"Resize": 1, "Identity": 1}
+
+
+@pytest.mark.parametrize(
+    ("factor", "type"), [(1, "Identity"), (1 + 2**-20, None)], ids=("exact", "near")
+)
+def test_only_a_function_that_changes_no_number_is_the_identity(
+    factor: float, type: str | None
+) -> None:
+    """A factor so near to 1 is still one: leaving it out would be a result that differs."""
+    function = function_of(lambda x: x * factor, (8, 16), (8, 16), ())
+    assert (function and function.type) == type
 
 
 # Kernels of integers
