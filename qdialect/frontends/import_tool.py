@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -10,11 +11,14 @@ from typing import Final
 
 from xdsl.dialects.builtin import ModuleOp
 
+from qdialect.algebra.movement import DYNAMIC
 from qdialect.frontends import from_onnx, from_tflite, from_torch
+from qdialect.frontends.onnx_models import shapes_of_inputs
 from qdialect.opt.module_tool import ModuleArgumentParser
 from qdialect.opt.outputs import Output, overwrite_each_other
 from qdialect.opt.registry import ToolContext
 from qdialect.opt.tool_error import ToolError, reason_of
+from qdialect.ptq.calibration.record_files import RecordError, shapes_of_records
 from qdialect.support.extras import MissingLibraryError
 from qdialect.text import write_module
 
@@ -24,6 +28,17 @@ TOOL: Final = "qdialect-import"
 
 def _of_onnx(options: Namespace, context: ToolContext) -> ModuleOp:
     shapes, values = dict(options.shape), dict(options.value)
+    if options.data is not None:
+        inputs = {
+            name: shapes.get(name, shape)
+            for name, shape in shapes_of_inputs(options.model).items()
+            if name not in values
+        }
+        for name, shape in shapes_of_records(options.data, inputs).items():
+            if shape != inputs[name]:
+                shapes[name] = shape
+                lengths = ",".join("?" if length == DYNAMIC else str(length) for length in shape)
+                sys.stderr.write(f"{TOOL}: as in the records: --shape={name}={lengths}\n")
     return from_onnx(options.model, shapes=shapes, values=values, context=context)
 
 
@@ -54,6 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("model", help=f"a file that ends in {', '.join(_READERS)}")
     parser.add_argument("-o", dest="output", default="-", metavar="FILE", help="the module")
     parser.add_inputs()
+    parser.add_data(", whose lengths inputs have where a file of ONNX leaves them open")
     return parser.run(_run, argv, reads_modules=False)
 
 
@@ -77,6 +93,8 @@ def _run(options: Namespace) -> bool:
         raise ToolError(str(error)) from None
     except OSError as error:
         raise ToolError(f"cannot open '{path}': {reason_of(error)}") from None
+    except RecordError as error:
+        raise ToolError(str(error)) from None
     except Exception as error:
         # Each library has errors of its own.
         raise ToolError(f"cannot import '{path}': {error}") from None

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from functools import partial
 from importlib import import_module
 from pathlib import Path, PurePath
 from typing import Any, Final, NamedTuple
 
+from qdialect.algebra.movement import DYNAMIC
 from qdialect.frontends.onnx_shapes import with_known_shapes
 from qdialect.support.extras import library
 from qdialect.support.lazy_numpy import np
@@ -36,6 +38,25 @@ _PLAIN: Final = ("FLOAT", "FLOAT16", "BFLOAT16", "DOUBLE", "INT8", "UINT8")
 
 Weights = Mapping[str, Callable[[], bytes]]
 """By the name of a tensor, a function that reads its elements."""
+
+
+def shapes_of_inputs(path: str) -> dict[str, tuple[int, ...]]:
+    """
+    The shapes of the inputs of a model, by their names, with DYNAMIC for open lengths.
+
+    Raises OSError, and errors of `onnx`.
+    """
+    onnx: Any = library("onnx", "onnx")
+    graph = _read(onnx, path)[0].graph
+    weights = {tensor.name for tensor in graph.initializer}
+    return {
+        value.name: tuple(
+            dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else DYNAMIC
+            for dim in value.type.tensor_type.shape.dim
+        )
+        for value in graph.input
+        if value.name not in weights
+    }
 
 
 class OnnxModel(NamedTuple):
@@ -73,8 +94,14 @@ def read_onnx(
                 # Some exporters write open lengths so.
                 dim.Clear()
     _set_shapes(graph, shapes)
+    # Files may say them wrongly, and they follow from the shapes of the inputs.
+    declared = dict[str, Any]()
+    for value in graph.output:
+        if value.type.tensor_type.HasField("shape"):
+            declared[value.name] = deepcopy(value.type.tensor_type.shape)
+            value.type.tensor_type.ClearField("shape")
     _set_values(onnx, graph, values)
-    _write_scalers(onnx, graph)
+    _write_out(onnx, graph)
     if is_lowered:
         proto = _with_definitions(onnx, proto, _version(proto))
     proto = with_known_shapes(onnx, proto, weights)
@@ -95,6 +122,9 @@ def read_onnx(
         graph.input.append(value)
     # The importer needs the shapes and types of all values.
     proto = onnx.shape_inference.infer_shapes(proto, data_prop=True)
+    for value in proto.graph.output:
+        if value.name in declared and not value.type.tensor_type.HasField("shape"):
+            value.type.tensor_type.shape.CopyFrom(declared[value.name])
     return OnnxModel(proto, {name: weights[name] for name in large})
 
 
@@ -261,14 +291,11 @@ def _set_shapes(graph: Any, shapes: Mapping[str, Sequence[int]]) -> None:
                     f"axis {axis} of input '{name}' has length {dim.dim_value}, not {length}"
                 )
             dim.Clear()
-            dim.dim_value = length
+            if length != DYNAMIC:
+                dim.dim_value = length
     if shapes:
         # They follow from the shapes of the inputs.
         del graph.value_info[:]
-        for value in graph.output:
-            for dim in value.type.tensor_type.shape.dim:
-                if not dim.HasField("dim_value"):
-                    dim.Clear()
 
 
 def _set_values(onnx: Any, graph: Any, values: Mapping[str, float]) -> None:
@@ -326,25 +353,79 @@ def _with_definitions(onnx: Any, proto: Any, version: int) -> Any:
     return proto
 
 
-def _write_scalers(onnx: Any, graph: Any) -> None:
-    """Write the scalers of scikit-learn, which the importer lacks: `(x - offset) * scale`."""
-    nodes, make = list[Any](), onnx.helper.make_node
+def _write_out(onnx: Any, graph: Any) -> None:
+    """Write ops that the importer lacks as others."""
+    nodes = list[Any]()
     for node in graph.node:
-        if (node.domain, node.op_type) != ("ai.onnx.ml", "Scaler"):
-            nodes.append(node)
-            continue
-        name, (result,) = node.input[0], node.output
-        nodes.append(make("Cast", [name], [f"{result}.float"], to=onnx.TensorProto.FLOAT))
-        name, numbers = f"{result}.float", {a.name: [*a.floats] for a in node.attribute}
-        for function, field in (("Sub", "offset"), ("Mul", "scale")):
-            if field in numbers:
-                array = np.array(numbers[field], np.float32)
-                graph.initializer.append(onnx.numpy_helper.from_array(array, f"{result}.{field}"))
-                nodes.append(make(function, [name, f"{result}.{field}"], [f"{result}.{function}"]))
-                name = f"{result}.{function}"
-        nodes.append(make("Identity", [name], [result]))
+        write = _WRITTEN.get((node.domain, node.op_type))
+        nodes += [node] if write is None else write(onnx, node, graph.initializer)
     del graph.node[:]
     graph.node.extend(nodes)
+
+
+def _scaler(onnx: Any, node: Any, initializers: Any) -> list[Any]:
+    """A scaler of scikit-learn: `(x - offset) * scale`."""
+    make, name, (result,) = onnx.helper.make_node, node.input[0], node.output
+    nodes = [make("Cast", [name], [f"{result}.float"], to=onnx.TensorProto.FLOAT)]
+    name, numbers = f"{result}.float", {a.name: [*a.floats] for a in node.attribute}
+    for function, field in (("Sub", "offset"), ("Mul", "scale")):
+        if field in numbers:
+            array = np.array(numbers[field], np.float32)
+            initializers.append(onnx.numpy_helper.from_array(array, f"{result}.{field}"))
+            nodes.append(make(function, [name, f"{result}.{field}"], [f"{result}.{function}"]))
+            name = f"{result}.{function}"
+    return [*nodes, make("Identity", [name], [result])]
+
+
+def _directions(onnx: Any, node: Any, initializers: Any) -> list[Any]:
+    """A recurrent op for each direction, where one reads the sequence from its end."""
+    make, name = onnx.helper.make_node, next(str(name) for name in node.output if name)
+    attributes: dict[str, Any] = {
+        a.name: onnx.helper.get_attribute_value(a) for a in node.attribute
+    }
+    backward = {b"reverse": [True], b"bidirectional": [False, True]}.get(
+        attributes.pop("direction", b"forward")
+    )
+    inputs = list[str](node.input)
+    if backward is None or attributes.get("layout") or any(inputs[4:5]):
+        return [node]
+    nodes, count = list[Any](), len(backward)
+
+    def cut(value: str, *place: int) -> str:
+        """The part of a value: where it starts and ends, along which axis, by which step."""
+        result = f"{name}.cut{len(nodes)}"
+        parts = [f"{result}.{field}" for field in ("start", "end", "axis", "step")]
+        for part, number in zip(parts, place, strict=True):
+            initializers.append(onnx.numpy_helper.from_array(np.array([number]), part))
+        nodes.append(make("Slice", [value, *parts], [result]))
+        return result
+
+    end = int(np.iinfo(np.int64).min)
+    parts = [list[str]() for _ in node.output]
+    for number, is_backward in enumerate(backward):
+        own = dict(attributes)
+        for field in own.keys() & {"activations", "activation_alpha", "activation_beta"}:
+            size = len(own[field]) // count
+            own[field] = own[field][size * number : size * (number + 1)]
+        read = cut(inputs[0], -1, end, 0, -1) if is_backward else inputs[0]
+        given = [value and cut(value, number, number + 1, 0, 1) for value in inputs[1:]]
+        results = [value and f"{value}.{number}" for value in node.output]
+        nodes.append(make(node.op_type, [read, *given], results, name=node.name, **own))
+        if is_backward and results[0]:
+            results[0] = cut(results[0], -1, end, 0, -1)
+        for part, result in zip(parts, results, strict=True):
+            part.append(result)
+    for index, result in enumerate(node.output):
+        if result:
+            nodes.append(make("Concat", parts[index], [result], axis=int(not index)))
+    return nodes
+
+
+_WRITTEN: Final[Mapping[tuple[str, str], Callable[[Any, Any, Any], list[Any]]]] = {
+    ("ai.onnx.ml", "Scaler"): _scaler,
+    **{("", name): _directions for name in ("RNN", "GRU", "LSTM")},
+}
+"""What writes nodes as others; tensors that these read are added to the initializers."""
 
 
 def _input_named(graph: Any, name: str) -> Any:

@@ -117,13 +117,13 @@ class ModuleArgumentParser(ArgumentParser):
             help=f"the maximum number of steps {what} ({default})",
         )
 
-    def add_data(self) -> None:
-        """Add `--data`, the records of a model."""
+    def add_data(self, reason: str | None = None) -> None:
+        """Add `--data`, the records of a model, which may be left out if there is a `reason`."""
         self.add_argument(
             "--data",
-            required=True,
+            required=reason is None,
             metavar="PATH",
-            help="an .npz or .npy file, or a folder of such files",
+            help="an .npz or .npy file, or a folder of such files" + (reason or ""),
         )
 
     def add_engine(self) -> None:

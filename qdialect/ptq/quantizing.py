@@ -121,7 +121,8 @@ class Quantized(Displayed):
         """
         Read the model as a module: `float.mlir`.
 
-        `shapes` and `values` are those of inputs, as in `qdialect.frontends.from_onnx`.
+        `shapes` and `values` are those of inputs, as in `qdialect.frontends.from_onnx`. Other
+        lengths that a file of ONNX leaves open are those of the records, if all have the same.
         """
         if Path(self._model).suffix == ".mlir" and not shapes and not values:
             self._run("import", ["opt", self._model, _ANY_DIALECT, "-o", "float.mlir"])
@@ -130,7 +131,8 @@ class Quantized(Displayed):
             f"--shape={name}={','.join(map(str, shape))}" for name, shape in (shapes or {}).items()
         ]
         options += [f"--value={name}={number}" for name, number in (values or {}).items()]
-        self._run("import", ["import", self._model, *options, "-o", "float.mlir"])
+        data = ["--data", self._records] if Path(self._model).suffix == ".onnx" else []
+        self._run("import", ["import", self._model, *options, *data, "-o", "float.mlir"])
         return self
 
     def put_in_order(self, *passes: str) -> Quantized:

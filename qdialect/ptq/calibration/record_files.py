@@ -22,7 +22,7 @@ import tokenize
 import zipfile
 import zlib
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple, Self
@@ -185,21 +185,8 @@ class RecordFiles:
 
     def _part(self, path: Path, first: int) -> _Part:
         headers = _headers(path)
-        unknown, names = {*headers}, list[str]()
-        for argument in self._arguments:
-            # A model's own names may be no identifiers, such as `input:0`.
-            given = sorted(
-                name for name in unknown if {name, identifier_of(name)} & {*argument.names}
-            )
-            if len(given) > 1:
-                both = " and ".join(f"'{name}'" for name in given)
-                raise RecordError(f"'{path}': give only one of the arrays {both}")
-            if not given:
-                wanted = " or ".join(f"'{name}'" for name in argument.names)
-                there = ", ".join(f"'{name}'" for name in headers) or "none"
-                raise RecordError(f"'{path}': there is no array {wanted}; there are {there}")
-            unknown.remove(given[0])
-            names.append(given[0])
+        names = _arrays_for(path, headers, (argument.names for argument in self._arguments))
+        unknown = {*headers} - {*names}
         if self._labels is not None:
             if self._labels not in unknown:
                 there = ", ".join(f"'{name}'" for name in headers) or "none"
@@ -240,6 +227,62 @@ class RecordFiles:
         if count and not any(header.nbytes for header in read):
             raise RecordError(f"'{path}': its {count} records have no elements")
         return _Part(path, first, 1 if count is None else count, tuple(names), read, is_batch)
+
+
+def shapes_of_records(
+    path: str | Path, inputs: Mapping[str, Sequence[int]]
+) -> dict[str, tuple[int, ...]]:
+    """
+    The shapes of the inputs of a model, with the lengths of records where it leaves them open.
+
+    `inputs` has a shape for each name, with DYNAMIC for open lengths; they stay open where records
+    differ. If a model leaves the first lengths open or has 1 there, and all arrays have as many
+    axes, their first one is for records, and the length is 1. Raises RecordError for files that
+    cannot be read, or lack an input.
+    """
+    lengths = {name: [set[int]() for _ in shape] for name, shape in inputs.items()}
+    names = [
+        tuple(dict.fromkeys((f"arg{index}", name, identifier_of(name))))
+        for index, name in enumerate(inputs)
+    ]
+    for file in _files_of(Path(path)):
+        headers = _headers(file)
+        arrays = [headers[name].shape for name in _arrays_for(file, headers, names)]
+        is_dataset = len({shape[:1] for shape in arrays}) == 1 and all(
+            len(shape) == len(own) and own[:1] in ((1,), (DYNAMIC,))
+            for shape, own in zip(arrays, map(tuple, inputs.values()), strict=True)
+        )
+        for shape, axes in zip(arrays, lengths.values(), strict=True):
+            record = (1, *shape[1:]) if is_dataset else shape[len(shape) > len(axes) :]
+            for axis, length in zip(axes, record, strict=False):
+                axis.add(length)
+    return {
+        name: tuple(
+            next(iter(known)) if length == DYNAMIC and len(known) == 1 else length
+            for length, known in zip(shape, lengths[name], strict=True)
+        )
+        for name, shape in inputs.items()
+    }
+
+
+def _arrays_for(
+    path: Path, headers: Mapping[str, _Header], arguments: Iterable[tuple[str, ...]]
+) -> list[str]:
+    """The array for each argument, by its names. Raises RecordError."""
+    names = list[str]()
+    for argument in arguments:
+        # A model's own names may be no identifiers, such as `input:0`.
+        unknown = {*headers} - {*names}
+        given = sorted(name for name in unknown if {name, identifier_of(name)} & {*argument})
+        if len(given) > 1:
+            both = " and ".join(f"'{name}'" for name in given)
+            raise RecordError(f"'{path}': give only one of the arrays {both}")
+        if not given:
+            wanted = " or ".join(f"'{name}'" for name in argument)
+            there = ", ".join(f"'{name}'" for name in headers) or "none"
+            raise RecordError(f"'{path}': there is no array {wanted}; there are {there}")
+        names += given
+    return names
 
 
 class _Header(NamedTuple):

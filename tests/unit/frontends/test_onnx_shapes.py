@@ -189,6 +189,50 @@ def test_values_that_inputs_cannot_have(
     )
 
 
+@pytest.mark.parametrize(
+    ("arrays", "more", "shapes"),
+    [
+        ({"x": (5, 2, 7), "y": (5, 2, 7)}, (), ["x=1,2,7", "y=1,2,7"]),
+        ({"x": (5, 4, 2, 7), "y": (5, 4, 2, 7)}, (), ["x=4,2,7", "y=4,2,7"]),
+        ({"x": (4, 2, 7), "y": (3, 2, 7)}, (), ["x=4,2,7", "y=3,2,7"]),
+        ({"x": (4, 2, 7), "y": (3, 2, 7)}, ("--shape=x=4,2,7",), ["y=3,2,7"]),
+        ({"x": (5, 2, 7), "y": (5, 2, 7)}, ("--value=y=1", "--shape=y=1,2,7"), ["x=1,2,7"]),
+    ],
+)
+def test_lengths_of_records(
+    arrays: Mapping[str, Sequence[int]],
+    more: Sequence[str],
+    shapes: Sequence[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Arrays that all begin with the same length are several records if the model allows it."""
+    inputs = [value(name, ["n", 2, "m"]) for name in "xy"]
+    path = save(tmp_path, graph([node("Concat", "x y", "z", axis=0)], inputs, "z"))
+    zeros: dict[str, Any] = {name: np.zeros(shape, "f4") for name, shape in arrays.items()}
+    np.savez(tmp_path / "data.npz", **zeros)
+    assert main([path, "--data", str(tmp_path / "data.npz"), *more]) == 0
+    printed = capsys.readouterr()
+    told = [line.rpartition("--shape=")[2] for line in printed.err.splitlines()]
+    assert told == list(shapes)
+    (function,) = (line for line in printed.out.splitlines() if "func.func" in line)
+    for shape in shapes:
+        name, _, lengths = shape.partition("=")
+        assert f"%{name}: tensor<{lengths.replace(',', 'x')}xf32>" in function
+
+
+def test_lengths_in_which_records_differ_stay_open(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = save(tmp_path, graph([node("Neg", "x", "y")], [value("x", [2, "n"])], "y"))
+    for length in (3, 4):
+        np.save(tmp_path / f"{length}.npy", np.zeros((2, length), "f4"))
+    assert main([path, "--data", str(tmp_path)]) == 0
+    printed = capsys.readouterr()
+    assert not printed.err
+    assert "%x: tensor<2x?xf32>" in printed.out
+
+
 def test_values_that_are_no_numbers(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["model.onnx", "--value=x"]) == 1
     assert "--value must be like rate=16000, but is 'x'" in capsys.readouterr().err
@@ -211,3 +255,39 @@ def test_models_of_silero(name: str) -> None:
         {"sr": 16000} if name == "silero_vad" else {},
     )
     assert "scf.if" not in names
+
+
+@pytest.mark.parametrize("kind", ["RNN", "GRU", "LSTM"])
+@pytest.mark.parametrize("direction", ["reverse", "bidirectional"])
+@pytest.mark.parametrize("has_state", [False, True])
+def test_recurrent_layers_of_any_direction(
+    kind: str, direction: str, has_state: bool, tmp_path: Path
+) -> None:
+    random = np.random.default_rng(7)
+    gates = {"RNN": 1, "GRU": 3, "LSTM": 4}[kind]
+    ways, hidden, inputs = 1 + (direction == "bidirectional"), 4, 3
+    shapes = {
+        "w": (ways, gates * hidden, inputs),
+        "r": (ways, gates * hidden, hidden),
+        "b": (ways, 2 * gates * hidden),
+    }
+    weights = {name: random.normal(size=shape).astype("f4") for name, shape in shapes.items()}
+    given = {"x": random.normal(size=(5, 1, inputs)).astype("f4")}
+    results = node(kind, "x w r b", "y h", hidden_size=hidden, direction=direction)
+    if kind == "GRU":
+        results.attribute.append(node("", "", "", linear_before_reset=1).attribute[0])
+    if kind == "RNN":
+        results.attribute.append(node("", "", "", activations=["Relu", "Tanh"][:ways]).attribute[0])
+    if has_state:
+        given["state"] = random.normal(size=(ways, 1, hidden)).astype("f4")
+        results.input.extend(["", "state"])
+        if kind == "LSTM":
+            results.input.append("state")
+    ends = [value(name, array.shape) for name, array in given.items()]
+    check(save(tmp_path, graph([results], ends, "y h", **weights)), given, {}, {})
+
+
+def test_shapes_of_results_are_those_that_are_computed(tmp_path: Path) -> None:
+    whole = graph([node("Transpose", "x", "y", perm=[2, 1, 0])], [value("x", [*X.shape])], "y")
+    whole.output[0].CopyFrom(value("y", [*X.shape]))
+    check(save(tmp_path, whole), {"x": X}, {}, {})

@@ -379,6 +379,12 @@ def test_a_model_of_onnx_with_open_lengths(
     assert "func.func @a_graph(%x: tensor<4x3xf32>" in printed
     assert import_main([str(tmp_path / "m.onnx"), "--shape", "z=4,3"]) == 1
     assert "'z'" in capsys.readouterr().err
+    Quantized(tmp_path / "m.onnx", X[:, :, :3], folder=tmp_path).import_model()
+    assert f"%x: tensor<{X.shape[1]}x3xf32>" in (tmp_path / "float.mlir").read_text()
+    for place, reason in (("none", "No such file"), ("m.onnx", "m.onnx")):
+        data = ["--data", str(tmp_path / place)]
+        assert import_main([str(tmp_path / "m.onnx"), *data]) == 1
+        assert reason in capsys.readouterr().err
 
 
 def test_a_file_that_changes_between_steps_is_read_again(folder: Path) -> None:
