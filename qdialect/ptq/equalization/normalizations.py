@@ -71,6 +71,13 @@ _MOST_REPEATED: int = 1 << 16
 _MOST_BITS: int = 16
 """The width of the widest integers that are codes of activations."""
 
+_MOST_NOISE: float = 10
+"""
+The most that noise of codes grows by if they are those before the arithmetic that a layer reads.
+
+What arithmetic with a factor for each channel computes has about the same range in each.
+"""
+
 _PART: int = 1 << 20
 """The number of elements that are converted to double at a time."""
 
@@ -82,7 +89,8 @@ def fold_batch_normalization(
     Merge arithmetic per channel into the weights and the biases of the layers beside it.
 
     Calls are inlined first. With `of_codes`, weights that are computed from integers become floats,
-    unless other values of the module become integers, too. The report has a record for each layer
+    unless other values of the module become integers, too, and factors that differ much between
+    channels stay before a layer, whose input has one scale. The report has a record for each layer
     that is changed, and for each normalization that stays.
     """
     with paused_collection(), models_of(context), memory_budget() as budget:
@@ -498,6 +506,12 @@ class _Merger:
         if columns is None or offsets is None:
             reason = f"the factors of an input of '{name_of(op)}' vary along an axis of no weights"
             raise Refusal(RefusalCode.ARITHMETIC, reason)
+        if self._of_codes:
+            self._budget.reserve(8 * weights.numbers.size)
+            squares, gains = np.square(weights.numbers, dtype="f8"), columns**2
+            if (squares * gains).mean() > _MOST_NOISE * gains.min() * squares.mean():
+                reason = f"codes of the input of '{name_of(op)}' would be coarse for some channels"
+                raise Refusal(RefusalCode.NUMERICS, reason)
         if not offsets.any():
             return columns, np.zeros(())
         side = weights.side

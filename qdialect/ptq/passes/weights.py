@@ -119,7 +119,10 @@ class FoldBatchNormalizationPass(ModulePass):
     name = "fold-batch-normalization"
 
     of_codes: bool = False
-    """Write weights that are computed from integers as floats, if only weights are integers."""
+    """
+    Write weights that are computed from integers as floats, if only weights are integers, and keep
+    factors before a layer that differ much between channels.
+    """
 
     @override
     def apply(self, ctx: Context, op: ModuleOp) -> None:
