@@ -409,10 +409,13 @@ def propagate_parameters_backward(flow: Flow, before: Assignment) -> Assignment:
     """Give operands the parameters of results that hold the same elements."""
     graph = flow.graph
     values, reads = dict(before.values), dict(before.reads)
+    clamped = set[SSAValue]()
     for node in reversed(graph.nodes):
         is_joining = joins(node)
         if node.is_clamp:
-            values |= _before_clamp(flow, node, replace(before, values=values, reads=reads))
+            shared = _before_clamp(flow, node, replace(before, values=values, reads=reads))
+            values |= shared
+            clamped |= shared.keys()
             continue
         if not (is_joining or _keeps_elements(node)):
             continue
@@ -439,11 +442,15 @@ def propagate_parameters_backward(flow: Flow, before: Assignment) -> Assignment:
                     reads[use] = (link,)
                 continue
             is_alone = all(reader.op is use.op for reader in graph.readers[value])
+            # Other readers need what the clamp behind cuts.
+            is_cut = node.results[0] in clamped and not is_alone
             if not is_apart and (
-                value not in values
+                (value not in values and not is_cut)
                 or (is_alone and use not in reads and values[value].type.storage == type.storage)
             ):
                 values[value] = link
+                if node.results[0] in clamped:
+                    clamped.add(value)
             if is_joining or is_pinned:
                 # Propagation forward may change the value's parameters, and must not change these.
                 reads[use] = (link,)

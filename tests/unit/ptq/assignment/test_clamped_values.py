@@ -74,3 +74,33 @@ def test_rounding_before_a_clamp_changes_nothing(
     assert np.unique(exact).size > 10
     # The bounds are constants that are rounded, too; they are the same in both.
     assert np.array_equal(rounded, exact)
+
+
+JOINED = """
+func.func @f(%x: [T]) -> (tensor<128xf32>, [T]) {
+  %l = "tosa.const_shape"() {values = dense<64> : tensor<1xindex>} : () -> !tosa.shape<1>
+  %s = quant.stats %x {layerStats = dense<[-9.0, 9.0]> : tensor<2xf32>} : [T]
+  %y = math.sin %s : [T]
+  %1 = quant.stats %y {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : [T]
+  %m = tosa.reshape %1, %l : ([T], !tosa.shape<1>) -> [T]
+  %j = tosa.concat %s, [READ] {axis = 0 : i32} : ([T], [T]) -> tensor<128xf32>
+  %z = arith.constant dense<0.0> : tensor<128xf32>
+  %r = arith.maximumf %j, %z : tensor<128xf32>
+  %2 = quant.stats %r {layerStats = dense<[0.0, 6.0]> : tensor<2xf32>} : tensor<128xf32>
+  %a = math.absf [READ] : [T]
+  %3 = quant.stats %a {layerStats = dense<[0.0, 1.0]> : tensor<2xf32>} : [T]
+  return %2, %3 : tensor<128xf32>, [T]
+}
+"""
+
+
+@pytest.mark.parametrize("read", ["%1", "%m"])
+def test_what_a_clamp_cuts_stays_for_other_readers(read: str):
+    """A value is joined with another one before a clamp, and read elsewhere, too."""
+    module = Module(JOINED.replace("[T]", "tensor<64xf32>").replace("[READ]", read))
+    module.run(QuantizeWithRangesPass(scheme="one-u8"))
+    x = np.linspace(-9, 9, 64, dtype="f4")
+    (type,) = find_function(module.module, "f").function_type.inputs
+    given = [TypedArray.of(x.view("u4"), type)]
+    _, other = run_function(module.module, "f", given, module.context)
+    assert np.abs(other.numbers - np.abs(np.sin(x))).max() < 0.06
