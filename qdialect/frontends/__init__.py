@@ -122,8 +122,20 @@ def _decompositions(program: Any, form: TorchForm) -> dict[Any, Any]:
     graphs = [part.graph for part in program.graph_module.modules() if hasattr(part, "graph")]
     targets = (node.target for graph in graphs for node in graph.nodes)
     table = dict(of_torch_mlir.get_decomposition_table())
+    torch: Any = library("torch", "torch")
+    pad = torch.ops.aten.constant_pad_nd.default
+
+    def of_a_part(x: Any, pads: Sequence[int], value: float = 0) -> Any:
+        # LLVM drops a pad that keeps the shape, although one side of it is negative.
+        if min(pads, default=0) >= 0:
+            return NotImplemented
+        for axis, (low, high) in enumerate(zip(pads[::2], pads[1::2], strict=True), 1):
+            start, length = max(0, -low), x.shape[-axis] + min(0, low) + min(0, high)
+            x = x if length == x.shape[-axis] else x.narrow(-axis, start, length)
+        return pad(x, [max(0, length) for length in pads], value)
+
+    table[pad] = of_a_part
     if form == "linalg-on-tensors":
-        torch: Any = library("torch", "torch")
         gelu = torch.ops.aten.gelu.default
         decompositions: Any = import_module("._decomp", torch.__name__).get_decompositions
         (function,) = decompositions([gelu]).values()

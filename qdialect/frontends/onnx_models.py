@@ -101,12 +101,12 @@ def read_onnx(
             declared[value.name] = deepcopy(value.type.tensor_type.shape)
             value.type.tensor_type.ClearField("shape")
     _set_values(onnx, graph, values)
-    _write_out(onnx, graph)
     if is_lowered:
         proto = _with_definitions(onnx, proto, _version(proto))
     proto = with_known_shapes(onnx, proto, weights)
     graph = proto.graph
     _take_out_constants(onnx, graph, weights)
+    _write_out(onnx, graph)
     for node in graph.node:
         # Places of values in the module are those of nodes.
         node.name = node.name or next((name for name in node.output if name), "")
@@ -354,16 +354,27 @@ def _with_definitions(onnx: Any, proto: Any, version: int) -> Any:
 
 
 def _write_out(onnx: Any, graph: Any) -> None:
-    """Write ops that the importer lacks as others."""
-    nodes = list[Any]()
+    """Write ops that the importer lacks, or lowers wrongly, as others."""
+    nodes, tensors = list[Any](), {tensor.name: tensor for tensor in graph.initializer}
+    for node in graph.node:
+        if node.op_type == "Constant" and node.attribute[0].HasField("t"):
+            tensors[node.output[0]] = node.attribute[0].t
+    count = len(tensors)
     for node in graph.node:
         write = _WRITTEN.get((node.domain, node.op_type))
-        nodes += [node] if write is None else write(onnx, node, graph.initializer)
+        nodes += [node] if write is None else write(onnx, node, tensors)
     del graph.node[:]
     graph.node.extend(nodes)
+    for name, tensor in [*tensors.items()][count:]:
+        tensor.name = name
+        graph.initializer.append(tensor)
 
 
-def _scaler(onnx: Any, node: Any, initializers: Any) -> list[Any]:
+Tensors = dict[str, Any]
+"""Constants by the names of values, to read and to add to."""
+
+
+def _scaler(onnx: Any, node: Any, tensors: Tensors) -> list[Any]:
     """A scaler of scikit-learn: `(x - offset) * scale`."""
     make, name, (result,) = onnx.helper.make_node, node.input[0], node.output
     nodes = [make("Cast", [name], [f"{result}.float"], to=onnx.TensorProto.FLOAT)]
@@ -371,13 +382,13 @@ def _scaler(onnx: Any, node: Any, initializers: Any) -> list[Any]:
     for function, field in (("Sub", "offset"), ("Mul", "scale")):
         if field in numbers:
             array = np.array(numbers[field], np.float32)
-            initializers.append(onnx.numpy_helper.from_array(array, f"{result}.{field}"))
+            tensors[f"{result}.{field}"] = onnx.numpy_helper.from_array(array)
             nodes.append(make(function, [name, f"{result}.{field}"], [f"{result}.{function}"]))
             name = f"{result}.{function}"
     return [*nodes, make("Identity", [name], [result])]
 
 
-def _directions(onnx: Any, node: Any, initializers: Any) -> list[Any]:
+def _directions(onnx: Any, node: Any, tensors: Tensors) -> list[Any]:
     """A recurrent op for each direction, where one reads the sequence from its end."""
     make, name = onnx.helper.make_node, next(str(name) for name in node.output if name)
     attributes: dict[str, Any] = {
@@ -392,13 +403,8 @@ def _directions(onnx: Any, node: Any, initializers: Any) -> list[Any]:
     nodes, count = list[Any](), len(backward)
 
     def cut(value: str, *place: int) -> str:
-        """The part of a value: where it starts and ends, along which axis, by which step."""
-        result = f"{name}.cut{len(nodes)}"
-        parts = [f"{result}.{field}" for field in ("start", "end", "axis", "step")]
-        for part, number in zip(parts, place, strict=True):
-            initializers.append(onnx.numpy_helper.from_array(np.array([number]), part))
-        nodes.append(make("Slice", [value, *parts], [result]))
-        return result
+        nodes.append(_slice(onnx, value, f"{name}.cut{len(nodes)}", place, tensors))
+        return nodes[-1].output[0]
 
     end = int(np.iinfo(np.int64).min)
     parts = [list[str]() for _ in node.output]
@@ -421,11 +427,43 @@ def _directions(onnx: Any, node: Any, initializers: Any) -> list[Any]:
     return nodes
 
 
-_WRITTEN: Final[Mapping[tuple[str, str], Callable[[Any, Any, Any], list[Any]]]] = {
+def _padding(onnx: Any, node: Any, tensors: Tensors) -> list[Any]:
+    """Zeros around the part that negative lengths leave: LLVM drops a pad that keeps the shape."""
+    (result,), (value, pads, *others) = node.output, [*node.input, "", ""]
+    if pads not in tensors or any(a.name == "mode" and a.s != b"constant" for a in node.attribute):
+        return [node]
+    lengths = onnx.numpy_helper.to_array(tensors[pads])
+    if (lengths >= 0).all():
+        return [node]
+    axes, nodes = range(len(lengths) // 2), list[Any]()
+    if others[1]:
+        if others[1] not in tensors:
+            return [node]
+        axes = onnx.numpy_helper.to_array(tensors[others[1]]).tolist()
+    for axis, low, high in zip(axes, *lengths.reshape(2, -1).tolist(), strict=True):
+        if min(low, high) < 0:
+            place = max(0, -low), high if high < 0 else np.iinfo(np.int64).max, axis, 1
+            nodes.append(_slice(onnx, value, f"{result}.cut{axis}", place, tensors))
+            value = nodes[-1].output[0]
+    tensors[f"{result}.pads"] = onnx.numpy_helper.from_array(np.maximum(lengths, 0))
+    node.input[0], node.input[1] = value, f"{result}.pads"
+    return [*nodes, node]
+
+
+def _slice(onnx: Any, value: str, result: str, place: Sequence[int], tensors: Tensors) -> Any:
+    """A part of a value: where it starts and ends, along which axis, by which step."""
+    parts = [f"{result}.{field}" for field in ("start", "end", "axis", "step")]
+    for part, number in zip(parts, place, strict=True):
+        tensors[part] = onnx.numpy_helper.from_array(np.array([number]))
+    return onnx.helper.make_node("Slice", [value, *parts], [result])
+
+
+_WRITTEN: Final[Mapping[tuple[str, str], Callable[[Any, Any, Tensors], list[Any]]]] = {
     ("ai.onnx.ml", "Scaler"): _scaler,
+    ("", "Pad"): _padding,
     **{("", name): _directions for name in ("RNN", "GRU", "LSTM")},
 }
-"""What writes nodes as others; tensors that these read are added to the initializers."""
+"""What writes nodes as others."""
 
 
 def _input_named(graph: Any, name: str) -> Any:

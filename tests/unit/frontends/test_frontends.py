@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -248,6 +248,33 @@ def test_ops_that_are_registered_between_imports_are_decomposed():
     ops.impl("twice", Network().forward, "CompositeImplicitAutograd")
     Network.forward = lambda self, x: torch.ops.qdialect_test.twice(x)
     assert str(imported()) == wanted
+
+
+@needs_torch
+@pytest.mark.parametrize("form", ["linalg-on-tensors", "stablehlo", "tosa"])
+@pytest.mark.parametrize("lengths", [(0, 0, 1, -1), (-1, 2, -2, 1), (-1, -1)])
+def test_paddings_that_cut(form: Any, lengths: Sequence[int]):
+    """A shift of a sequence keeps its shape."""
+    torch: Any = import_module("torch")
+
+    class Network(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return torch.nn.functional.pad(x, lengths, value=0.5)
+
+    x = np.random.default_rng(3).normal(size=(2, 5, 4)).astype("f4")
+    program = torch.export.export(Network(), (torch.from_numpy(x),))
+    module, context = from_torch(program, form), ToolContext()
+    (type,) = find_function(module, "main").function_type.inputs
+    (result,) = run_function(module, "main", [TypedArray.of(x.view("u4"), type)], context=context)
+    expected = np.full(Network()(torch.from_numpy(x)).shape, 0.5, "f4")
+    source = [slice(None)] * 3
+    target = [slice(None)] * 3
+    for axis, low, high in zip((2, 1), lengths[::2], lengths[1::2], strict=False):
+        length = x.shape[axis]
+        source[axis] = slice(max(0, -low), length + min(0, high))
+        target[axis] = slice(max(0, low), expected.shape[axis] - max(0, high))
+    expected[tuple(target)] = x[tuple(source)]
+    np.testing.assert_array_equal(result.elements.view("f4"), expected)
 
 
 @needs_torch

@@ -42,9 +42,9 @@ def value(name: str, shape: Sequence[Any], type: int = FLOAT) -> Any:
     return import_module("onnx").helper.make_tensor_value_info(name, type, shape)
 
 
-def save(path: Path, graph: Any) -> str:
+def save(path: Path, graph: Any, opset: int = 17) -> str:
     onnx: Any = import_module("onnx")
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
     model.ir_version = 8
     onnx.save(model, str(path / "model.onnx"))
     return str(path / "model.onnx")
@@ -285,6 +285,20 @@ def test_recurrent_layers_of_any_direction(
             results.input.append("state")
     ends = [value(name, array.shape) for name, array in given.items()]
     check(save(tmp_path, graph([results], ends, "y h", **weights)), given, {}, {})
+
+
+@pytest.mark.parametrize(
+    ("pads", "axes"),
+    [([0, 1, 0, 0, -1, 0], None), ([0, -2, 1, 0, 2, -1], None), ([-1, 2, 1, -1], [2, 0])],
+)
+def test_paddings_that_cut(pads: Sequence[int], axes: Sequence[int] | None, tmp_path: Path) -> None:
+    """A shift of a sequence keeps its shape."""
+    x = np.random.default_rng(3).normal(size=(3, 5, 4)).astype("f4")
+    names, constants = "x pads zero", {"pads": pads, "zero": np.float32(0.5)}
+    if axes is not None:
+        names, constants = f"{names} axes", {**constants, "axes": axes}
+    whole = graph([node("Pad", names, "y")], [value("x", x.shape)], "y", **constants)
+    check(save(tmp_path, whole, opset=17 if axes is None else 18), {"x": x}, {}, {})
 
 
 def test_shapes_of_results_are_those_that_are_computed(tmp_path: Path) -> None:
