@@ -398,7 +398,15 @@ def _directions(onnx: Any, node: Any, tensors: Tensors) -> list[Any]:
         attributes.pop("direction", b"forward")
     )
     inputs = list[str](node.input)
-    if backward is None or attributes.get("layout") or any(inputs[4:5]):
+    unread = {
+        "lengths of sequences": any(inputs[4:5]),
+        "peepholes": any(inputs[7:]),
+        "a clip": attributes.get("clip"),
+        "its activations": {*attributes.get("activations", ())} - {b"Sigmoid", b"Tanh", b"Relu"},
+    }
+    for what in (what for what, is_there in unread.items() if is_there):
+        raise ValueError(f"'{node.op_type}' at '{name}' has no form in other dialects for {what}")
+    if backward is None or attributes.get("layout"):
         return [node]
     nodes, count = list[Any](), len(backward)
 

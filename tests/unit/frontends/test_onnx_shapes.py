@@ -288,6 +288,32 @@ def test_recurrent_layers_of_any_direction(
 
 
 @pytest.mark.parametrize(
+    ("kind", "inputs", "attributes", "what"),
+    [
+        ("GRU", "x w r b lengths", {}, "lengths of sequences"),
+        ("LSTM", "x w r b  s s p", {}, "peepholes"),
+        ("RNN", "x w r b", {"clip": 0.5}, "a clip"),
+        ("GRU", "x w r b", {"activations": ["HardSigmoid", "Tanh"]}, "its activations"),
+    ],
+)
+def test_what_is_not_read_of_recurrent_layers(
+    kind: str,
+    inputs: str,
+    attributes: Mapping[str, Any],
+    what: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The importer ignores it, and computes something else."""
+    layer = node(kind, "", "y", hidden_size=1, **attributes)
+    layer.input.extend(inputs.split(" "))
+    path = save(tmp_path, graph([layer], [value("x", [2, 1, 1])], "y"))
+    assert main([path]) == 1
+    message = f"'{kind}' at 'y' has no form in other dialects for {what}"
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("pads", "axes"),
     [([0, 1, 0, 0, -1, 0], None), ([0, -2, 1, 0, 2, -1], None), ([-1, 2, 1, -1], [2, 0])],
 )
