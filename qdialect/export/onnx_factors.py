@@ -9,7 +9,7 @@ stays within one code, whatever the codes are.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,9 +36,23 @@ class _Factor(NamedTuple):
     """The same with that cast."""
 
 
+def is_moving(node: Any) -> bool:
+    """Whether a node moves elements, or takes the largest ones, and makes them no fewer."""
+    if node is None:
+        return False
+    attributes = {attribute.name: attribute for attribute in node.attribute}
+    if node.op_type == "MaxPool":
+        return {*attributes["strides"].ints} == {1} if "strides" in attributes else True
+    if node.op_type == "Resize":
+        return "mode" not in attributes or attributes["mode"].s == b"nearest"
+    return node.op_type == "Concat"
+
+
 def unchanged_codes(graph: Graph, name: str, slot: Sequence[str]) -> str | None:
     """The codes of what a value is a multiple of, if they are its codes in a slot, too."""
     node, result = graph.maker(name), graph.numbers(slot)
+    if node is not None and (node.op_type, *node.input[1:]) == ("DequantizeLinear", *slot):
+        return node.input[0]
     if node is None or result is None or node.op_type not in ("Div", "Mul"):
         return None
     pairs = [(*node.input,), (*node.input[::-1],)][: 1 + (node.op_type == "Mul")]

@@ -240,6 +240,14 @@ class Graph:
         # Nodes come after those that they read.
         self._nodes[name] = node
 
+    def again(self, node: Any, inputs: Sequence[str]) -> str:
+        """A new node like another one that reads other values; returns its name."""
+        name = self._named(node.op_type.lower())
+        make = self._onnx.helper.make_node
+        self._nodes[name] = new = make(node.op_type, list(inputs), [name], name=name)
+        new.attribute.extend(node.attribute)
+        return name
+
     def before(self, reader: Any, type: str, inputs: Sequence[str], **attributes: Any) -> str:
         """A new node that comes before another; returns its name."""
         name = self.node(type, inputs, **attributes)

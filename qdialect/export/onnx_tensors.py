@@ -36,7 +36,7 @@ from qdialect.algebra.parameters import QuantizationParameters, StorageFormat
 from qdialect.algebra.views import ArrayView
 from qdialect.dialects.arrays.values import repeated_axes, without_repeats
 from qdialect.dialects.quant.types import UniformQuantizedType
-from qdialect.export.onnx_factors import unchanged_codes, with_cast_factors
+from qdialect.export.onnx_factors import is_moving, unchanged_codes, with_cast_factors
 from qdialect.export.onnx_graph import Graph, type_name
 from qdialect.ir.elements import integer_range
 from qdialect.ops.interface import Refusal, RefusalCode
@@ -178,6 +178,8 @@ class Tensors:
     """By the name of a tensor, what it repeats along axes of length 1."""
     _moved: dict[tuple[str, Shape], str] = field(default_factory=dict[tuple[str, Shape], str])
     """The names of reshapes, by what is reshaped, and the shape."""
+    _codes: dict[tuple[str, ...], str] = field(default_factory=dict[tuple[str, ...], str])
+    """The names of codes, by what they are of, and their slot."""
     _turned: dict[tuple[str, Order], str] = field(default_factory=dict[tuple[str, Order], str])
     """The names of transposes."""
 
@@ -276,11 +278,7 @@ class Tensors:
             return inner
         storage = codes.parameters.storage
         stored = _type_of(storage, is_known=False)
-        inputs, attributes = self._slots(codes.parameters.transpose(drawn.back), stored)
-        name = unchanged_codes(self.graph, drawn.name, inputs)
-        if name is None:
-            name = with_cast_factors(self.graph, drawn.name, inputs)
-            name = self.graph.node("QuantizeLinear", [name, *inputs], **attributes)
+        name = self._cast(drawn.name, *self._slots(codes.parameters.transpose(drawn.back), stored))
         width = _WIDTHS[stored]
         if (codes.minimum, codes.maximum) != integer_range(width, storage.signed):
             limits = [
@@ -289,6 +287,24 @@ class Tensors:
             ]
             name = self.graph.node("Clip", [name, *limits])
         return replace(drawn, name=name, type=codes.expressed, codes=codes)
+
+    def _cast(self, name: str, slot: Sequence[str], attributes: Mapping[str, Any]) -> str:
+        """The codes of a value in a slot: of one that joins or moves others, those of these."""
+        if (key := (name, *slot)) in self._codes:
+            return self._codes[key]
+        graph, node = self.graph, self.graph.maker(name)
+        codes = None if attributes else unchanged_codes(graph, name, slot)
+        is_single = not attributes and len(slot) > 1 and graph.array(slot[1]).itemsize == 1
+        if codes is None and is_single and is_moving(node):
+            # Casts commute with it.
+            count = len(node.input) if node.op_type == "Concat" else 1
+            inputs = [self._cast(part, slot, attributes) for part in node.input[:count]]
+            codes = graph.again(node, [*inputs, *node.input[count:]])
+        if codes is None:
+            name = with_cast_factors(graph, name, slot)
+            codes = graph.node("QuantizeLinear", [name, *slot], **attributes)
+        self._codes[key] = codes
+        return codes
 
     def _quantized_inside(self, drawn: Tensor, codes: Codes) -> Tensor | None:
         """The codes of a tensor with zeros around it, which layers read without the zeros."""

@@ -1659,6 +1659,64 @@ func.func @main(%a: tensor<256xf32>) -> tensor<256xf32> {{
     assert (nodes["QuantizeLinear"], nodes["Mul"] + nodes["Div"]) == ((1, 0) if is_same else (2, 1))
 
 
+def pool(stride: int) -> str:
+    """A maximum of pairs, with a smallest number before the first one."""
+    return f"""
+  %j = "stablehlo.reduce_window"(%n, %low) <{{padding = dense<[[0, 0], [1, 0]]> : tensor<2x2xi64>,
+      window_dimensions = array<i64: 1, 2>, window_strides = array<i64: 1, {stride}>}}> ({{
+  ^bb0(%s: tensor<f32>, %t: tensor<f32>):
+    %m = stablehlo.maximum %s, %t : tensor<f32>
+    stablehlo.return %m : tensor<f32>
+  }}) : (tensor<2x8xf32>, tensor<f32>) -> tensor<2x{8 // stride}xf32>"""
+
+
+BEFORE_CASTS = {
+    "concat": (
+        "%j = stablehlo.concatenate %n, %d, %n, dim = 1"
+        " : (tensor<2x8xf32>, tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<2x24xf32>",
+        24,
+        {"Concat": ["QuantizeLinear"] * 3},
+    ),
+    "pool": (pool(1), 8, {"MaxPool": ["QuantizeLinear"]}),
+    "pool that makes elements fewer": (pool(2), 4, {"MaxPool": ["Reshape"]}),
+}
+
+
+@pytest.mark.parametrize("storage", ["u8", "u16"])
+@pytest.mark.parametrize("name", BEFORE_CASTS)
+def test_codes_are_moved_before_casts_to_bytes(name: str, storage: str, tmp_path: Path) -> None:
+    """Also codes of the same slot, which are not cast again."""
+    op, length, wanted = BEFORE_CASTS[name]
+    text = f"""
+!x = !quant.uniform<{storage}:f32, 0.125:100>
+!y = !quant.uniform<{storage}:f32, 0.25:20>
+func.func @main(%x: tensor<2x8xf32>) -> tensor<2x{length}xf32> {{
+  %q = quant.qcast %x : tensor<2x8xf32> to tensor<2x8x!x>
+  %f = quant.dcast %q : tensor<2x8x!x> to tensor<2x8xf32>
+  %p = quant.qcast %x : tensor<2x8xf32> to tensor<2x8x!y>
+  %d = quant.dcast %p : tensor<2x8x!y> to tensor<2x8xf32>
+  %n = stablehlo.negate %f : tensor<2x8xf32>
+  %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  {op}
+  %c = quant.qcast %j : tensor<2x{length}xf32> to tensor<2x{length}x!y>
+  %r = quant.dcast %c : tensor<2x{length}x!y> to tensor<2x{length}xf32>
+  return %r : tensor<2x{length}xf32>
+}}"""
+    x = np.random.default_rng(1).normal(scale=4, size=(2, 8)).astype("f4")
+    model = exported(text, tmp_path)
+    (result,), (expected,) = results_of(model, x), run_here(text, x)
+    np.testing.assert_array_equal(result, expected)
+    onnx: Any = pytest.importorskip("onnx")
+    nodes = onnx.load(str(model)).graph.node
+    makers = {value: node.op_type for node in nodes for value in node.output}
+    read = {node.op_type: [makers.get(value) for value in node.input] for node in nodes}
+    if storage == "u16":
+        # Kernels of pools have no codes of 16 bits.
+        floats = {"Concat": ["Neg", "DequantizeLinear", "Neg"], "MaxPool": ["Reshape"]}
+        wanted = {kind: floats[kind] for kind in wanted}
+    assert {kind: read[kind] for kind in wanted} == wanted
+
+
 FACTORS = {
     "x * sigmoid(x)": ("%x", "%s", {"QLinearMul": 1, "QLinearSigmoid": 1}),
     "x * hardsigmoid(x)": ("%x", "%h", {"QLinearMul": 1, "QLinearAdd": 1}),
