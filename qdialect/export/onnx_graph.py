@@ -313,6 +313,7 @@ SIXTH: Final = MappingProxyType({"alpha": 1 / 6, "beta": 0.5})
 
 _CONSTANT: Final = "constant"
 _FALLING: Final = ("Mul", None, "alpha")
+_COMPARISONS: Final = (("Less", 1), ("LessOrEqual", 1), ("Greater", -1), ("GreaterOrEqual", -1))
 
 _IDIOMS: Final[Sequence[tuple[str, Mapping[str, float], Sequence[Any]]]] = (
     ("Sigmoid", {}, ("Div", 1.0, ("Add", ("Exp", ("Neg", None)), 1.0))),
@@ -322,11 +323,12 @@ _IDIOMS: Final[Sequence[tuple[str, Mapping[str, float], Sequence[Any]]]] = (
     ("HardSwish", {}, ("Div", ("Mul", None, _CLAMP), 6.0)),
     ("HardSwish", {}, ("Mul", ("Mul", None, _CLAMP), 1 / 6)),
     ("HardSwish", {}, ("Mul", None, ("HardSigmoid", None, SIXTH))),
-    ("LeakyRelu", {}, ("Where", ("Less", None, 0.0), _FALLING, None)),
-    ("LeakyRelu", {}, ("Where", ("GreaterOrEqual", None, 0.0), None, _FALLING)),
     ("LeakyRelu", {}, ("Add", ("Relu", None), ("Mul", ("Clip", None, "", 0.0), "alpha"))),
-    ("PRelu", {}, ("Where", ("Less", None, 0.0), ("Mul", None, _CONSTANT), None)),
-    ("PRelu", {}, ("Where", ("GreaterOrEqual", None, 0.0), None, ("Mul", None, _CONSTANT))),
+    *(
+        (kind, {}, ("Where", (comparison, None, 0.0), *(falling, None)[::step]))
+        for kind, falling in (("LeakyRelu", _FALLING), ("PRelu", ("Mul", None, _CONSTANT)))
+        for comparison, step in _COMPARISONS
+    ),
 )
 """
 Nodes that compute the same in one pass, their attributes, and nodes with inputs and attributes.
