@@ -278,7 +278,9 @@ def test_zeros_that_are_quantized_are_padding_of_the_layer(tmp_path: Path) -> No
     w = np.array([[0.5, 1], [-1.5, 2]])
     expected = [[(wide[i : i + 2, j : j + 2] * w).sum() for j in range(4)] for i in range(4)]
     assert result[0, 0].tolist() == expected
-    assert "Pad" not in written_in(model)
+    onnx: Any = pytest.importorskip("onnx")
+    (conv,) = (node for node in onnx.load(str(model)).graph.node if node.op_type == "Conv")
+    assert [[*a.ints] for a in conv.attribute if a.name == "pads"] == [[1, 1, 1, 1]]
 
 
 def test_a_logistic_function_is_one_node(tmp_path: Path) -> None:
@@ -1604,6 +1606,59 @@ def test_layers_have_as_many_channels_as_kernels_take(
     # With channels last, both axes at once take longer than one after the other.
     means = [node.input[1] for node in graph.node if node.op_type == "ReduceMean"]
     assert [lengths[axes] for axes in means] == [(1,), (1,)]
+
+
+@pytest.mark.parametrize(
+    ("channels", "window", "is_last", "count"),
+    [
+        (1, 3, False, 4),
+        (2, 3, False, 4),
+        (1, 5, False, 1),
+        (3, 5, False, 4),
+        (3, 1, False, 3),
+        (1, 3, True, 4),
+        (3, 3, True, 4),
+        (3, 5, True, 3),
+    ],
+)
+def test_images_have_as_many_channels_as_kernels_take(
+    channels: int, window: int, is_last: bool, count: int, tmp_path: Path
+) -> None:
+    onnx: Any = pytest.importorskip("onnx")
+    random, size = np.random.default_rng(channels), 9 - window
+    weights = random.integers(-127, 128, (16, channels, window, window))
+    image, first = f"1x{channels}x8x8", "%d"
+    turn = ""
+    if is_last:
+        image, first = f"1x8x8x{channels}", "%t"
+        turn = f"""%t = stablehlo.transpose %d, dims = [0, 3, 1, 2]
+    : (tensor<{image}xf32>) -> tensor<1x{channels}x8x8xf32>"""
+    kernel, sums = f"tensor<{'x'.join(map(str, weights.shape))}", f"tensor<1x16x{size}x{size}"
+    text = f"""
+!x = !quant.uniform<u8:f32, 0.0625:100>
+!w = !quant.uniform<i8:f32, 0.015625>
+!y = !quant.uniform<u8:f32, 0.5:128>
+func.func @main(%x: tensor<{image}xf32>) -> {sums}xf32> {{
+  %q = quant.qcast %x : tensor<{image}xf32> to tensor<{image}x!x>
+  %d = quant.dcast %q : tensor<{image}x!x> to tensor<{image}xf32>
+  {turn}
+  %c = quant.constant dense<{weights.tolist()}> : {kernel}x!w>
+  %w = quant.dcast %c : {kernel}x!w> to {kernel}xf32>
+  %e = arith.constant dense<0.0> : {sums}xf32>
+  %s = linalg.conv_2d_nchw_fchw ins({first}, %w : tensor<1x{channels}x8x8xf32>, {kernel}xf32>)
+    outs(%e : {sums}xf32>) -> {sums}xf32>
+  %p = quant.qcast %s : {sums}xf32> to {sums}x!y>
+  %y = quant.dcast %p : {sums}x!y> to {sums}xf32>
+  return %y : {sums}xf32>
+}}"""
+    x = random.normal(size=[int(length) for length in image.split("x")]).astype("f4")
+    model = exported(text, tmp_path)
+    (result,), (expected,) = results_of(model, x), run_here(text, x)
+    assert np.abs(result - expected).max() <= 0.5
+    assert (nodes_of(model)["QLinearConv"], nodes_of(model)["Conv"]) == (1, 0)
+    initializers = onnx.load(str(model)).graph.initializer
+    (shape,) = (tuple(tensor.dims) for tensor in initializers if len(tensor.dims) == 4)
+    assert shape == (16, count, window, window)
 
 
 def test_a_mean_of_windows_of_codes_is_one_node_of_integers(tmp_path: Path) -> None:
