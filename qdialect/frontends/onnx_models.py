@@ -106,7 +106,7 @@ def read_onnx(
     proto = with_known_shapes(onnx, proto, weights)
     graph = proto.graph
     _take_out_constants(onnx, graph, weights)
-    _write_out(onnx, graph)
+    _write_out(onnx, graph, weights)
     for node in graph.node:
         # Places of values in the module are those of nodes.
         node.name = node.name or next((name for name in node.output if name), "")
@@ -353,9 +353,10 @@ def _with_definitions(onnx: Any, proto: Any, version: int) -> Any:
     return proto
 
 
-def _write_out(onnx: Any, graph: Any) -> None:
+def _write_out(onnx: Any, graph: Any, weights: Weights) -> None:
     """Write ops that the importer lacks, or lowers wrongly, as others."""
-    nodes, tensors = list[Any](), {tensor.name: tensor for tensor in graph.initializer}
+    small = (tensor for tensor in graph.initializer if tensor.name not in weights)
+    nodes, tensors = list[Any](), {tensor.name: tensor for tensor in small}
     for node in graph.node:
         if node.op_type == "Constant" and node.attribute[0].HasField("t"):
             tensors[node.output[0]] = node.attribute[0].t
@@ -371,7 +372,7 @@ def _write_out(onnx: Any, graph: Any) -> None:
 
 
 Tensors = dict[str, Any]
-"""Constants by the names of values, to read and to add to."""
+"""Small constants by the names of values, to read and to add to."""
 
 
 def _scaler(onnx: Any, node: Any, tensors: Tensors) -> list[Any]:
@@ -458,6 +459,39 @@ def _padding(onnx: Any, node: Any, tensors: Tensors) -> list[Any]:
     return [*nodes, node]
 
 
+def _casts(onnx: Any, node: Any, tensors: Tensors) -> list[Any]:
+    """A layer of codes as one of numbers between casts, which is what ONNX defines it by."""
+    (result,), inputs = node.output, node.input
+    slots = [*inputs[1:3], *inputs[4:8]]
+    if not {*slots} <= tensors.keys():
+        return [node]
+    arrays = [onnx.numpy_helper.to_array(tensors[name]) for name in slots]
+    is_conv, make = node.op_type == "QLinearConv", onnx.helper.make_node
+    nodes = list[Any]()
+
+    def cast(type: str, value: str, name: str, axis: int, *slot: Any) -> str:
+        is_single = slot[0].size == 1
+        parts = [f"{name}.{field}" for field in ("scale", "zero_point")[: len(slot)]]
+        for part, array in zip(parts, slot, strict=True):
+            tensors[part] = onnx.numpy_helper.from_array(array.reshape(() if is_single else -1))
+        attributes = {} if is_single else {"axis": axis}
+        nodes.append(make(type, [value, *parts], [name], **attributes))
+        return name
+
+    read = [
+        cast("DequantizeLinear", inputs[0], f"{result}.input", -2, *arrays[:2]),
+        cast("DequantizeLinear", inputs[3], f"{result}.weight", 0 if is_conv else -1, *arrays[2:4]),
+    ]
+    for bias in inputs[8:]:
+        scales = arrays[0] * arrays[2]
+        read.append(cast("DequantizeLinear", bias, f"{result}.bias", 0, scales))
+    layer = make("Conv" if is_conv else "MatMul", read, [f"{result}.sums"], name=node.name)
+    layer.attribute.extend(node.attribute)
+    nodes.append(layer)
+    cast("QuantizeLinear", layer.output[0], result, -1, *arrays[4:])
+    return nodes
+
+
 def _slice(onnx: Any, value: str, result: str, place: Sequence[int], tensors: Tensors) -> Any:
     """A part of a value: where it starts and ends, along which axis, by which step."""
     parts = [f"{result}.{field}" for field in ("start", "end", "axis", "step")]
@@ -469,6 +503,7 @@ def _slice(onnx: Any, value: str, result: str, place: Sequence[int], tensors: Te
 _WRITTEN: Final[Mapping[tuple[str, str], Callable[[Any, Any, Tensors], list[Any]]]] = {
     ("ai.onnx.ml", "Scaler"): _scaler,
     ("", "Pad"): _padding,
+    **{("", name): _casts for name in ("QLinearConv", "QLinearMatMul")},
     **{("", name): _directions for name in ("RNN", "GRU", "LSTM")},
 }
 """What writes nodes as others."""

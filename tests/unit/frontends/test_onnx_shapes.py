@@ -313,6 +313,50 @@ def test_what_is_not_read_of_recurrent_layers(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("storage", ["u1", "i1"])
+@pytest.mark.parametrize("name", ["matrix", "matrices", "columns", "convolution"])
+def test_layers_of_codes_are_layers_between_casts(name: str, storage: str, tmp_path: Path) -> None:
+    """LLVM drops zero points of several matrices, and of codes without a sign."""
+    onnx: Any = import_module("onnx")
+    random, is_conv = np.random.default_rng(4), name == "convolution"
+    x_shape, w_shape = {
+        "matrix": ((2, 4), (4, 3)),
+        "matrices": ((2, 2, 4), (2, 4, 3)),
+        "columns": ((2, 4), (4, 3)),
+        "convolution": ((1, 2, 5, 5), (3, 2, 3, 3)),
+    }[name]
+    count = 3 if is_conv or name == "columns" else 1
+    zero = 100 if storage == "u1" else 7
+    numbers: dict[str, Any] = {
+        "xs": np.float32(0.125),
+        "xz": np.array(zero, storage),
+        "w": random.integers(0, 100, w_shape).astype(storage),
+        "ws": np.float32(0.0625) * np.arange(1, count + 1, dtype="f4"),
+        "wz": np.full(count, zero, storage),
+        "ys": np.float32(32 if is_conv else 4 if name == "columns" else 1),
+        "yz": np.array(zero - 1, storage),
+    }
+    if is_conv:
+        numbers["wz"] = np.zeros(count, storage)
+        numbers["b"] = random.integers(-999, 999, 3).astype("i4")
+    kind = "QLinearConv" if is_conv else "QLinearMatMul"
+    names = "x xs xz w ws wz ys yz" + " b" * is_conv
+    type = onnx.TensorProto.UINT8 if storage == "u1" else onnx.TensorProto.INT8
+    layer = graph([node(kind, names, "y")], [value("x", x_shape, type)], "y", **numbers)
+    layer.output[0].CopyFrom(onnx.helper.make_tensor_value_info("y", type, None))
+    path = save(tmp_path, layer)
+    x = random.integers(0, 100, x_shape).astype(storage)
+    runtime: Any = import_module("onnxruntime")
+    (expected,) = runtime.InferenceSession(path).run(None, {"x": x})
+    module = from_onnx(path)
+    (function,) = (op for op in module.walk() if isinstance(op, FuncOp))
+    given = [TypedArray.of(x.view("i1"), function.function_type.inputs.data[0])]
+    (result,) = run_function(module, function.sym_name.data, given, context=ToolContext())
+    difference = result.elements.view(storage).astype(int) - expected
+    assert np.abs(difference).max() <= 1
+    assert len(np.unique(expected)) > 3
+
+
 @pytest.mark.parametrize(
     ("pads", "axes"),
     [([0, 1, 0, 0, -1, 0], None), ([0, -2, 1, 0, 2, -1], None), ([-1, 2, 1, -1], [2, 0])],
