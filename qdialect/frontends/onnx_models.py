@@ -316,11 +316,11 @@ def _set_values(onnx: Any, graph: Any, values: Mapping[str, float]) -> None:
 
 _DEFINED: Final = frozenset(
     {
-        *("Attention", "CastLike", "Gelu", "GroupNormalization", "RMSNormalization"),
-        *("RotaryEmbedding", "Swish"),
+        *("Attention", "CastLike", "DynamicQuantizeLinear", "Gelu", "GroupNormalization"),
+        *("RMSNormalization", "RotaryEmbedding", "Swish"),
     }
 )
-"""Functions that the importer lacks, or computes with a rounded factor."""
+"""Functions that the importer lacks, or lowers wrongly, such as with a rounded factor."""
 
 
 def _with_definitions(onnx: Any, proto: Any, version: int) -> Any:
@@ -459,6 +459,16 @@ def _padding(onnx: Any, node: Any, tensors: Tensors) -> list[Any]:
     return [*nodes, node]
 
 
+def _cast(onnx: Any, node: Any, _: Tensors) -> list[Any]:
+    """A cast to bytes without a sign, through wider integers: the importer has signed bytes."""
+    if not any(a.name == "to" and a.i == onnx.TensorProto.UINT8 for a in node.attribute):
+        return [node]
+    wide = f"{node.output[0]}.wide"
+    first = onnx.helper.make_node("Cast", node.input, [wide], to=onnx.TensorProto.INT32)
+    node.input[0] = wide
+    return [first, node]
+
+
 def _casts(onnx: Any, node: Any, tensors: Tensors) -> list[Any]:
     """A layer of codes as one of numbers between casts, which is what ONNX defines it by."""
     (result,), inputs = node.output, node.input
@@ -502,6 +512,7 @@ def _slice(onnx: Any, value: str, result: str, place: Sequence[int], tensors: Te
 
 _WRITTEN: Final[Mapping[tuple[str, str], Callable[[Any, Any, Tensors], list[Any]]]] = {
     ("ai.onnx.ml", "Scaler"): _scaler,
+    ("", "Cast"): _cast,
     ("", "Pad"): _padding,
     **{("", name): _casts for name in ("QLinearConv", "QLinearMatMul")},
     **{("", name): _directions for name in ("RNN", "GRU", "LSTM")},

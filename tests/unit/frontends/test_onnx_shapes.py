@@ -357,6 +357,18 @@ def test_layers_of_codes_are_layers_between_casts(name: str, storage: str, tmp_p
     assert len(np.unique(expected)) > 3
 
 
+@pytest.mark.parametrize("x", [[0.5, 2.0, -0.25], [-1.0, -3.0, -2.5], [4.0, -6.0, 1.0]])
+def test_bytes_without_a_sign_are_cast(x: Sequence[float], tmp_path: Path) -> None:
+    """Also the zero points that are computed, which are up to 255."""
+    nodes = [
+        node("DynamicQuantizeLinear", "x", "codes scale zero"),
+        node("DequantizeLinear", "codes scale zero", "y"),
+        node("Cast", "zero", "z", to=FLOAT),
+    ]
+    path = save(tmp_path, graph(nodes, [value("x", [3])], "y z"))
+    check(path, {"x": np.array(x, "f4")}, {}, {})
+
+
 @pytest.mark.parametrize(
     ("pads", "axes"),
     [([0, 1, 0, 0, -1, 0], None), ([0, -2, 1, 0, 2, -1], None), ([-1, 2, 1, -1], [2, 0])],
