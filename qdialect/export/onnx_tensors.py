@@ -163,6 +163,10 @@ class Padded:
     """Whether they are the least number of their type instead."""
 
 
+_DEEPEST: Final = 4
+"""How many nodes a cast is moved across: one for each slot is added."""
+
+
 @dataclass
 class Tensors:
     """Adds nodes to a graph: casts and movements."""
@@ -288,17 +292,20 @@ class Tensors:
             name = self.graph.node("Clip", [name, *limits])
         return replace(drawn, name=name, type=codes.expressed, codes=codes)
 
-    def _cast(self, name: str, slot: Sequence[str], attributes: Mapping[str, Any]) -> str:
+    def _cast(
+        self, name: str, slot: Sequence[str], attributes: Mapping[str, Any], depth: int = 0
+    ) -> str:
         """The codes of a value in a slot: of one that joins or moves others, those of these."""
         if (key := (name, *slot)) in self._codes:
             return self._codes[key]
         graph, node = self.graph, self.graph.maker(name)
         codes = None if attributes else unchanged_codes(graph, name, slot)
         is_single = not attributes and len(slot) > 1 and graph.array(slot[1]).itemsize == 1
-        if codes is None and is_single and is_moving(node):
+        if codes is None and is_single and depth < _DEEPEST and is_moving(node):
             # Casts commute with it.
             count = len(node.input) if node.op_type == "Concat" else 1
-            inputs = [self._cast(part, slot, attributes) for part in node.input[:count]]
+            parts = node.input[:count]
+            inputs = [self._cast(part, slot, attributes, depth + 1) for part in parts]
             codes = graph.again(node, [*inputs, *node.input[count:]])
         if codes is None:
             name = with_cast_factors(graph, name, slot)

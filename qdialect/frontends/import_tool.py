@@ -18,7 +18,6 @@ from qdialect.opt.module_tool import ModuleArgumentParser
 from qdialect.opt.outputs import Output, overwrite_each_other
 from qdialect.opt.registry import ToolContext
 from qdialect.opt.tool_error import ToolError, reason_of
-from qdialect.ptq.calibration.record_files import RecordError, shapes_of_records
 from qdialect.support.extras import MissingLibraryError
 from qdialect.text import write_module
 
@@ -29,12 +28,19 @@ TOOL: Final = "qdialect-import"
 def _of_onnx(options: Namespace, context: ToolContext) -> ModuleOp:
     shapes, values = dict(options.shape), dict(options.value)
     if options.data is not None:
+        # They need numpy, which a start of the tool does not wait for.
+        from qdialect.ptq.calibration.record_files import RecordError, shapes_of_records
+
         inputs = {
             name: shapes.get(name, shape)
             for name, shape in shapes_of_inputs(options.model).items()
             if name not in values
         }
-        for name, shape in shapes_of_records(options.data, inputs).items():
+        try:
+            recorded = shapes_of_records(options.data, inputs)
+        except RecordError as error:
+            raise ToolError(str(error)) from None
+        for name, shape in recorded.items():
             if shape != inputs[name]:
                 shapes[name] = shape
                 lengths = ",".join("?" if length == DYNAMIC else str(length) for length in shape)
@@ -76,8 +82,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(options: Namespace) -> bool:
     path: str = options.model
     ending = os.path.splitext(path)[1]
+    of_onnx = "ONNX files", (".onnx",)
     of_shapes = "ONNX files and TFLite files", (".onnx", ".tflite")
-    for name, (files, endings) in {"shape": of_shapes, "value": ("ONNX files", (".onnx",))}.items():
+    for name, (files, endings) in {"shape": of_shapes, "value": of_onnx, "data": of_onnx}.items():
         if getattr(options, name) and ending not in endings:
             raise ToolError(f"--{name} is for {files}: other formats have all lengths")
     if ending not in _READERS:
@@ -89,12 +96,12 @@ def _run(options: Namespace) -> bool:
     context = ToolContext(allow_unregistered=True)
     try:
         module = _READERS[ending](options, context)
+    except ToolError:
+        raise
     except MissingLibraryError as error:
         raise ToolError(str(error)) from None
     except OSError as error:
         raise ToolError(f"cannot open '{path}': {reason_of(error)}") from None
-    except RecordError as error:
-        raise ToolError(str(error)) from None
     except Exception as error:
         # Each library has errors of its own.
         raise ToolError(f"cannot import '{path}': {error}") from None

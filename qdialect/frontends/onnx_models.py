@@ -492,7 +492,7 @@ def _casts(onnx: Any, node: Any, tensors: Tensors) -> list[Any]:
         cast("DequantizeLinear", inputs[0], f"{result}.input", -2, *arrays[:2]),
         cast("DequantizeLinear", inputs[3], f"{result}.weight", 0 if is_conv else -1, *arrays[2:4]),
     ]
-    for bias in inputs[8:]:
+    for bias in filter(None, inputs[8:]):
         scales = arrays[0] * arrays[2]
         read.append(cast("DequantizeLinear", bias, f"{result}.bias", 0, scales))
     layer = make("Conv" if is_conv else "MatMul", read, [f"{result}.sums"], name=node.name)

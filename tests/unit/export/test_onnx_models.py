@@ -1775,6 +1775,34 @@ func.func @main(%x: tensor<2x8xf32>) -> tensor<2x{length}xf32> {{
     assert {kind: read[kind] for kind in wanted} == wanted
 
 
+def test_casts_of_a_chain_of_concats_are_as_many_as_there_are_concats(tmp_path: Path) -> None:
+    """Each result is stored in a slot of its own."""
+    count, lines = 12, list[str]()
+    for index in range(1, count + 1):
+        before, after, floats = index, index + 1, f"tensor<{index + 1}x8xf32>"
+        codes = f"tensor<{after}x8x!quant.uniform<u8:f32, {index * 0.125}:100>>"
+        lines += [
+            f"%j{after} = stablehlo.concatenate %j{before}, %j1, dim = 0"
+            f" : (tensor<{before}x8xf32>, tensor<1x8xf32>) -> {floats}",
+            f"%c{index} = quant.qcast %j{after} : {floats} to {codes}",
+            f"%d{index} = quant.dcast %c{index} : {codes} to {floats}",
+        ]
+    types = ", ".join(f"tensor<{index + 1}x8xf32>" for index in range(1, count + 1))
+    results = ", ".join(f"%d{index}" for index in range(1, count + 1))
+    body = "\n".join(lines)
+    text = f"""
+func.func @main(%x: tensor<1x8xf32>) -> ({types}) {{
+  %j1 = stablehlo.negate %x : tensor<1x8xf32>
+  {body}
+  return {results} : {types}
+}}"""
+    x = np.random.default_rng(1).normal(scale=4, size=(1, 8)).astype("f4")
+    model = exported(text, tmp_path)
+    for result, expected in zip(results_of(model, x), run_here(text, x), strict=True):
+        np.testing.assert_array_equal(result, expected)
+    assert written_in(model)["QuantizeLinear"] <= 5 * count
+
+
 FACTORS = {
     "x * sigmoid(x)": ("%x", "%s", {"QLinearMul": 1, "QLinearSigmoid": 1}),
     "x * hardsigmoid(x)": ("%x", "%h", {"QLinearMul": 1, "QLinearAdd": 1}),

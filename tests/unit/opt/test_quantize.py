@@ -385,6 +385,8 @@ def test_a_model_of_onnx_with_open_lengths(
         data = ["--data", str(tmp_path / place)]
         assert import_main([str(tmp_path / "m.onnx"), *data]) == 1
         assert reason in capsys.readouterr().err
+    assert import_main(["m.pt2", "--data", "data.npz"]) == 1
+    assert "--data is for ONNX files: other formats have all lengths" in capsys.readouterr().err
 
 
 def test_a_file_that_changes_between_steps_is_read_again(folder: Path) -> None:
