@@ -183,7 +183,7 @@ class Tensors:
     _moved: dict[tuple[str, Shape], str] = field(default_factory=dict[tuple[str, Shape], str])
     """The names of reshapes, by what is reshaped, and the shape."""
     _codes: dict[tuple[str, ...], str] = field(default_factory=dict[tuple[str, ...], str])
-    """The names of codes, by what they are of, and their slot."""
+    """The names of codes, by what they are of, their slot, and its axes."""
     _turned: dict[tuple[str, Order], str] = field(default_factory=dict[tuple[str, Order], str])
     """The names of transposes."""
 
@@ -296,7 +296,8 @@ class Tensors:
         self, name: str, slot: Sequence[str], attributes: Mapping[str, Any], depth: int = 0
     ) -> str:
         """The codes of a value in a slot: of one that joins or moves others, those of these."""
-        if (key := (name, *slot)) in self._codes:
+        key = (name, *slot, str(attributes))
+        if key in self._codes:
             return self._codes[key]
         graph, node = self.graph, self.graph.maker(name)
         codes = None if attributes else unchanged_codes(graph, name, slot)

@@ -1775,6 +1775,21 @@ func.func @main(%x: tensor<2x8xf32>) -> tensor<2x{length}xf32> {{
     assert {kind: read[kind] for kind in wanted} == wanted
 
 
+def test_equal_scales_along_other_axes_are_other_casts(tmp_path: Path) -> None:
+    codes = [f"tensor<2x2x!quant.uniform<u8:f32:{axis}, {{0.5, 0.125}}>>" for axis in (0, 1)]
+    text = f"""
+func.func @main(%x: tensor<2x2xf32>) -> (tensor<2x2xf32>, tensor<2x2xf32>) {{
+  %p = quant.qcast %x : tensor<2x2xf32> to {codes[0]}
+  %a = quant.dcast %p : {codes[0]} to tensor<2x2xf32>
+  %q = quant.qcast %x : tensor<2x2xf32> to {codes[1]}
+  %b = quant.dcast %q : {codes[1]} to tensor<2x2xf32>
+  return %a, %b : tensor<2x2xf32>, tensor<2x2xf32>
+}}"""
+    x = np.array([[1.125, 1.125], [1.125, 1.125]], "f4")
+    results = [result.tolist() for result in results_of(exported(text, tmp_path), x)]
+    assert results == [[[1, 1], [1.125, 1.125]], [[1, 1.125], [1, 1.125]]]
+
+
 def test_casts_of_a_chain_of_concats_are_as_many_as_there_are_concats(tmp_path: Path) -> None:
     """Each result is stored in a slot of its own."""
     count, lines = 12, list[str]()
