@@ -28,7 +28,7 @@ _BY_CHANNEL: Final = {
 """Nodes that compute each channel of their result from that of their inputs, and single numbers."""
 
 
-_SMALL: Final = 16
+_SMALL_WINDOW: Final = 16
 """The most positions of windows for which all images get channels: 0.6 to 0.9 of the time."""
 
 
@@ -105,7 +105,7 @@ def _padded(graph: Graph, layer: _Layer) -> int:
     count, image, window = layer.shape[1], layer.image, math.prod(layer.shape[2:])
     added = -count % 4
     is_dear = added >= count or layer.axis != 1
-    if window == 1 or not added or (is_dear and window > _SMALL):
+    if window == 1 or not added or (is_dear and window > _SMALL_WINDOW):
         return 0
     widths = np.zeros((2, len(layer.shape)), int)
     widths[1, layer.axis] = added
@@ -153,11 +153,13 @@ def _groups(graph: Graph) -> Sequence[_Group]:
 
 def _layer(graph: Graph, node: Any) -> _Layer | None:
     """A node as a convolution of codes with known parameters; None for another one."""
+    if node.op_type != "Conv":
+        return None
     casts, axis = [graph.maker(name) for name in node.input], 1
-    if node.op_type == "Conv" and casts[0] is not None and casts[0].op_type == "Transpose":
+    if casts[0] is not None and casts[0].op_type == "Transpose":
         axis = casts[0].attribute[0].ints[1]
         casts[0] = graph.maker(casts[0].input[0])
-    if node.op_type != "Conv" or any(
+    if any(
         cast is None or cast.op_type != "DequantizeLinear" or len(cast.input) != 3
         for cast in casts[:2]
     ):

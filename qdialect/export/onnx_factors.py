@@ -40,12 +40,12 @@ def is_moving(node: Any) -> bool:
     """Whether a node moves elements, or takes the largest ones, and makes them no fewer."""
     if node is None:
         return False
-    attributes = {attribute.name: attribute for attribute in node.attribute}
-    if node.op_type == "MaxPool":
-        return {*attributes["strides"].ints} == {1} if "strides" in attributes else True
-    if node.op_type == "Resize":
-        return "mode" not in attributes or attributes["mode"].s == b"nearest"
-    return node.op_type == "Concat"
+    known = {attribute.name: attribute for attribute in node.attribute}
+    return (
+        node.op_type == "Concat"
+        or (node.op_type == "MaxPool" and {*known["strides"].ints} == {1})
+        or (node.op_type == "Resize" and known["mode"].s == b"nearest")
+    )
 
 
 def unchanged_codes(graph: Graph, name: str, slot: Sequence[str]) -> str | None:

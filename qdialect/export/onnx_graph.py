@@ -242,11 +242,8 @@ class Graph:
 
     def again(self, node: Any, inputs: Sequence[str]) -> str:
         """A new node like another one that reads other values; returns its name."""
-        name = self._named(node.op_type.lower())
-        make = self._onnx.helper.make_node
-        self._nodes[name] = new = make(node.op_type, list(inputs), [name], name=name)
-        new.attribute.extend(node.attribute)
-        return name
+        value = self._onnx.helper.get_attribute_value
+        return self.node(node.op_type, inputs, **{a.name: value(a) for a in node.attribute})
 
     def before(self, reader: Any, type: str, inputs: Sequence[str], **attributes: Any) -> str:
         """A new node that comes before another; returns its name."""

@@ -371,11 +371,11 @@ def _write_out(onnx: Any, graph: Any, weights: Weights) -> None:
         graph.initializer.append(tensor)
 
 
-Tensors = dict[str, Any]
+_Constants = dict[str, Any]
 """Small constants by the names of values, to read and to add to."""
 
 
-def _scaler(onnx: Any, node: Any, tensors: Tensors) -> list[Any]:
+def _scaler(onnx: Any, node: Any, tensors: _Constants) -> list[Any]:
     """A scaler of scikit-learn: `(x - offset) * scale`."""
     make, name, (result,) = onnx.helper.make_node, node.input[0], node.output
     nodes = [make("Cast", [name], [f"{result}.float"], to=onnx.TensorProto.FLOAT)]
@@ -389,7 +389,7 @@ def _scaler(onnx: Any, node: Any, tensors: Tensors) -> list[Any]:
     return [*nodes, make("Identity", [name], [result])]
 
 
-def _directions(onnx: Any, node: Any, tensors: Tensors) -> list[Any]:
+def _directions(onnx: Any, node: Any, tensors: _Constants) -> list[Any]:
     """A recurrent op for each direction, where one reads the sequence from its end."""
     make, name = onnx.helper.make_node, next(str(name) for name in node.output if name)
     attributes: dict[str, Any] = {
@@ -436,7 +436,7 @@ def _directions(onnx: Any, node: Any, tensors: Tensors) -> list[Any]:
     return nodes
 
 
-def _padding(onnx: Any, node: Any, tensors: Tensors) -> list[Any]:
+def _padding(onnx: Any, node: Any, tensors: _Constants) -> list[Any]:
     """Zeros around the part that negative lengths leave: LLVM drops a pad that keeps the shape."""
     (result,), (value, pads, *others) = node.output, [*node.input, "", ""]
     if pads not in tensors or any(a.name == "mode" and a.s != b"constant" for a in node.attribute):
@@ -459,7 +459,7 @@ def _padding(onnx: Any, node: Any, tensors: Tensors) -> list[Any]:
     return [*nodes, node]
 
 
-def _cast(onnx: Any, node: Any, _: Tensors) -> list[Any]:
+def _through_integers(onnx: Any, node: Any, _: _Constants) -> list[Any]:
     """A cast to bytes without a sign, through wider integers: the importer has signed bytes."""
     if not any(a.name == "to" and a.i == onnx.TensorProto.UINT8 for a in node.attribute):
         return [node]
@@ -469,7 +469,7 @@ def _cast(onnx: Any, node: Any, _: Tensors) -> list[Any]:
     return [first, node]
 
 
-def _casts(onnx: Any, node: Any, tensors: Tensors) -> list[Any]:
+def _between_casts(onnx: Any, node: Any, tensors: _Constants) -> list[Any]:
     """A layer of codes as one of numbers between casts, which is what ONNX defines it by."""
     (result,), inputs = node.output, node.input
     slots = [*inputs[1:3], *inputs[4:8]]
@@ -502,7 +502,7 @@ def _casts(onnx: Any, node: Any, tensors: Tensors) -> list[Any]:
     return nodes
 
 
-def _slice(onnx: Any, value: str, result: str, place: Sequence[int], tensors: Tensors) -> Any:
+def _slice(onnx: Any, value: str, result: str, place: Sequence[int], tensors: _Constants) -> Any:
     """A part of a value: where it starts and ends, along which axis, by which step."""
     parts = [f"{result}.{field}" for field in ("start", "end", "axis", "step")]
     for part, number in zip(parts, place, strict=True):
@@ -510,11 +510,11 @@ def _slice(onnx: Any, value: str, result: str, place: Sequence[int], tensors: Te
     return onnx.helper.make_node("Slice", [value, *parts], [result])
 
 
-_WRITTEN: Final[Mapping[tuple[str, str], Callable[[Any, Any, Tensors], list[Any]]]] = {
+_WRITTEN: Final[Mapping[tuple[str, str], Callable[[Any, Any, _Constants], list[Any]]]] = {
     ("ai.onnx.ml", "Scaler"): _scaler,
-    ("", "Cast"): _cast,
+    ("", "Cast"): _through_integers,
     ("", "Pad"): _padding,
-    **{("", name): _casts for name in ("QLinearConv", "QLinearMatMul")},
+    **{("", name): _between_casts for name in ("QLinearConv", "QLinearMatMul")},
     **{("", name): _directions for name in ("RNN", "GRU", "LSTM")},
 }
 """What writes nodes as others."""

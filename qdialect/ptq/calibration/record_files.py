@@ -269,10 +269,9 @@ def _arrays_for(
     path: Path, headers: Mapping[str, _Header], arguments: Iterable[tuple[str, ...]]
 ) -> list[str]:
     """The array for each argument, by its names. Raises RecordError."""
-    names = list[str]()
+    names, unknown = list[str](), {*headers}
     for argument in arguments:
         # A model's own names may be no identifiers, such as `input:0`.
-        unknown = {*headers} - {*names}
         given = sorted(name for name in unknown if {name, identifier_of(name)} & {*argument})
         if len(given) > 1:
             both = " and ".join(f"'{name}'" for name in given)
@@ -281,6 +280,7 @@ def _arrays_for(
             wanted = " or ".join(f"'{name}'" for name in argument)
             there = ", ".join(f"'{name}'" for name in headers) or "none"
             raise RecordError(f"'{path}': there is no array {wanted}; there are {there}")
+        unknown.remove(given[0])
         names += given
     return names
 
