@@ -207,18 +207,19 @@ class Graph:
         inner = (inner for attribute in node.attribute for inner in attribute.g.node)
         return [*node.input, *chain.from_iterable(map(self.read_by, inner))]
 
-    def loop(self, inputs: Sequence[str], body: Graph) -> Sequence[str]:
-        """
-        A new loop: its longest number of runs, whether there is a first one, and what that takes.
+    def body(self) -> Any:
+        """The `GraphProto` of the body of a loop."""
+        make = self._onnx.helper.make_graph
+        return make(self.needed(), self._named("body"), self._inputs, self._outputs)
 
-        The body has an input for the position, then, as outputs, whether there is a next run and
-        what this takes. Returns the names of what the last run yields.
-        """
-        names = [self._named("loop") for _ in inputs[2:]]
-        inner = self._onnx.helper.make_graph(body.needed(), names[0], body._inputs, body._outputs)
-        node = self._onnx.helper.make_node("Loop", inputs, names, name=names[0], body=inner)
+    def several(
+        self, type: str, inputs: Sequence[str], count: int, **attributes: Any
+    ) -> Sequence[str]:
+        """A new node with several results; returns their names."""
+        names = [self._named(type.lower()) for _ in range(count)]
+        make = self._onnx.helper.make_node
         # By one of its results: it is one node.
-        self._nodes[names[0]] = node
+        self._nodes[names[0]] = make(type, inputs, names, name=names[0], **attributes)
         return names
 
     def _is_same(self, name: str, other: str) -> bool:

@@ -62,6 +62,7 @@ from qdialect.export.onnx_functions import (
 )
 from qdialect.export.onnx_graph import Graph, type_name
 from qdialect.export.onnx_layers import MAXIMUM, REDUCTIONS, SUM, Layers
+from qdialect.export.onnx_recurrences import write_recurrence
 from qdialect.export.onnx_regions import extreme_of, function_of
 from qdialect.export.onnx_tensors import (
     Codes,
@@ -73,7 +74,7 @@ from qdialect.export.onnx_tensors import (
 )
 from qdialect.ir.errors import OpErrors, message_of
 from qdialect.ir.resources import ResourceBlobs
-from qdialect.ir.rewriting import read_by
+from qdialect.ir.rewriting import captured_by, read_by
 from qdialect.ir.value_types import element_type_or_self, is_static, shape_of
 from qdialect.ops.elementwise import read_elementwise
 from qdialect.ops.fields import (
@@ -1118,11 +1119,20 @@ class _Writer:
 
     def _repeated(self, op: Operation, loop: Iteration) -> Sequence[Tensor]:
         """The results of a loop, whose body is a graph of its own."""
-        block, asked = loop.body, loop.condition
+        block, asked, places = loop.body, loop.condition, range(0)
         values, goes_on, count = [self._values[value] for value in loop.initial], "", ""
         if asked is not None:
             going, values = self._asked(asked, values)
             goes_on = self._tensors.named(going)
+        before, outer = {**self._values}, dict[str, Shape]()
+        for value in {*captured_by(op)}.difference(op.operands):
+            tensor = self._values[value]
+            is_number = not isinstance(element_type_or_self(value.type), StoredType)
+            if tensor.elements is None and is_number:
+                # It is the same in each run.
+                name = self._tensors.named(self._tensors.number(tensor))
+                self._values[value] = in_graph(name, tensor.shape, tensor.type)
+                outer[name] = tensor.shape
         body = self._inside()
         position = in_graph(body.graph.input("position", "INT64", ()), (), i64)
         going = in_graph(body.graph.input("goes_on", "BOOL", ()), (), i1)
@@ -1154,8 +1164,14 @@ class _Writer:
         body._output(going, i1, "goes_on")
         for at in carried:
             body._output(after[at], arguments[at].type, "next")
+        self._values.update(before)
         names = [self._outside(values[at], arguments[at].type) for at in carried]
-        results = self.graph.loop([count, goes_on, *names], body.graph)
+        graph, inner, results = self.graph, body.graph.body(), None
+        if loop.bounds and len(outer) == 1:
+            (sequence,) = outer.items()
+            results = write_recurrence(graph, inner, sequence, len(places), names)
+        if results is None:
+            results = graph.several("Loop", [count, goes_on, *names], len(names), body=inner)
         for at, name in zip(carried, results, strict=True):
             values[at] = self._from_outside(name, op.results[at])
         return values

@@ -1188,61 +1188,6 @@ OF_TENSORS = {
 WEIGHT: Final = str((np.arange(54) % 7 - 3.0).reshape(3, 3, 3, 2).tolist())
 
 
-RECURRENT = {"RNN": (1, 1), "GRU": (3, 1), "LSTM": (4, 2)}
-"""The number of gates of each, and of the tensors that a step hands on."""
-
-
-@pytest.mark.parametrize(
-    ("kind", "direction"),
-    [
-        ("RNN", "forward"),
-        ("GRU", "forward"),
-        ("LSTM", "forward"),
-        ("LSTM", "bidirectional"),
-    ],
-)
-def test_recurrent_networks_are_loops(kind: str, direction: str, tmp_path: Path) -> None:
-    """What ONNX Runtime computes of one node of a file is what it computes of the loop."""
-    onnx: Any = pytest.importorskip("onnx")
-    helper, (gates, count) = onnx.helper, RECURRENT[kind]
-    random = np.random.default_rng(len(direction))
-    steps, batch, inputs, hidden, ways = 5, 1, 3, 4, 1 + (direction == "bidirectional")
-    shapes = {
-        "w": (ways, gates * hidden, inputs),
-        "r": (ways, gates * hidden, hidden),
-        "b": (ways, 2 * gates * hidden),
-    }
-    weights = [
-        onnx.numpy_helper.from_array(random.standard_normal(shape).astype("f4"), name)
-        for name, shape in shapes.items()
-    ]
-    results = {"y": (steps, ways, batch, hidden), "h": (ways, batch, hidden)}
-    more = {"linear_before_reset": 1} if kind == "GRU" else {}
-    node = helper.make_node(
-        kind,
-        ["x", *shapes],
-        ["y", "h", "c"][: 1 + count],
-        hidden_size=hidden,
-        direction=direction,
-        **more,
-    )
-    values = [
-        helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
-        for name, shape in [("x", (steps, batch, inputs)), *results.items()]
-    ]
-    graph = helper.make_graph([node], "main", values[:1], values[1:], weights)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    onnx.save(model, tmp_path / "one_node.onnx")
-    module = from_onnx(tmp_path / "one_node.onnx")
-    written = exported(str(module), tmp_path)
-    x = random.standard_normal((steps, batch, inputs)).astype("f4")
-    for result, expected in zip(
-        results_of(written, x), results_of(tmp_path / "one_node.onnx", x), strict=True
-    ):
-        np.testing.assert_allclose(result, expected, atol=1e-6)
-    assert written_in(written)["Loop"] == ways
-
-
 def of_tensors(name: str) -> tuple[str, Numbers]:
     """The text of a function, and its argument."""
     argument, type, body, x = OF_TENSORS[name]
@@ -1489,7 +1434,6 @@ def test_a_linear_interpolation_is_one_node(
 ) -> None:
     """As IREE's importer writes a Resize: a body that reads four elements."""
     onnx: Any = pytest.importorskip("onnx")
-    from qdialect.frontends import from_onnx
     from qdialect.text import write_module
 
     make = onnx.helper
