@@ -27,6 +27,7 @@ from qdialect.frontends.names import (
 )
 from qdialect.frontends.onnx_models import Weights, read_onnx, with_weights
 from qdialect.frontends.tflite_lengths import with_lengths
+from qdialect.frontends.torch_recurrences import RecurrentLayers
 from qdialect.ir.names import identifier_of, rename_as_identifiers
 from qdialect.ir.resources import ResourceBlobs, take_in_resources
 from qdialect.opt.registry import ToolContext
@@ -95,11 +96,17 @@ def from_torch(
             "program must be a result of torch.export.export, not an object of type "
             f"'{type(program).__name__}'"
         )
-    decomposed = given.run_decompositions(_decompositions(given, form))
+    table, importer, hooks = _decompositions(given, form), None, _literals_from_memory(given)
+    # The other forms have no loops.
+    layers = RecurrentLayers.of(given) if form == "linalg-on-tensors" else None
+    if layers is not None:
+        table |= layers.decompositions(table)
+        importer = layers.importer(hooks)
+    decomposed = given.run_decompositions(table)
     # torch-mlir looks for all buffers in the state, which lacks those that are not saved.
     decomposed.state_dict.update(decomposed.constants)
     module = fx.export_and_import(
-        decomposed, output_type=form, hooks=_literals_from_memory(given), decomposition_table={}
+        decomposed, output_type=form, hooks=hooks, fx_importer=importer, decomposition_table={}
     )
 
     def name_all(imported: ModuleOp, _: ResourceBlobs | None) -> None:

@@ -95,7 +95,7 @@ BUDGETS = {
     "checkpoints": (2955, 6),
     "ptq": (21122, 8),
     "integers": (2734, 5),
-    "frontends": (1409, 4),
+    "frontends": (1574, 4),
     "export": (3901, 5),
     "testing": (785, 4),
 }

@@ -562,3 +562,21 @@ def test_a_converter_that_crashes_is_an_error(
     with pytest.raises(ValueError, match="the converter crashed, with signal 11"):
         from_tflite(tmp_path / "model.tflite")
     monkeypatch.delitem(sys.modules, "tosa_converter_for_tflite")
+
+
+@pytest.mark.exporters
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_recurrent_layers_of_torch_are_loops(kind: str) -> None:
+    """Of several steps: what they compute is what PyTorch does."""
+    torch: Any = pytest.importorskip("torch")
+    pytest.importorskip("torch_mlir.fx")
+    for is_first, has_bias in ((True, False), (False, True)):
+        more = {"bidirectional": has_bias, "batch_first": is_first, "bias": has_bias}
+        layer = getattr(torch.nn, kind)(3, 4, 2, **more).eval()
+        x = torch.randn(2, 5, 3)
+        module = from_torch(torch.export.export(layer, (x,)))
+        assert str(module).count("scf.for") == (4 if has_bias else 2)
+        (type,) = find_function(module, "main").function_type.inputs
+        result, *_ = run_function(module, "main", [TypedArray.of_numbers(x.numpy(), type)])
+        expected = layer(x)[0].detach().numpy()
+        np.testing.assert_allclose(result.numbers, expected, atol=1e-6)
