@@ -191,16 +191,23 @@ class Graph:
 
     def needed(self) -> Sequence[Any]:
         """The nodes that outputs need, in order."""
-        needed = {value.name for value in self._outputs}
-        nodes: list[Any] = []
         early = {name for names in self._before.values() for name in names}
-        for last in reversed(self._nodes):
-            for name in () if last in early else (last, *reversed(self._before.get(last, ()))):
-                node = self._nodes[name]
-                if needed.intersection(node.output):
-                    nodes.append(node)
-                    needed.update(self.read_by(node))
-        return nodes[::-1]
+        ordered = [
+            self._nodes[name]
+            for last in self._nodes
+            if last not in early
+            for name in (*self._before.get(last, ()), last)
+        ]
+        return self.needed_for([value.name for value in self._outputs], ordered)
+
+    def needed_for(self, values: Sequence[str], nodes: Sequence[Any]) -> Sequence[Any]:
+        """Those of the nodes, which are in order, that values need."""
+        needed, kept = {*values}, list[Any]()
+        for node in reversed(nodes):
+            if needed.intersection(node.output):
+                kept.append(node)
+                needed.update(self.read_by(node))
+        return kept[::-1]
 
     def read_by(self, node: Any) -> Sequence[str]:
         """The values that a node reads, also those inside of it."""

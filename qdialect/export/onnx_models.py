@@ -1124,15 +1124,16 @@ class _Writer:
         if asked is not None:
             going, values = self._asked(asked, values)
             goes_on = self._tensors.named(going)
-        before, outer = {**self._values}, dict[str, Shape]()
+        before, outer = dict[SSAValue, Tensor](), list[Tensor]()
         for value in {*captured_by(op)}.difference(op.operands):
             tensor = self._values[value]
             is_number = not isinstance(element_type_or_self(value.type), StoredType)
             if tensor.elements is None and is_number:
                 # It is the same in each run.
                 name = self._tensors.named(self._tensors.number(tensor))
+                before[value] = tensor
                 self._values[value] = in_graph(name, tensor.shape, tensor.type)
-                outer[name] = tensor.shape
+                outer.append(self._values[value])
         body = self._inside()
         position = in_graph(body.graph.input("position", "INT64", ()), (), i64)
         going = in_graph(body.graph.input("goes_on", "BOOL", ()), (), i1)
@@ -1167,8 +1168,8 @@ class _Writer:
         self._values.update(before)
         names = [self._outside(values[at], arguments[at].type) for at in carried]
         graph, inner, results = self.graph, body.graph.body(), None
-        if loop.bounds and len(outer) == 1:
-            (sequence,) = outer.items()
+        if loop.bounds and [tensor.type for tensor in outer] == [f32]:
+            sequence = outer[0].name, outer[0].shape
             results = write_recurrence(graph, inner, sequence, len(places), names)
         if results is None:
             results = graph.several("Loop", [count, goes_on, *names], len(names), body=inner)

@@ -72,8 +72,8 @@ class _Recurrence(NamedTuple):
         if self.type == "GRU":
             kept, reset = parts
             if self.attributes:
-                own = x @ last.inputs.T + last.alone
-                own += reset * (last.sum(0 * x, state) - last.alone)
+                of_state = state @ last.state.T + last.bias - last.alone
+                own = x @ last.inputs.T + last.alone + reset * of_state
             else:
                 own = last.sum(x, reset * state)
             return [(1 - kept) * np.tanh(own) + kept * state]
@@ -135,7 +135,7 @@ class _Loop:
     def __init__(self, graph: Graph, body: Any, sequence: str, shape: Shape, axis: int) -> None:
         self._onnx: Any = library("onnx", "onnx")
         self._reference: Any = import_module(".reference", self._onnx.__name__)
-        self._reads = graph.read_by
+        self._graph = graph
         self._nodes, self._sequence, self._axis = [*body.node], sequence, axis
         ends = body.input, body.output
         self._inputs, self._outputs = ([one.name for one in values] for values in ends)
@@ -161,7 +161,7 @@ class _Loop:
         sizes = [*map(prod, self.shapes)]
         least = min(sizes)
         states = [at for at, size in enumerate(sizes) if size == least]
-        if not is_known or not least or len(states) > 2:
+        if not is_known or not least or len(states) > 2 or () in self.shapes:
             return None
         if any(size not in (least, self._runs * least) for size in sizes):
             return None
@@ -227,7 +227,7 @@ class _Loop:
         activated = self._prepared(self._nodes, results)(0, zeros, sequence(nothing))
         if any(one.size % (batch * size) for one in activated):
             return []
-        others = [node for node in self._nodes if node not in self._activations]
+        others = [node for node in self._nodes if node.op_type not in _KINDS]
         run = self._prepared(others, names)
 
         def read(x: Numbers, own: Numbers, results_of_others: float) -> Sequence[Numbers]:
@@ -255,15 +255,12 @@ class _Loop:
 
     def _prepared(self, nodes: Sequence[Any], results: Sequence[str]) -> _Run:
         """What computes results of nodes at a step, by ONNX's reference implementation."""
-        needed, kept = {*results}, list[Any]()
-        for node in reversed(nodes):
-            if needed.intersection(node.output):
-                kept.append(node)
-                needed.update(self._reads(node))
+        needed = self._graph.needed_for(results, nodes)
+        read = {*chain.from_iterable(map(self._graph.read_by, needed))}
         described = self._onnx.ValueInfoProto
         graph = self._onnx.GraphProto(
-            node=kept[::-1],
-            input=[described(name=name) for name in needed],
+            node=needed,
+            input=[described(name=name) for name in read],
             output=[described(name=name) for name in results],
         )
         evaluator = self._reference.ReferenceEvaluator(graph, opsets={"": OPSET})

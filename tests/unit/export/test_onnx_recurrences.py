@@ -160,3 +160,28 @@ def test_only_what_computes_the_same_is_a_node(end: str, node: str, tmp_path: Pa
             state = np.tanh(sums**2) if "mulf %f, %f" in end else np.tanh(step) * sums
     (result,) = results_of(tmp_path / "a.onnx", [x])
     np.testing.assert_allclose(result, state, rtol=1e-5)
+
+
+def test_a_number_that_a_loop_carries_is_no_state(tmp_path: Path) -> None:
+    (tmp_path / "a.mlir").write_text("""
+func.func @main(%x: tensor<4xf32>) -> f32 {
+  %zero = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  %four = arith.constant 4 : index
+  %h = arith.constant 0.5 : f32
+  %last = scf.for %i = %zero to %four step %one iter_args(%a = %h) -> (f32) {
+    %e = tensor.extract %x[%i] : tensor<4xf32>
+    %s = arith.addf %a, %e : f32
+    %y = math.tanh %s : f32
+    scf.yield %y : f32
+  }
+  return %last : f32
+}""")
+    assert export([str(tmp_path / "a.mlir"), "-o", str(tmp_path / "a.onnx")]) == 0
+    assert written(tmp_path / "a.onnx") == {"Loop": 1}
+    x = np.array([1.0, -2.0, 0.25, 0.5], "f4")
+    state = 0.5
+    for number in x:
+        state = np.tanh(state + number)
+    (result,) = results_of(tmp_path / "a.onnx", [x])
+    np.testing.assert_allclose(result, state, rtol=1e-5)
