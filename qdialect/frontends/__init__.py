@@ -87,6 +87,7 @@ def from_torch(
     """
     _check_form(form, get_args(TorchForm))
     fx: Any = library("torch_mlir.fx", "torch")
+    passes: Any = library("torch_mlir.passmanager", "torch")
     export: Any = library("torch.export", "torch")
     given: Any = program
     if isinstance(given, str | os.PathLike):
@@ -108,6 +109,8 @@ def from_torch(
     module = fx.export_and_import(
         decomposed, output_type=form, hooks=hooks, fx_importer=importer, decomposition_table={}
     )
+    with module.context:
+        passes.PassManager.parse(f"builtin.module({_OUT_OF_LOOPS})").run(module.operation)
 
     def name_all(imported: ModuleOp, _: ResourceBlobs | None) -> None:
         name_arguments(imported, list(given.graph_signature.user_inputs))
@@ -206,9 +209,12 @@ def _literals_from_memory(program: Any) -> object:
 OnnxForm: TypeAlias = Literal["linalg-on-tensors", "onnx"]
 """The dialects that a model can be imported to."""
 
+_OUT_OF_LOOPS: Final = "loop-invariant-code-motion"
+"""What is the same in each run of a loop, such as a transposed weight, is computed before it."""
+
 _TO_LINALG: Final = (
     "builtin.module(torch-onnx-to-torch-backend-pipeline,"
-    "torch-backend-to-linalg-on-tensors-backend-pipeline)"
+    f"torch-backend-to-linalg-on-tensors-backend-pipeline,{_OUT_OF_LOOPS})"
 )
 
 

@@ -345,8 +345,7 @@ class ObservedRun(ModuleInterpreter):
     @override
     def _result_of(self, op: Operation, inputs: PythonValues) -> OpImplResult:
         if op not in self._kernels and op not in self._slow:
-            is_repeated = op.parent is self.function.body.blocks.first
-            if is_repeated and (prepared := self._prepared(op, inputs)) is not None:
+            if (prepared := self._prepared(op, inputs)) is not None:
                 self._kernels[op] = prepared
             else:
                 self._slow.add(op)

@@ -576,6 +576,9 @@ def test_recurrent_layers_of_torch_are_loops(kind: str) -> None:
         x = torch.randn(2, 5, 3)
         module = from_torch(torch.export.export(layer, (x,)))
         assert str(module).count("scf.for") == (4 if has_bias else 2)
+        # Weights are transposed once, and not in each step.
+        loops = [op for op in module.walk() if op.name == "scf.for"]
+        assert "linalg.transpose" not in {op.name for loop in loops for op in loop.walk()}
         (type,) = find_function(module, "main").function_type.inputs
         result, *_ = run_function(module, "main", [TypedArray.of_numbers(x.numpy(), type)])
         expected = layer(x)[0].detach().numpy()

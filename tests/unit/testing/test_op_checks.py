@@ -379,12 +379,13 @@ def test_modules_have_joins_and_several_users() -> None:
     def names(drawn: RandomModule) -> list[str]:
         return [op.name for op in drawn.module.walk()]
 
-    find(modules(), lambda drawn: names(drawn).count("tensor.concat") > 1)
+    find(modules(), lambda drawn: names(drawn).count("tensor.concat") > 1, settings=FIRST)
     find(
         modules(),
         lambda drawn: any(
             len([*op.results[0].uses]) > 1 for op in drawn.module.walk() if op.results
         ),
+        settings=FIRST,
     )
 
 
