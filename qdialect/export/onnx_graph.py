@@ -113,6 +113,12 @@ class Graph:
                     pairs = [(key, value) for key, value in read if key and key != _CONSTANT]
                     numbers = {key: self._number(value) for key, value in pairs}
                     return self.node(other, [value, *more], **known, **numbers)
+        if type == "PRelu" and self._is_float(slopes := inputs[1]):
+            numbers = self.array(slopes)
+            if numbers.all() and numbers.max(initial=1) <= 1:
+                # The same bits: of an infinite number, a slope of zero would be NaN. PRelu's kernel
+                # takes several times as long.
+                return self.node("Max", [inputs[0], self.node("Mul", inputs)])
         name = self._named(type.lower())
         make = self._onnx.helper.make_node
         self._nodes[name] = make(type, list(inputs), [name], name=name, **attributes)

@@ -359,6 +359,8 @@ RECTIFIERS = {
     "PRelu, as in PyTorch": ("cmpf ogt, %a, %zero : f32", "%a, %m", "3x1", "[[0.5], [2.0], [0.0]]"),
     "PRelu, at most": ("cmpf ole, %a, %zero : f32", "%m, %a", "3x1", "[[0.5], [2.0], [0.0]]"),
     "PRelu, turned": ("cmpf oge, %a, %zero : f32", "%a, %m", "3x1", "[[0.5], [-2.0], [0.0]]"),
+    "Max": ("cmpf olt, %a, %zero : f32", "%m, %a", "3x1", "[[0.5], [-2.0], [1.0]]"),
+    "Max, as in PyTorch": ("cmpf ogt, %a, %zero : f32", "%a, %m", "3x1", "[[0.5], [-2.0], [0.1]]"),
     "Where": ("cmpf olt, %a, %zero : f32", "%a, %m", "3x1", "[[0.5], [-2.0], [0.0]]"),
     "Where, of another number": ("cmpf olt, %w, %third : f64", "%m, %a", "3x1", "0.25"),
     "Where, of more numbers": (
@@ -394,11 +396,12 @@ func.func @main(%x: tensor<3x1xf32>) -> tensor<{shape}xf32> {{
   return %y : tensor<{shape}xf32>
 }}
 """
-    x = np.array([[-3], [-0.5], [0.25]], "f4")
     model = exported(text, tmp_path)
-    (expected,), (result,) = run_here(text, x), results_of(model, x)
-    np.testing.assert_allclose(result, expected, rtol=1e-6)
-    (node,) = {*written_in(model)} & {"LeakyRelu", "PRelu", "Where"}
+    for numbers in ([-3, -0.5, 0.25], [np.inf, 2, -np.inf], [-1e-45, np.nan, np.inf]):
+        x = np.array(numbers, "f4").reshape(3, 1)
+        (expected,), (result,) = run_here(text, x), results_of(model, x)
+        np.testing.assert_array_equal(result, expected)
+    (node,) = {*written_in(model)} & {"LeakyRelu", "PRelu", "Max", "Where"}
     assert node == name.split(",")[0]
 
 
