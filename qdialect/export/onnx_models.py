@@ -194,8 +194,10 @@ class _Writer:
         """Write what the end of a block reads; returns that."""
         end = cast(Operation, block.last_op)
         needed = _needed_for(end.operands, block)
-        for op in {*block.ops} - {*needed, end}:
-            if op_model(op) is NOTHING and {value.type for value in op.operands} != {i1}:
+        kept = {*needed, end}
+        for op in block.ops:
+            has_effects = op not in kept and op_model(op) is NOTHING
+            if has_effects and {value.type for value in op.operands} != {i1}:
                 # Assertions are left out.
                 raise OpErrors.of(op, "is not written as ONNX: it may have effects")
         ends = self._regions(needed)
@@ -1124,8 +1126,10 @@ class _Writer:
         if asked is not None:
             going, values = self._asked(asked, values)
             goes_on = self._tensors.named(going)
-        before, outer = dict[SSAValue, Tensor](), list[Tensor]()
-        for value in {*captured_by(op)}.difference(op.operands):
+        before = dict[SSAValue, Tensor]()
+        for value in dict.fromkeys(captured_by(op)):
+            if value in op.operands:
+                continue
             tensor = self._values[value]
             is_number = not isinstance(element_type_or_self(value.type), StoredType)
             if tensor.elements is None and is_number:
@@ -1133,7 +1137,7 @@ class _Writer:
                 name = self._tensors.named(self._tensors.number(tensor))
                 before[value] = tensor
                 self._values[value] = in_graph(name, tensor.shape, tensor.type)
-                outer.append(self._values[value])
+        outer = [self._values[value] for value in before]
         body = self._inside()
         position = in_graph(body.graph.input("position", "INT64", ()), (), i64)
         going = in_graph(body.graph.input("goes_on", "BOOL", ()), (), i1)

@@ -185,3 +185,36 @@ func.func @main(%x: tensor<4xf32>) -> f32 {
         state = np.tanh(state + number)
     (result,) = results_of(tmp_path / "a.onnx", [x])
     np.testing.assert_allclose(result, state, rtol=1e-5)
+
+
+def test_a_loop_is_written_in_the_order_of_its_text(tmp_path: Path) -> None:
+    """Whatever the addresses of the values that it captures are: its file has the same bytes."""
+    type, count = "tensor<2xf32>", 8
+    codes = [f"tensor<2x!quant.uniform<i8:f32, 0.{n + 1}>>" for n in range(count)]
+    casts = "".join(
+        f"%q{n} = quant.qcast %x : {type} to {code} %d{n} = quant.dcast %q{n} : {code} to {type}\n"
+        for n, code in enumerate(codes)
+    )
+    sums = "".join(f"%s{n + 1} = arith.addf %s{n}, %d{n} : {type}\n" for n in range(count))
+    (tmp_path / "a.mlir").write_text(f"""
+func.func @main(%x: {type}) -> {type} {{
+  %zero = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  %four = arith.constant 4 : index
+  {casts}
+  %last = scf.for %i = %zero to %four step %one iter_args(%s0 = %x) -> ({type}) {{
+    {sums}
+    scf.yield %s{count} : {type}
+  }}
+  return %last : {type}
+}}""")
+    assert export([str(tmp_path / "a.mlir"), "-o", str(tmp_path / "a.onnx")]) == 0
+    onnx: Any = pytest.importorskip("onnx")
+    model = onnx.load(tmp_path / "a.onnx")
+    numbers = {one.name: onnx.numpy_helper.to_array(one) for one in model.graph.initializer}
+    scales = [
+        float(numbers[node.input[1]])
+        for node in model.graph.node
+        if node.op_type == "DequantizeLinear"
+    ]
+    np.testing.assert_allclose(scales, [(n + 1) / 10 for n in range(count)], rtol=1e-6)
