@@ -9,12 +9,17 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
+from installed import needs
 from numpy.typing import NDArray
 
 from qdialect.export.export_tool import main as export
 from qdialect.frontends.import_tool import main as import_model
 
-pytestmark = [pytest.mark.exporters, pytest.mark.without_xdsl]
+pytestmark = [
+    needs("iree.compiler", "onnx", "onnxruntime"),
+    pytest.mark.exporters,
+    pytest.mark.without_xdsl,
+]
 
 GATES: Final = {"LSTM": 4, "GRU": 3, "RNN": 1}
 NODES: Final = {*GATES, "Loop"}
