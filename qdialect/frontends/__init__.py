@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from ctypes import c_char
 from importlib import import_module
@@ -103,12 +104,16 @@ def from_torch(
     if layers is not None:
         table |= layers.decompositions(table)
         importer = layers.importer(hooks)
-    decomposed = given.run_decompositions(table)
-    # torch-mlir looks for all buffers in the state, which lacks those that are not saved.
-    decomposed.state_dict.update(decomposed.constants)
-    module = fx.export_and_import(
-        decomposed, output_type=form, hooks=hooks, fx_importer=importer, decomposition_table={}
-    )
+    with warnings.catch_warnings():
+        # PyTorch copies programs by what it warns of itself.
+        warnings.simplefilter("ignore", FutureWarning)
+        decomposed = given.run_decompositions(table)
+        # torch-mlir looks for all buffers in the state, which lacks those that are not saved.
+        decomposed.state_dict.update(decomposed.constants)
+        _read_through_ops_in_lists(decomposed)
+        module = fx.export_and_import(
+            decomposed, output_type=form, hooks=hooks, fx_importer=importer, decomposition_table={}
+        )
     with module.context:
         passes.PassManager.parse(f"builtin.module({_OUT_OF_LOOPS})").run(module.operation)
 
@@ -159,6 +164,24 @@ def _decompositions(program: Any, form: TorchForm) -> dict[Any, Any]:
     of_torch: Any = library("torch.export", "torch").default_decompositions()
     others = {op: function for op, function in of_torch.items() if op.namespace != "aten"}
     return {**others, **table}
+
+
+def _read_through_ops_in_lists(program: Any) -> None:
+    """Add an op between a weight and a list of operands: torch-mlir reads no weights in lists."""
+    torch: Any = library("torch", "torch")
+    graph, given = program.graph, {*program.graph_signature.user_inputs}
+    for weight in graph.find_nodes(op="placeholder"):
+        users = [user for user in weight.users if any(map(_lists(weight), user.args))]
+        if users and weight.name not in given:
+            with graph.inserting_before(min(users)):
+                read = graph.call_function(torch.ops.aten.alias.default, (weight,))
+            read.meta = {**weight.meta}
+            for user in users:
+                user.replace_input_with(weight, read)
+
+
+def _lists(node: object) -> Callable[[object], bool]:
+    return lambda argument: isinstance(argument, list) and node in argument
 
 
 def _literals_from_memory(program: Any) -> object:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -275,6 +276,34 @@ def test_paddings_that_cut(form: Any, lengths: Sequence[int]):
         target[axis] = slice(max(0, low), expected.shape[axis] - max(0, high))
     expected[tuple(target)] = x[tuple(source)]
     np.testing.assert_array_equal(result.elements.view("f4"), expected)
+
+
+@needs_torch
+@pytest.mark.parametrize("form", ["linalg-on-tensors", "stablehlo", "tosa"])
+def test_weights_of_torch_in_lists_of_operands(form: Any):
+    """A class token in front of a sequence, and a bias for each pair of places."""
+    torch: Any = import_module("torch")
+
+    class Network(torch.nn.Module):
+        def __init__(self):
+            torch.nn.Module.__init__(self)
+            self.token = torch.nn.Parameter(torch.tensor([[0.5, -2.0, 3.0]]))
+            self.biases = torch.nn.Parameter(torch.tensor([1.0, 2.0, 4.0, 8.0]))
+            self.register_buffer("places", torch.tensor([[2, 0, 1], [3, 3, 0], [1, 2, 3]]))
+            self.register_buffer("order", torch.tensor([1, 2, 0]), persistent=False)
+
+        def forward(self, x: Any) -> Any:
+            return torch.cat([self.token, x])[self.order] + self.biases[self.places]
+
+    x = np.arange(6, dtype="f4").reshape(2, 3)
+    program = torch.export.export(Network(), (torch.from_numpy(x),))
+    with warnings.catch_warnings(action="error", category=FutureWarning):
+        module = from_torch(program, form, context=(context := ToolContext()))
+    (type,) = find_function(module, "main").function_type.inputs
+    (result,) = run_function(module, "main", [TypedArray.of(x.view("u4"), type)], context=context)
+    moved = np.array([x[0], x[1], [0.5, -2, 3]], "f4")
+    biases = np.array([[4, 1, 2], [8, 8, 1], [2, 4, 8]], "f4")
+    np.testing.assert_array_equal(result.elements.view("f4"), moved + biases)
 
 
 @needs_torch
