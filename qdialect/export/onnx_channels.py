@@ -2,7 +2,8 @@
 Channels as ONNX Runtime has fast convolutions of integers for.
 
 These take channels by eights, and by sixteens if each has weights of its own; for others, it takes
-up to three times as long. Where only layers write and read channels, there are more of them: copies
+up to three times as long, and up to fourteen times if several read one channel of the image: that
+is repeated then. Where only layers write and read channels, there are more of them: copies
 of the last one, with weights of zero where they are read. It computes with channels last: there,
 reductions are faster axis by axis.
 """
@@ -45,8 +46,12 @@ class _Layer(NamedTuple):
     """Of the weights."""
     lines: Sequence[tuple[Any, int]]
     """The inputs of nodes that have elements for each channel of the result."""
-    is_apart: bool
-    """Whether each channel has weights of its own."""
+    groups: int
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether each channel has weights of its own."""
+        return self.groups > 1
 
 
 class _Group(NamedTuple):
@@ -75,14 +80,13 @@ def fit_channels(graph: Graph) -> None:
     """Have a graph compute channels that fast kernels take, in an order that is fast for them."""
     for group in _groups(graph):
         count = group.lacking()
-        for layer in group.writers if count else ():
-            for node, at in layer.lines:
+        for layer in group.writers:
+            for node, at in layer.lines if count else ():
                 line = graph.array(node.input[at])
                 widths = [(0, count), *[(0, 0)] * (line.ndim - 1)]
                 node.input[at] = graph.like(node.input[at], np.pad(line, widths, "edge"))
-            for attribute in layer.node.attribute:
-                if layer.is_apart and attribute.name == "group":
-                    attribute.i += count
+            if layer.is_apart:
+                _repeat(graph, layer, count)
         for layer in group.readers:
             if not (added := count or _padded(graph, layer)):
                 continue
@@ -98,6 +102,16 @@ def fit_channels(graph: Graph) -> None:
                 node.input[0] = graph.before(node, node.op_type, inputs, keepdims=1)
                 node.input[1] = graph.integers(others)
                 *others, last = others
+
+
+def _repeat(graph: Graph, layer: _Layer, added: int) -> None:
+    """Have a channel of the image for each of the result."""
+    count, image = layer.shape[0], layer.image
+    if layer.groups < count:
+        places = np.pad(np.arange(count) // (count // layer.groups), (0, added), "edge")
+        inputs = [image.input[0], graph.integers([*places])]
+        image.input[0] = graph.before(image, "Gather", inputs, axis=layer.axis)
+    _groups_of(layer.node).i = count + added
 
 
 def _padded(graph: Graph, layer: _Layer) -> int:
@@ -133,6 +147,7 @@ def _groups(graph: Graph) -> Sequence[_Group]:
             groups[result].writers.append(layer)
             if not layer.is_apart:
                 groups[values[0]].readers.append(layer)
+            if not layer.is_apart or layer.groups < layer.shape[0]:
                 continue
         elif kind in _REDUCTIONS and 1 not in graph.array(node.input[1]):
             groups[result].reductions.append(node)
@@ -149,6 +164,12 @@ def _groups(graph: Graph) -> Sequence[_Group]:
                     mine += added
                 groups.update(dict.fromkeys(other.names, first))
     return [*{id(group): group for group in groups.values()}.values()]
+
+
+def _groups_of(node: Any) -> Any:
+    """The attribute of a convolution."""
+    (groups,) = (known for known in node.attribute if known.name == "group")
+    return groups
 
 
 def _layer(graph: Graph, node: Any) -> _Layer | None:
@@ -174,11 +195,10 @@ def _layer(graph: Graph, node: Any) -> _Layer | None:
         lines += [(owner, slot) for slot in slots if graph.dims(owner.input[slot]) != ()]
     counts = {(graph.dims(owner.input[slot]) or (None,))[0] for owner, slot in lines}
     axes = {known.i for owner, _ in lines for known in owner.attribute if known.name in _PLACES}
-    (groups,) = (known.i for known in node.attribute if known.name == "group")
-    is_apart = 1 < groups == shape[0]
-    if counts != {shape[0]} or axes - {0} or not (is_apart or groups == 1):
+    groups = _groups_of(node).i
+    if counts != {shape[0]} or axes - {0} or 1 not in (groups, shape[1]):
         return None
-    return _Layer(node, image, weights, axis, shape, lines, is_apart)
+    return _Layer(node, image, weights, axis, shape, lines, groups)
 
 
 _PLACES: Final = ("axis", "block_size")

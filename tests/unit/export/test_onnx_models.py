@@ -1608,6 +1608,37 @@ func.func @main(%x: tensor<{image}xf32>) -> {sums}xf32> {{
     assert shape == (16, count, window, window)
 
 
+@pytest.mark.parametrize(("wide", "times", "groups"), [(8, 2, 16), (5, 3, 16), (16, 1, 16)])
+def test_several_channels_that_read_one_of_an_image_have_it_for_each(
+    wide: int, times: int, groups: int, tmp_path: Path
+) -> None:
+    """Of 15 channels there are 16, as kernels take."""
+    onnx: Any = pytest.importorskip("onnx")
+    torch: Any = pytest.importorskip("torch")
+    from torch import nn
+
+    torch.manual_seed(1)
+    layers = (
+        nn.Conv2d(3, wide, 3, padding=1),
+        nn.Conv2d(wide, wide * times, 5, stride=2, padding=2, groups=wide),
+        nn.ReLU(),
+        nn.Conv2d(wide * times, 5, 1),
+    )
+    network, x = nn.Sequential(*layers).eval(), torch.randn(2, 3, 9, 10)
+    text, model = quantized(network, x, tmp_path)
+    scale = float(re.findall(r"uniform<u8:f32, ([\d.E-]+)", text)[-1])
+    for result, expected in zip(
+        results_of(model, x.numpy()), run_here(text, x.numpy()), strict=True
+    ):
+        assert np.abs(result - expected).max() < 1.5 * scale
+    assert (nodes_of(model)["QLinearConv"], nodes_of(model)["Conv"]) == (3, 0)
+    layer = [node for node in onnx.load(str(model)).graph.node if node.op_type == "Conv"][1]
+    values = {
+        attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in layer.attribute
+    }
+    assert values["group"] == groups
+
+
 def test_a_mean_of_windows_of_codes_is_one_node_of_integers(tmp_path: Path) -> None:
     """The kernel has no dilations."""
     text = """
