@@ -149,7 +149,20 @@ def _decompositions(program: Any, form: TorchForm) -> dict[Any, Any]:
             x = x if length == x.shape[-axis] else x.narrow(-axis, start, length)
         return pad(x, [max(0, length) for length in pads], value)
 
-    table[pad] = of_a_part
+    def in_two_parts(x: Any, shifts: Sequence[int], axes: Sequence[int] = ()) -> Any:
+        # The parts that torch-mlir writes have open lengths.
+        if not all(isinstance(length, int) for length in x.shape):
+            return NotImplemented
+        if not axes:
+            return in_two_parts(x.reshape(-1), shifts, [0]).reshape(x.shape)
+        for axis, shift in zip(axes, shifts, strict=True):
+            length = x.shape[axis]
+            start = -shift % max(1, length)
+            parts = x.narrow(axis, start, length - start), x.narrow(axis, 0, start)
+            x = torch.cat(parts, axis) if start else x
+        return x
+
+    table |= {pad: of_a_part, torch.ops.aten.roll.default: in_two_parts}
     if form == "linalg-on-tensors":
         gelu = torch.ops.aten.gelu.default
         decompositions: Any = import_module("._decomp", torch.__name__).get_decompositions

@@ -280,6 +280,31 @@ def test_paddings_that_cut(form: Any, lengths: Sequence[int]):
 
 @needs_torch
 @pytest.mark.parametrize("form", ["linalg-on-tensors", "stablehlo", "tosa"])
+@pytest.mark.parametrize(
+    ("shifts", "axes"), [((-3,), (1,)), ((2, 7), (0, -1)), ((5,), (-2,)), ((4,), ()), ((0,), (0,))]
+)
+def test_parts_that_are_rolled_have_known_lengths(
+    form: Any, shifts: Sequence[int], axes: Sequence[int]
+):
+    """As the windows of a Swin transformer are shifted."""
+    torch: Any = import_module("torch")
+
+    class Network(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return torch.roll(x, shifts, axes)
+
+    x = np.arange(60, dtype="f4").reshape(3, 5, 4)
+    program = torch.export.export(Network(), (torch.from_numpy(x),))
+    module, context = from_torch(program, form), ToolContext()
+    assert "?" not in str(module)
+    (type,) = find_function(module, "main").function_type.inputs
+    (result,) = run_function(module, "main", [TypedArray.of(x.view("u4"), type)], context=context)
+    expected = np.roll(x, shifts, axes) if axes else np.roll(x, shifts)
+    np.testing.assert_array_equal(result.elements.view("f4"), expected)
+
+
+@needs_torch
+@pytest.mark.parametrize("form", ["linalg-on-tensors", "stablehlo", "tosa"])
 def test_weights_of_torch_in_lists_of_operands(form: Any):
     """A class token in front of a sequence, and a bias for each pair of places."""
     torch: Any = import_module("torch")
