@@ -156,10 +156,8 @@ def _decompositions(program: Any, form: TorchForm) -> dict[Any, Any]:
         if not axes:
             return in_two_parts(x.reshape(-1), shifts, [0]).reshape(x.shape)
         for axis, shift in zip(axes, shifts, strict=True):
-            length = x.shape[axis]
-            start = -shift % max(1, length)
-            parts = x.narrow(axis, start, length - start), x.narrow(axis, 0, start)
-            x = torch.cat(parts, axis) if start else x
+            if start := -shift % max(1, x.shape[axis]):
+                x = torch.cat(x.tensor_split([start], axis)[::-1], axis)
         return x
 
     table |= {pad: of_a_part, torch.ops.aten.roll.default: in_two_parts}

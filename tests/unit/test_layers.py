@@ -95,7 +95,7 @@ BUDGETS = {
     "checkpoints": (2955, 6),
     "ptq": (21121, 8),
     "integers": (2734, 5),
-    "frontends": (1616, 4),
+    "frontends": (1614, 4),
     "export": (3936, 5),
     "testing": (785, 4),
 }

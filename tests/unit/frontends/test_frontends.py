@@ -95,6 +95,16 @@ def check_fold(module: ModuleOp) -> ModuleOp:
     return after
 
 
+def results_of(
+    module: ModuleOp, x: NDArray[np.float32], context: Context | None = None
+) -> Sequence[NDArray[np.float32]]:
+    """What `main` computes from the elements of its argument."""
+    (type,) = find_function(module, "main").function_type.inputs
+    argument = TypedArray.of(np.ascontiguousarray(x).view("u4"), type)
+    results = run_function(module, "main", [argument], context=context)
+    return [result.elements.view("f4") for result in results]
+
+
 # JAX
 
 
@@ -265,8 +275,7 @@ def test_paddings_that_cut(form: Any, lengths: Sequence[int]):
     x = np.random.default_rng(3).normal(size=(2, 5, 4)).astype("f4")
     program = torch.export.export(Network(), (torch.from_numpy(x),))
     module, context = from_torch(program, form), ToolContext()
-    (type,) = find_function(module, "main").function_type.inputs
-    (result,) = run_function(module, "main", [TypedArray.of(x.view("u4"), type)], context=context)
+    (result,) = results_of(module, x, context)
     expected = np.full(Network()(torch.from_numpy(x)).shape, 0.5, "f4")
     source = [slice(None)] * 3
     target = [slice(None)] * 3
@@ -275,7 +284,7 @@ def test_paddings_that_cut(form: Any, lengths: Sequence[int]):
         source[axis] = slice(max(0, -low), length + min(0, high))
         target[axis] = slice(max(0, low), expected.shape[axis] - max(0, high))
     expected[tuple(target)] = x[tuple(source)]
-    np.testing.assert_array_equal(result.elements.view("f4"), expected)
+    np.testing.assert_array_equal(result, expected)
 
 
 @needs_torch
@@ -297,10 +306,9 @@ def test_parts_that_are_rolled_have_known_lengths(
     program = torch.export.export(Network(), (torch.from_numpy(x),))
     module, context = from_torch(program, form), ToolContext()
     assert "?" not in str(module)
-    (type,) = find_function(module, "main").function_type.inputs
-    (result,) = run_function(module, "main", [TypedArray.of(x.view("u4"), type)], context=context)
+    (result,) = results_of(module, x, context)
     expected = np.roll(x, shifts, axes) if axes else np.roll(x, shifts)
-    np.testing.assert_array_equal(result.elements.view("f4"), expected)
+    np.testing.assert_array_equal(result, expected)
 
 
 @needs_torch
@@ -324,11 +332,10 @@ def test_weights_of_torch_in_lists_of_operands(form: Any):
     program = torch.export.export(Network(), (torch.from_numpy(x),))
     with warnings.catch_warnings(action="error", category=FutureWarning):
         module = from_torch(program, form, context=(context := ToolContext()))
-    (type,) = find_function(module, "main").function_type.inputs
-    (result,) = run_function(module, "main", [TypedArray.of(x.view("u4"), type)], context=context)
+    (result,) = results_of(module, x, context)
     moved = np.array([x[0], x[1], [0.5, -2, 3]], "f4")
     biases = np.array([[4, 1, 2], [8, 8, 1], [2, 4, 8]], "f4")
-    np.testing.assert_array_equal(result.elements.view("f4"), moved + biases)
+    np.testing.assert_array_equal(result, moved + biases)
 
 
 @needs_torch
@@ -473,10 +480,9 @@ def test_functions_that_the_importer_lacks_are_what_onnx_defines(name: str, tmp_
     model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
     onnx.save(model, str(path))
     module = from_onnx(path)
-    given = TypedArray.of_numbers(x, find_function(module, "main").function_type.inputs.data[0])
-    (result,) = run_function(module, "main", [given])
+    (result,) = results_of(module, x)
     (expected_result,) = evaluator(model).run(None, {"x": x})
-    np.testing.assert_allclose(result.numbers, expected_result, rtol=1e-5, atol=2e-6)
+    np.testing.assert_allclose(result, expected_result, rtol=1e-5, atol=2e-6)
     assert f'"onnx.{name}"' in str(from_onnx(path, "onnx"))
 
 
@@ -633,7 +639,6 @@ def test_recurrent_layers_of_torch_are_loops(kind: str) -> None:
         # Weights are transposed once, and not in each step.
         loops = [op for op in module.walk() if op.name == "scf.for"]
         assert "linalg.transpose" not in {op.name for loop in loops for op in loop.walk()}
-        (type,) = find_function(module, "main").function_type.inputs
-        result, *_ = run_function(module, "main", [TypedArray.of_numbers(x.numpy(), type)])
+        result, *_ = results_of(module, x.numpy())
         expected = layer(x)[0].detach().numpy()
-        np.testing.assert_allclose(result.numbers, expected, atol=1e-6)
+        np.testing.assert_allclose(result, expected, atol=1e-6)
