@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -37,15 +37,22 @@ class Function(NamedTuple):
     weights: Sequence[Numbers] = ()
     """Its other inputs, besides the lengths of a result of another shape."""
 
-    is_of_elements: bool = False
+    along: Sequence[int] | None = None
+    """The axes along which a result depends on other numbers; None if that is not known."""
 
-    def is_near(self, examples: Sequence[tuple[Numbers, Numbers]]) -> bool:
-        """Whether it computes these results of these numbers."""
+    @property
+    def is_of_elements(self) -> bool:
+        """Whether each result depends on one number."""
+        return self.along == ()
+
+    def is_near(self, x: Numbers, result: Numbers) -> bool:
+        """Whether it computes this result of these numbers."""
+        parts, most = [(slice(None),) * x.ndim], _NEAR * np.abs(result).max()
+        if self.along is not None:
+            # Most functions are others: a few of the numbers say so.
+            parts.insert(0, tuple(slice(None if at in self.along else 1) for at in range(x.ndim)))
         with np.errstate(all="ignore"):
-            return all(
-                np.abs(self.run(x) - result).max() <= _NEAR * np.abs(result).max()
-                for x, result in examples
-            )
+            return all(np.abs(self.run(x[part]) - result[part]).max() <= most for part in parts)
 
 
 def function_of(
@@ -62,12 +69,20 @@ def function_of(
     random = np.random.default_rng(0).standard_normal(shape)
     # An epsilon counts where numbers are small, and limits where they are large.
     numbers = 3 * random + 1, random / 1000, random * 1000
-    examples = [(x, run(x)) for x in (y.astype(np.float32).astype(np.float64) for y in numbers)]
-    is_same = shape == result
-    if is_same and all(np.array_equal(*pair) for pair in examples):
+
+    @cache
+    def example(number: int) -> tuple[Numbers, Numbers]:
+        x = numbers[number].astype(np.float32).astype(np.float64)
+        return x, run(x)
+
+    places, is_same = range(len(numbers)), shape == result
+    if is_same and all(np.array_equal(*example(at)) for at in places):
         return Function("Identity", np.asarray)
     functions = _functions(run, shape, constants) if is_same else _resizes(shape, result)
-    return next((function for function in functions if function.is_near(examples)), None)
+    for function in functions:
+        if all(function.is_near(*example(at)) for at in places):
+            return function
+    return None
 
 
 def extreme_of(
@@ -104,15 +119,15 @@ def _functions(
     run: Callable[[Numbers], Numbers], shape: Shape, constants: Sequence[Numbers]
 ) -> Iterator[Function]:
     """What a function may be whose result has the shape of what it reads."""
-    yield Function("Gelu", _gelu, is_of_elements=True)
-    yield Function("Gelu", _gelu_by_tanh, {"approximate": "tanh"}, is_of_elements=True)
+    yield Function("Gelu", _gelu, along=())
+    yield Function("Gelu", _gelu_by_tanh, {"approximate": "tanh"}, along=())
     for axis in reversed(range(len(shape))):
-        yield Function("Softmax", partial(_softmax, axis=axis), {"axis": axis})
-        yield Function("LogSoftmax", partial(_log_softmax, axis=axis), {"axis": axis})
+        for name, softmax in ("Softmax", _softmax), ("LogSoftmax", _log_softmax):
+            yield Function(name, partial(softmax, axis=axis), {"axis": axis}, along=(axis,))
     start = run(np.zeros(shape))
     epsilons = {float(constant.item()) for constant in constants if constant.size == 1}
     for axis in reversed(range(len(shape))):
-        inner = shape[axis:]
+        inner, axes = shape[axis:], range(axis, len(shape))
         offset = start[(0,) * axis]
         if not (start == offset).all():
             continue
@@ -123,9 +138,9 @@ def _functions(
             for factor in (np.ones(inner), *factors):
                 attributes, weights = {"axis": axis, "epsilon": epsilon}, (factor, offset)
                 normalized = partial(_normalized, **attributes, weights=weights)
-                yield Function("LayerNormalization", normalized, attributes, weights)
+                yield Function("LayerNormalization", normalized, attributes, weights, axes)
                 scaled = partial(_over_root_mean_square, **attributes, weight=factor)
-                yield Function("RMSNormalization", scaled, {"epsilon": epsilon}, (factor,))
+                yield Function("RMSNormalization", scaled, {"epsilon": epsilon}, (factor,), axes)
 
 
 def _resizes(shape: Shape, result: Shape) -> Iterator[Function]:

@@ -50,6 +50,9 @@ _BYTES_OF_FILE: Final = 1 << 26
 _ORDERED: Final = "ordered.mlir"
 """The module that the steps after the second share."""
 
+_RESULTS: Final = "--results", "results"
+"""The folder of the results of the float module."""
+
 _ANY_DIALECT: Final = "--allow-unregistered-dialect"
 """Importers write ops of others, too, which runs know or name."""
 
@@ -145,7 +148,9 @@ class Quantized(Displayed):
         """Record the ranges of all values: `profile.json`. `options` are of `calibrate`."""
         data = ["--data", self._records, self._limit, _ANY_DIALECT]
         self._run(
-            "calibrate", ["calibrate", _ORDERED, *data, *options, "-o", "profile.json"], _ORDERED
+            "calibrate",
+            ["calibrate", _ORDERED, *data, *_RESULTS, *options, "-o", "profile.json"],
+            _ORDERED,
         )
         return self
 
@@ -177,14 +182,21 @@ class Quantized(Displayed):
             _ORDERED,
         )
 
-    def evaluate(self, *options: str) -> Quantized:
-        """Compare both modules on the records: `evaluation.json`. `options` are of `evaluate`."""
+    def evaluate(self, *options: str, values: bool = False) -> Quantized:
+        """
+        Compare the results of both modules on the records, or all values: `evaluation.json`.
+
+        The float module is not run again for results that `calibrate` has kept. `options` are of
+        `evaluate`.
+        """
+        # A plot draws all values.
+        values = values or "--plot" in options
         self._run(
             "evaluate",
             [
                 *("evaluate", _ORDERED, "quantized.mlir", "--data", self._records),
                 *("--json", "evaluation.json", "--worst", "0", "--times", self._limit),
-                *(_ANY_DIALECT, *options),
+                *(_ANY_DIALECT, *(() if values else _RESULTS), *options),
             ],
             _ORDERED,
         )
@@ -231,8 +243,11 @@ class Quantized(Displayed):
         }
         trials = _Trials(path, json.loads(json.dumps(settings)))
         report = json.loads((self.folder / "report.json").read_text())
-        candidates = trials.candidates or candidates_of(report, self.evaluation)
-        trials.candidates = candidates
+        if not trials.candidates:
+            if not self.evaluation.get("values"):
+                self.evaluate(*options, values=True)
+            trials.candidates = candidates_of(report, self.evaluation)
+        candidates = trials.candidates
 
         written: Choice | None = None
 
@@ -518,5 +533,5 @@ def quantize(
     """
     quantized = Quantized(model, records, folder=folder, context=context)
     quantized.import_model().put_in_order().calibrate()
-    quantized.quantize(scheme, granularity).evaluate()
+    quantized.quantize(scheme, granularity).evaluate(values=at_least is not None)
     return quantized if at_least is None else quantized.reach(at_least)

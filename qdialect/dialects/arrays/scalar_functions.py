@@ -138,7 +138,7 @@ def erf(numbers: Numbers) -> Numbers:
     step = x - near
     doubled, square, term, before = step * near * 2, step * step * 2, step, np.zeros_like(step)
     total = term
-    for n in range(4):
+    for n in range(4 if x.itemsize > 4 else 2):
         term, before = -(doubled * term + n / (n + 1) * square * before) / (n + 2), term
         total = total + term
     values, slopes = (

@@ -371,9 +371,11 @@ def returning(
 
     The function returns copies of `values`, which are returned, too.
     """
-    copy = module.clone()
+    called = {op.callee.string_value() for op in module.walk() if isinstance(op, CallOp)}
+    others = (op for op in module.ops if op is not function or function.sym_name.data in called)
+    copy, copies = module.clone_without_regions(), dict[SSAValue, SSAValue]()
+    copy.body.add_block(Block([op.clone(copies) for op in others]))
     # A new function, since other functions may call the original one.
-    copies = dict[SSAValue, SSAValue]()
     new = function.clone(copies)
     for op in copy.ops:
         if isinstance(op, FuncOp):
@@ -506,8 +508,8 @@ class OneFunction(NamedTuple):
     returned: tuple[SSAValue, ...]
     """The values and the results, in the order of the results."""
 
-    left_out: tuple[LeftOut, ...]
-    """The values of its module that cannot be recorded."""
+    left_out: tuple[LeftOut, ...] = ()
+    """The values of its module that cannot be recorded, if values are compared."""
 
 
 @dataclass(frozen=True)
@@ -546,12 +548,12 @@ def compare_functions(
 
     With `only_results`, they return only the results of these.
 
-    Both modules are changed: shape ops are folded into constants, since the quantized weights may
-    be in the layout that layers read. Raises InterpretationError if a function does not exist, and
-    ValueError if they differ in arguments or results.
+    With values, both modules are changed: shape ops are folded into constants, since the quantized
+    weights may be in the layout that layers read. Raises InterpretationError if a function does not
+    exist, and ValueError if they differ in arguments or results.
     """
     numbered = set[str]()
-    for module, context in zip((before, after), contexts, strict=True):
+    for module, context in () if only_results else zip((before, after), contexts, strict=True):
         # A fold may change the order of values that have no name.
         numbered |= attach_keys(module).numbered
         # Broadcasts are kept in both modules, whether their operands are quantized or not.
@@ -566,23 +568,39 @@ class _Side:
         self.module = module
         self.function = find_function(module, name)
         keys = keys_of(module)
-        self.roots, self.left_out = recordable_values(module, self.function, keys)
         self.keys = keys.of_values
         self._aliases = {
             name: key for name, key in keys.aliases.items() if name not in keys.numbered
         }
-        self.members = dict[str, list[SSAValue]]()
+        self._keys_of_module = keys
+        last = self.function.body.blocks[0].last_op
+        self.results = last.operands if isinstance(last, ReturnOp) else ()
+
+    @cached_property
+    def recordable(self) -> tuple[Mapping[str, tuple[SSAValue, ...]], tuple[LeftOut, ...]]:
+        """The values that can be recorded, by their keys, and those that cannot."""
+        return recordable_values(self.module, self.function, self._keys_of_module)
+
+    @property
+    def roots(self) -> Mapping[str, tuple[SSAValue, ...]]:
+        """The values that can be recorded, by their keys."""
+        return self.recordable[0]
+
+    @cached_property
+    def members(self) -> Mapping[str, list[SSAValue]]:
         """The values that hold the elements of each key, without the results of their casts."""
-        block = self.function.body.blocks[0]
+        members, block = dict[str, list[SSAValue]](), self.function.body.blocks[0]
         for value, key in self.keys.items():
             owner = value.owner
             is_here = (owner if isinstance(owner, Block) else owner.parent_block()) is block
             if is_here and key in self.roots and not self._is_of_cast(value, key):
-                self.members.setdefault(key, []).append(value)
-        last = block.last_op
-        self.results = last.operands if isinstance(last, ReturnOp) else ()
-        self.constants = constant_values(module)
+                members.setdefault(key, []).append(value)
+        return members
+
+    @cached_property
+    def constants(self) -> set[SSAValue]:
         """The values that are computed from constants alone, which a fold may have replaced."""
+        return constant_values(self.module)
 
     def root_of(self, key: str) -> str | None:
         """
@@ -593,7 +611,7 @@ class _Side:
 
     def returning(self, values: Sequence[SSAValue]) -> OneFunction:
         module, function, copies = returning(self.module, self.function, values)
-        return OneFunction(module, function, (*copies,), self.left_out)
+        return OneFunction(module, function, (*copies,))
 
     def _is_of_cast(self, value: SSAValue, key: str) -> bool:
         owner = value.owner
@@ -622,6 +640,11 @@ class _Comparison:
         types = before.function.function_type.inputs.data
         one = before.returning([old for old, _ in self._pairs])
         other = after.returning([new for _, new in self._pairs])
+        if not only_results:
+            one, other = (
+                function._replace(left_out=side.recordable[1])
+                for function, side in ((one, before), (other, after))
+            )
         _take(other.function, types)
         return ComparedFunctions(one, other, (*self._values,), results, (*self._not_compared,))
 
@@ -629,7 +652,7 @@ class _Comparison:
         """Compare the values that have the same key."""
         # Values that cannot be recorded are reported elsewhere.
         left_out = {
-            key for side in (before, after) for values in side.left_out for key in values.keys
+            key for side in (before, after) for values in side.recordable[1] for key in values.keys
         }
         known = set[str]()
         for key in before.roots:

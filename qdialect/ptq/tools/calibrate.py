@@ -19,6 +19,7 @@ from itertools import filterfalse, pairwise
 from typing import Any, Final
 
 from typing_extensions import override
+from xdsl.dialects.func import ReturnOp
 from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import InterpretationError
 
@@ -27,12 +28,14 @@ from qdialect.check.interpreters import TypedArray, find_function
 from qdialect.folding.inlining import inline_calls
 from qdialect.folding.report import Outcome
 from qdialect.ir.resources import ResourceBlobs
+from qdialect.ops.along_axis import is_recordable
 from qdialect.opt.diagnostics import DiagnosticPrinter
 from qdialect.opt.module_tool import read_module
 from qdialect.opt.outputs import STANDARD_OUTPUT, check_writable, overwrite_each_other, write_file
 from qdialect.opt.process import end_process
 from qdialect.opt.tool_error import ToolError, reason_of
 from qdialect.ptq.calibration.attaching import fingerprint_of
+from qdialect.ptq.calibration.kept_results import KeptResults
 from qdialect.ptq.calibration.keys import keys_of
 from qdialect.ptq.calibration.observed_runs import ObservedRun
 from qdialect.ptq.calibration.record_files import Argument, RecordError, RecordFiles
@@ -40,6 +43,7 @@ from qdialect.ptq.calibration.recorded_functions import (
     RecordedFunction,
     RecordedValues,
     Seen,
+    floats_of,
     recorded_function,
     without_derived,
 )
@@ -169,6 +173,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="run the records from A to before B only; qdialect profile merge joins such profiles",
     )
     parser.add_argument(
+        "--results",
+        metavar="FOLDER",
+        help="keep the results of all records here for qdialect evaluate --results, unless they "
+        "are larger than --max-memory",
+    )
+    parser.add_argument(
         "--resume",
         action="store_true",
         help="keep the records that are in the profile, and run only the missing ones",
@@ -189,6 +199,8 @@ def _calibrate(interruption: _Interruption, given: Sequence[str], options: Names
         raise ToolError("--resume needs the file of a profile: -o FILE")
     if options.cluster and (options.resume or options.model == "-"):
         raise ToolError("--cluster needs the file of a module, and starts without a profile")
+    if options.results is not None and options.model == "-":
+        raise ToolError("--results needs the file of a module")
     for what, path in (("model", options.model), ("records", options.data)):
         if os.path.exists(path) and overwrite_each_other(options.output, path):
             raise ToolError(f"the profile would be written over the {what} in '{path}'")
@@ -314,12 +326,26 @@ def _record(
     interruption: _Interruption,
 ) -> None:
     """Record the missing records, until a signal. Raises RunFailure and RecordError."""
-    function = prepare(run, recorded.values, engine=options.engine, tool=TOOL)
+    kept, observed, numbers = None, recorded.values, tuple[int, ...]()
+    if options.results is not None:
+        try:
+            os.makedirs(options.results, exist_ok=True)
+        except OSError as error:
+            reason = f"cannot write to '{options.results}': {reason_of(error)}"
+            raise ToolError(f"--results: {reason}") from None
+        end = run.function.body.blocks[0].last_op
+        returned = enumerate(end.operands if isinstance(end, ReturnOp) else ())
+        floats = {number: value for number, value in returned if is_recordable(value)}
+        kept = KeptResults.of(options.results, options.model, run.function.sym_name.data)
+        observed, numbers = (*observed, *floats.values()), (*floats,)
+    function = prepare(run, observed, engine=options.engine, tool=TOOL)
     # Worker processes share the processors, so each gets one thread.
     threads = None if options.jobs == 1 else 1
     names = tuple(argument.names for argument in arguments)
+    how = (function,), names, options.data, None, options.max_memory
+    most = options.max_memory // keeper.count
     recording = _Recording(
-        (function,), names, options.data, None, options.max_memory, recorded.recorded, threads
+        *how, recorded.recorded, threads, len(recorded.values), numbers, kept, most
     )
     with (
         interruption.taken(),
@@ -341,8 +367,17 @@ class _Recording(Task[Seen]):
 
     values: RecordedValues
     threads: int | None
+    count: int
+    """The number of values that are observed for their ranges, before results."""
+    numbers: tuple[int, ...]
+    """The numbers of the results that are observed."""
+    kept: KeptResults | None
+    most: int
+    """The most bytes of results to keep of a record."""
     before: list[Seen] = field(default_factory=list[Seen])
     """The record before, which has the ranges of constants."""
+    results: dict[int, TypedArray] = field(default_factory=dict[int, TypedArray])
+    """The last results by their numbers, of which constants are handed over once."""
 
     @override
     def process(
@@ -353,11 +388,22 @@ class _Recording(Task[Seen]):
         labels: object,
     ) -> Seen:
         seen, (run,) = self.values.begin(index), runs
+        constant = run.constant_places
         for before in self.before:
-            seen.copy(run.constant_places, before)
-        take = partial(self.values.add, seen, threads=self.threads)
+            seen.copy(constant[constant < self.count], before)
+
+        def take(at: int, value: TypedArray) -> None:
+            if at < self.count:
+                self.values.add(seen, at, value, threads=self.threads)
+            else:
+                self.results[self.numbers[at - self.count]] = value
+
         run.run(record, take, is_again=bool(self.before))
         self.before[:] = [seen]
+        if self.kept is not None:
+            results = {number: floats_of(value) for number, value in self.results.items()}
+            if sum(result.nbytes for result in results.values()) <= self.most:
+                self.kept.write(record, results, run.seconds_of_groups())
         return seen
 
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from typing_extensions import override
 from xdsl.utils.exceptions import InterpretationError
@@ -28,10 +28,15 @@ from qdialect.opt.diagnostics import DiagnosticPrinter
 from qdialect.opt.module_tool import read_module, whole_number
 from qdialect.opt.outputs import STANDARD_OUTPUT, check_writable, standard_output, write_file
 from qdialect.opt.tool_error import ToolError
+from qdialect.ptq.calibration.kept_results import KeptResults
 from qdialect.ptq.calibration.keys import keys_of
 from qdialect.ptq.calibration.observed_runs import ObservedRun
 from qdialect.ptq.calibration.record_files import Argument, RecordError, RecordFiles
-from qdialect.ptq.calibration.recorded_functions import compare_functions, floats_of
+from qdialect.ptq.calibration.recorded_functions import (
+    ComparedResult,
+    compare_functions,
+    floats_of,
+)
 from qdialect.ptq.schemes.noise import Answers, Noise
 from qdialect.ptq.tools.evaluation import (
     Evaluation,
@@ -94,6 +99,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         "and layers compute in integers",
     )
     parser.add_argument(
+        "--results",
+        metavar="FOLDER",
+        help="compare only results, and do not run the float module if qdialect calibrate "
+        "--results has kept its results of all records here",
+    )
+    parser.add_argument(
         "--worst",
         type=whole_number("--worst"),
         default=10,
@@ -121,8 +132,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(options: Namespace) -> bool:
     if options.report is not None and options.plot is None:
         raise ToolError("--report needs --plot=FILE")
-    if options.plot is not None and options.only_results:
-        raise ToolError("--plot draws values, which --only-results leaves out")
+    only_results = options.only_results or options.results is not None
+    if options.plot is not None and only_results:
+        raise ToolError("--plot draws values, which --only-results and --results leave out")
+    if options.results is not None and options.float == "-":
+        raise ToolError("--results needs the file of a module")
     # Report errors before hours of work, not afterwards.
     figures = None if options.plot is None else plot_module(options.plot)
     expected = {} if options.report is None else expected_from_report(options.report)
@@ -162,6 +176,7 @@ def _evaluate(options: Namespace) -> Evaluation | None:
             return None
         names.append(name)
     before, after = compilations
+    only_results = options.only_results or options.results is not None
     keys = keys_of(before.module).of_values
     arguments = arguments_of(find_function(before.module, names[0]), keys)
     try:
@@ -170,7 +185,7 @@ def _evaluate(options: Namespace) -> Evaluation | None:
             after.module,
             (names[0], names[1]),
             (before.context, after.context),
-            only_results=options.only_results,
+            only_results=only_results,
         )
     except ValueError as error:
         raise ToolError(str(error)) from None
@@ -183,18 +198,22 @@ def _evaluate(options: Namespace) -> Evaluation | None:
     sides = compared.before, compared.after
     reported = set[str]()
     for compilation, side in zip(compilations, sides, strict=True):
-        for values in () if options.only_results else side.left_out:
+        for values in side.left_out:
             keys = [key for key in values.keys if key not in reported]
             reported.update(keys)
             if keys:
                 names_of_keys = ", ".join(f"'{key}'" for key in keys)
                 message = f"not compared: {names_of_keys}, since {values.reason}"
                 printer.remark(message, compilation.locate(values.op))
-    if not (compared.results if options.only_results else compared.values):
-        missing = "results of floats" if options.only_results else "value with the same key"
+    if not (compared.results if only_results else compared.values):
+        missing = "results of floats" if only_results else "value with the same key"
         raise ToolError(f"FLOAT and QUANTIZED have no {missing}")
     try:
-        count = len(RecordFiles(options.data, arguments, options.labels))
+        files = RecordFiles(options.data, arguments, options.labels)
+        count, kept = len(files), None
+        if options.results is not None:
+            kept = KeptResults.of(options.results, options.float, names[0])
+            kept = kept if kept.have_all(files[index] for index in range(count)) else None
         types = compared.after.function.function_type.inputs
         pairs = zip(arguments, types, strict=True)
         quantized = [Argument(argument.names, type) for argument, type in pairs]
@@ -205,6 +224,8 @@ def _evaluate(options: Namespace) -> Evaluation | None:
         raise ToolError("--labels: no result has one number for each of several classes")
     functions = list[PreparedFunction]()
     for compilation, side in zip(compilations, sides, strict=True):
+        if kept is not None and side is compared.before:
+            continue
         try:
             if options.only_results and options.engine == "iree":
                 whole = Side(side.module, compilation.context)
@@ -231,7 +252,8 @@ def _evaluate(options: Namespace) -> Evaluation | None:
         options.labels,
         options.max_memory,
         tuple(value.parts for value in compared.values),
-        tuple(result.has_classes for result in compared.results),
+        compared.results,
+        kept,
     )
     records = list[_Compared]()
     try:
@@ -283,8 +305,9 @@ class _Comparing(Task[_Compared]):
 
     parts: tuple[int, ...]
     """The number of parts of each value; the results follow them."""
-    have_classes: tuple[bool, ...]
-    """For each result, whether it has classes."""
+    results: tuple[ComparedResult, ...]
+    kept: KeptResults | None
+    """The results of the first function, which is not run then."""
     known: dict[int, Noise] = field(default_factory=dict[int, Noise])
     """The noise of the values that are the same in each record."""
 
@@ -296,17 +319,23 @@ class _Comparing(Task[_Compared]):
         runs: Sequence[ObservedRun],
         labels: NDArray[np.int64] | None,
     ) -> _Compared:
-        before, after = runs
-        expected, noises = dict[int, TypedArray](), {**self.known}
-        answers = dict[int, Answers]()
-        first = sum(self.parts)
+        expected: dict[int, NDArray[Any]] = {}
+        noises, answers = {**self.known}, dict[int, Answers]()
+        first, times = sum(self.parts), list[Mapping[str, float]]()
+        steps: Iterator[None] = iter(())
 
         def expect(at: int, value: TypedArray) -> None:
             if at not in self.known:
-                expected[at] = value
+                expected[at] = floats_of(value)
 
-        # Only as far as needed: few values are held at a time.
-        steps = before.steps(record, expect)
+        if self.kept is None:
+            # Only as far as needed: few values are held at a time.
+            steps = runs[0].steps(record, expect)
+        else:
+            arrays, seconds = self.kept.read(record)
+            numbers = (str(result.number) for result in self.results)
+            expected.update(enumerate((arrays[number] for number in numbers), first))
+            times.append(seconds)
 
         def compare(at: int, value: TypedArray) -> None:
             """Compare a value with what is expected, which is freed."""
@@ -314,21 +343,21 @@ class _Comparing(Task[_Compared]):
                 return
             while at not in expected:
                 next(steps)
-            pair = floats_of(expected.pop(at)), floats_of(value)
+            pair = expected.pop(at), floats_of(value)
             noises[at] = Noise.between(*pair)
-            if at >= first and self.have_classes[at - first]:
+            if at >= first and self.results[at - first].has_classes:
                 answers[at] = Answers.between(*pair, labels)
 
-        after.run(record, compare)
+        runs[-1].run(record, compare)
         for _ in steps:
             pass
         if not self.known:
-            constant = (run.constant_places.tolist() for run in (before, after))
+            constant = (run.constant_places.tolist() for run in runs)
             same = {*range(first)}.intersection(*constant)
             self.known.update((at, noises[at]) for at in same)
         places = iter(range(first))
         of_values = [Noise.total(noises[at] for at in islice(places, n)) for n in self.parts]
-        results = range(first, first + len(self.have_classes))
+        results = range(first, first + len(self.results))
         of_results = [noises[at] for at in results]
-        times = tuple(run.seconds_of_groups() for run in runs)
-        return index, (*of_values, *of_results), tuple(map(answers.get, results)), times
+        times += [run.seconds_of_groups() for run in runs]
+        return index, (*of_values, *of_results), tuple(map(answers.get, results)), (*times,)

@@ -163,7 +163,7 @@ def _run(options: Namespace) -> bool:
         running += [] if options.labels is None else ["--labels", options.labels]
         if options.plot is not None:
             running += ["--plot", os.path.abspath(options.plot), "--report=report.json"]
-        quantized.evaluate(*running)
+        quantized.evaluate(*running, values=options.at_least is not None)
         if options.at_least is not None:
             quantized.reach(options.at_least, *running, accuracy=options.accuracy)
         result = folder / "quantized.mlir"

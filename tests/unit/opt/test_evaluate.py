@@ -663,6 +663,87 @@ def test_only_results(tmp_path: Path, engine: str) -> None:
     assert groups == {"calls"} if engine == "iree" else groups >= {"casts", "matrix products"}
 
 
+def test_results_that_a_calibration_has_kept(tmp_path: Path) -> None:
+    """They are taken in place of a run for the same module and records, and for no others."""
+    data, others = (save(tmp_path / f"{seed}.npz", records(3, seed)) for seed in (1, 2))
+    folder = tmp_path / "results"
+    (tmp_path / "before.mlir").write_text(FLOAT)
+    profile = ["-o", str(tmp_path / "profile.json"), "--data", str(data)]
+    arguments = [str(tmp_path / "before.mlir"), *profile, "--results", str(folder)]
+    assert calibrate([*arguments, "--max-memory=1000000", "--jobs=2"]) == 0
+    files = sorted(folder.iterdir())
+    assert len(files) == 3
+    options = "--results", folder, "--times"
+    compared = Evaluated(tmp_path, FLOAT, QUANTIZED, data, "--only-results")
+    found = Evaluated(tmp_path, FLOAT, QUANTIZED, data, *options)
+    assert found.json["results"] == compared.json["results"]
+    assert {group for group, before, _ in found.json["times"] if before} >= {"matrix products"}
+    # One of the results that are kept is another.
+    with np.load(files[0]) as file:
+        arrays = dict(file)
+    np.savez(files[0], **{**arrays, "0": arrays["0"] + 10})
+    decibels = compared.json["results"][0]["signal_to_noise"]
+    changed = Evaluated(tmp_path, FLOAT, QUANTIZED, data, *options).json["results"]
+    assert changed[0]["signal_to_noise"] < decibels - 3
+    elsewhere = Evaluated(tmp_path, FLOAT, QUANTIZED, others, *options).json["results"]
+    assert (
+        elsewhere == Evaluated(tmp_path, FLOAT, QUANTIZED, others, "--only-results").json["results"]
+    )
+    text = FLOAT.replace("9.0", "9.5")
+    of_another = Evaluated(tmp_path, text, QUANTIZED, data, *options).json["results"]
+    assert (
+        of_another == Evaluated(tmp_path, text, QUANTIZED, data, "--only-results").json["results"]
+    )
+
+
+def test_results_of_constants_are_kept_for_each_record(tmp_path: Path) -> None:
+    text = """
+    func.func @main(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xi32>, tensor<2xf32>) {
+      %c = arith.constant dense<[1.0, 2.0]> : tensor<2xf32>
+      %i = arith.constant dense<[3, 4]> : tensor<2xi32>
+      %y = arith.addf %x, %c : tensor<2xf32>
+      return %c, %i, %y : tensor<2xf32>, tensor<2xi32>, tensor<2xf32>
+    }
+    """
+    path, x = tmp_path / "before.mlir", np.array([[1, 2], [3, 5]], "f4")
+    path.write_text(text)
+    data = save(tmp_path / "data.npz", {"x": x})
+    profile, folder = tmp_path / "profile.json", tmp_path / "results"
+    names = [str(path), "-o", str(profile), "--data", str(data), "--results", str(folder)]
+    assert calibrate(names) == 0
+    assert len([*folder.iterdir()]) == 2
+    after = text.replace("[1.0, 2.0]", "[1.0, 2.5]")
+    found = Evaluated(tmp_path, text, after, data, "--results", folder)
+    ratios = [result["signal_to_noise"] for result in found.json["results"]]
+    assert ratios == pytest.approx([10 * math.log10(5 / 0.25), 10 * math.log10(85 / 0.5)])
+
+
+def test_large_and_damaged_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, data = tmp_path / "before.mlir", save(tmp_path / "data.npz", records(2, 1))
+    path.write_text(FLOAT)
+    folder = tmp_path / "results"
+    names = [
+        str(path),
+        "-o",
+        str(tmp_path / "p.json"),
+        "--data",
+        str(data),
+        "--results",
+        str(folder),
+    ]
+    # Results of 64 bytes: two are too large for a limit of less than 128.
+    assert calibrate([*names, "--max-memory=1000", "--engine=reference"]) == 0
+    assert len([*folder.iterdir()]) == 2
+    for file in folder.iterdir():
+        file.write_bytes(b"PK")
+    arguments = [str(path), str(path), "--data", str(data), "--results", str(folder)]
+    assert main(arguments) == 1
+    assert "is not read: " in capsys.readouterr().err
+    assert main([*arguments[:2], "--data", str(data), "--results", str(path)]) == 0
+    assert main(["-", *arguments[1:]]) == 1
+    assert "--results needs the file of a module" in capsys.readouterr().err
+
+
 class Page(HTMLParser):
     """What a page has."""
 
@@ -731,6 +812,10 @@ def test_plots_that_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         ([f"--plot={tmp_path}/none/plot.png"], "cannot open output file"),
         (["--report=report.json"], "--report needs --plot=FILE"),
         (["--plot=x.html", "--only-results"], "--plot draws values, which --only-results"),
+        (
+            ["--plot=x.html", "--results=x"],
+            "--plot draws values, which --only-results and --results",
+        ),
         (["--worst=-1"], "--worst must not be negative, but is -1"),
         ([f"--json={tmp_path}/none/x.json"], "cannot open output file"),
     ):
