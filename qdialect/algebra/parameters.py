@@ -157,9 +157,10 @@ class StorageFormat(NamedTuple):
         if self.codebook is not None:
             return self.codebook.nearest(numbers, minimum, maximum).astype(dtype)
         whole = np.asarray(rounding.round(numbers))
-        # Of NaN and the minimum, `fmax` is the minimum.
-        np.fmax(whole, minimum, out=whole)
-        return np.minimum(whole, maximum, out=whole).astype(dtype)
+        np.clip(whole, minimum, maximum, out=whole)
+        if math.isnan(whole.sum()):
+            np.fmax(whole, minimum, out=whole)
+        return whole.astype(dtype)
 
     def codes_near(self, steps: FloatArray, zero_points: IntArray) -> IntArray:
         """

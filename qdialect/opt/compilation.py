@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import re
@@ -107,9 +108,10 @@ class Compilation:
 
     def _take_shared(self) -> bool:
         """Take what `share_module` has read, if the text is that."""
-        if not _shared or _shared[0].compilation.source is not self.source:
+        path = self.source.name
+        if path not in _shared or _shared[path].compilation.source is not self.source:
             return False
-        shared, wants = _shared.pop().compilation, self.context
+        shared, wants = _shared.pop(path).compilation, self.context
         self.module, self.locations, self.context = shared.module, shared.locations, shared.context
         self.context.wants_fold_plans = wants.wants_fold_plans
         self.context.wants_values = wants.wants_values
@@ -284,8 +286,8 @@ class _Shared(NamedTuple):
     compilation: Compilation
 
 
-_shared = list[_Shared]()
-"""What `share_module` has read, until a compilation takes it."""
+_shared = dict[str, _Shared]()
+"""What `share_module` has read, by paths, until a compilation takes it."""
 
 
 def share_module(path: str) -> None:
@@ -296,15 +298,18 @@ def share_module(path: str) -> None:
     """
     try:
         file = _identity(path)
-        if _shared and _shared[0].file == file:
+        if path in _shared and _shared[path].file == file:
             return
-        _shared.clear()
+        if _shared.pop(path, None) is not None:
+            # It is not read again.
+            gc.unfreeze()
+            gc.collect()
         handler = DiagnosticPrinter(io.StringIO())
         source = read_text(path, handler)
         if source is not None:
             compilation = Compilation(source, Options(), handler)
             if compilation.run(()):
-                _shared.append(_Shared(file, compilation))
+                _shared[path] = _Shared(file, compilation)
     except Exception:
         # The compilation in a copy has the error again, and reports it.
         return
@@ -312,8 +317,8 @@ def share_module(path: str) -> None:
 
 def read_source(path: str, handler: DiagnosticHandler, command: str | None) -> SourceText | None:
     """The text of a file, as `read_text`, or that of `share_module`. Raises ToolError."""
-    if _shared and command is None and path != "-" and os.path.exists(path):
-        shared = _shared[0]
+    if path in _shared and command is None and os.path.exists(path):
+        shared = _shared[path]
         if shared.file == _identity(path):
             return shared.compilation.source
     return read_text(path, handler, command)

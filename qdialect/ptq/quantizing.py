@@ -48,7 +48,8 @@ _BYTES_OF_FILE: Final = 1 << 26
 """From which number of bytes on records go to the next file."""
 
 _ORDERED: Final = "ordered.mlir"
-"""The module that the steps after the second share."""
+_QUANTIZED: Final = "quantized.mlir"
+"""The modules that several steps read."""
 
 _RESULTS: Final = "--results", "results"
 """The folder of the results of the float module."""
@@ -177,7 +178,7 @@ class Quantized(Displayed):
                 *("opt", _ORDERED, _ANY_DIALECT),
                 "--attach-ranges=profile=profile.json finite=true",
                 *(f"--quantize-with-ranges={words}", "--fold-quant-shapes=max-repetition=0"),
-                *("--quantization-report=report.json", "-o", "quantized.mlir"),
+                *("--quantization-report=report.json", "-o", _QUANTIZED),
             ],
             _ORDERED,
         )
@@ -194,11 +195,11 @@ class Quantized(Displayed):
         self._run(
             "evaluate",
             [
-                *("evaluate", _ORDERED, "quantized.mlir", "--data", self._records),
+                *("evaluate", _ORDERED, _QUANTIZED, "--data", self._records),
                 *("--json", "evaluation.json", "--worst", "0", "--times", self._limit),
                 *(_ANY_DIALECT, *(() if values else _RESULTS), *options),
             ],
-            _ORDERED,
+            *(_ORDERED, _QUANTIZED),
         )
         return self
 
@@ -217,7 +218,8 @@ class Quantized(Displayed):
         `qdialect export`.
         """
         name = f"quantized.{to}"
-        self._run("export", ["export", "quantized.mlir", _ANY_DIALECT, "-o", name, *options])
+        arguments = ["export", _QUANTIZED, _ANY_DIALECT, "-o", name, *options]
+        self._run("export", arguments, _QUANTIZED)
         return self.folder / name
 
     def reach(self, least: float, *options: str, accuracy: str | None = None) -> Quantized:
@@ -279,7 +281,7 @@ class Quantized(Displayed):
             if ratio is None:
                 raise QuantizationError("no result has a signal to noise: none is a float")
             return ratio
-        command = [*shlex.split(accuracy), "quantized.mlir"]
+        command = [*shlex.split(accuracy), _QUANTIZED]
         printed = self._printed_by(command)
         try:
             return float(printed)
@@ -302,16 +304,14 @@ class Quantized(Displayed):
 
     def module(self, context: Context | None = None) -> ModuleOp:
         """The quantized module. Its resources are kept in `context`."""
-        path = self.folder / "quantized.mlir"
+        path = self.folder / _QUANTIZED
         used = ToolContext(allow_unregistered=True) if context is None else context
         return parse_module(used, path.read_bytes(), str(path))
 
     @property
     def sizes(self) -> tuple[int, int]:
         """The number of bytes of the text of the float module, and of the quantized one."""
-        before, after = (
-            os.path.getsize(self.folder / name) for name in (_ORDERED, "quantized.mlir")
-        )
+        before, after = (os.path.getsize(self.folder / name) for name in (_ORDERED, _QUANTIZED))
         return before, after
 
     @property
@@ -365,7 +365,7 @@ class Quantized(Displayed):
 
     # Files and processes
 
-    def _run(self, name: str, arguments: Sequence[str], shared: str | None = None) -> None:
+    def _run(self, name: str, arguments: Sequence[str], *shared: str) -> None:
         """Run a subcommand of `qdialect` as a step. Raises QuantizationError."""
         self._tell(["qdialect", *arguments])
         usage = self._processes.run(arguments, shared)

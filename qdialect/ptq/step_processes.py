@@ -1,5 +1,5 @@
 """
-Processes of steps, each a copy of one that has read the module that they share.
+Processes of steps, each a copy of one that has read the modules that they share.
 
 A copy runs a subcommand of `qdialect` as a process of its own would: its memory is free at its end,
 and a crash ends nothing else. What is imported and parsed once is there in each copy.
@@ -62,9 +62,9 @@ class StepProcesses:
         self._contexts = ExitStack()
         finalize(self, self._contexts.close)
 
-    def run(self, arguments: Sequence[str], shared: str | None) -> Usage:
+    def run(self, arguments: Sequence[str], shared: Sequence[str]) -> Usage:
         """
-        Run a subcommand of `qdialect`; `shared` is a module that it reads, as others will.
+        Run a subcommand of `qdialect`; `shared` are modules that it reads, as others will.
 
         Raises QuantizationError.
         """
@@ -115,11 +115,11 @@ def main() -> int:
     for line in sys.stdin:
         shared, *arguments = json.loads(line)
         import_module(MODULES[arguments[0]])
-        if shared is not None:
+        for path in shared:
             # An import needs no parser of modules before it has read the model.
             from qdialect.opt.compilation import share_module
 
-            share_module(shared)
+            share_module(path)
         # Collections in copies leave what is here alone, and so shared.
         gc.freeze()
         copy = os.fork()

@@ -70,6 +70,14 @@ Elements = NDArray[Any]
 Integers = NDArray[np.int64]
 
 
+def without_equal(positions: Integers) -> Integers:
+    """`positions`, with only the first one along each axis where all are equal."""
+    for axis in range(positions.ndim):
+        first = positions.take([0], axis)
+        positions = first if (positions == first).all() else positions
+    return positions
+
+
 def indices_of(value: TypedArray) -> Integers:
     """Positions as int64. Raises InterpretationError for numbers that are not integers."""
     if not is_integer(value.element_type):

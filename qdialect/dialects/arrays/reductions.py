@@ -48,7 +48,7 @@ from qdialect.ops.interface import layer_of, name_of, windows_of
 from qdialect.ops.model import OnElements, OnNumbers, imported, model_named
 from qdialect.ops.readers import combining_op
 
-_PIECE: Final = 1 << 21
+_PIECE: Final = 1 << 19
 """The maximum number of elements copied at once, unless one row has more."""
 
 _FEW_TERMS: Final = 64
@@ -75,14 +75,21 @@ def sum_of_products(
         raise InterpretationError(f"its operands have ranks {lhs.ndim} and {rhs.ndim}")
     lhs = _spread(lhs, windows)
     positions: list[str] = []
+    is_narrow = contraction.groups == 1 and _is_narrow(lhs, rhs, (left, right, result), windows)
+    counts: list[int] = []
     for number, window in enumerate(windows):
         at, kernel_axis, result_axis = window.axes
         if window.is_reversed:
             rhs = np.flip(rhs, kernel_axis)
-        lhs = _with_window(lhs, at, rhs.shape[kernel_axis], window)
+        counts.append(window.of_size(rhs.shape[kernel_axis]).count(lhs.shape[at]))
+        if not is_narrow:
+            lhs = _with_window(lhs, at, rhs.shape[kernel_axis], window)
         # Use a label that no other axis has.
         left[at] = result[result_axis] = f"*{number}"
         positions.append(right[kernel_axis])
+    if is_narrow:
+        products = contracted(lhs, left, rhs, right, [*positions, *result])
+        return _sum_of_shifted(products, windows, counts)
     left += positions
     if contraction.groups > 1:
         lhs, rhs = _grouped(lhs, rhs, (left, right, result), positions, contraction.groups)
@@ -90,6 +97,44 @@ def sum_of_products(
     flat = contracted(lhs, left, rhs, right, [axis for label_axes in axes for axis in label_axes])
     lengths = iter(flat.shape)
     return flat.reshape([math.prod(next(lengths) for _ in label_axes) for label_axes in axes])
+
+
+def _is_narrow(
+    lhs: Numbers, rhs: Numbers, labels: Sequence[Sequence[str]], windows: Sequence[Window]
+) -> bool:
+    """
+    Whether windows have many more numbers than their results, as they have more channels.
+
+    Then each position is multiplied by all weights, and no window is copied.
+    """
+    left, right, result = labels
+    shape = dict(zip(right, rhs.shape, strict=True))
+    summed = [n for label, n in shape.items() if label in left and label not in result]
+    columns = [n for label, n in shape.items() if label in result and label not in left]
+    return (
+        {lhs.dtype, rhs.dtype} == {np.dtype(np.float32)}
+        and any(rhs.shape[window.axes[1]] > 1 for window in windows)
+        and all(window.stride == 1 for window in windows)
+        and not any(label in left and label in result for label in right)
+        and _NARROW * math.prod(columns) <= math.prod(summed)
+    )
+
+
+_NARROW: Final = 2
+
+
+def _sum_of_shifted(products: Numbers, windows: Sequence[Window], counts: Sequence[int]) -> Numbers:
+    """The sum of products over the positions of windows, which are the first axes."""
+    total = None
+    for position in np.ndindex(*products.shape[: len(windows)]):
+        part = [slice(None)] * (products.ndim - len(windows))
+        for at, window, count in zip(position, windows, counts, strict=True):
+            start = at * window.dilation
+            part[window.axes[2]] = slice(start, start + count)
+        shifted = products[(*position, *part)]
+        total = shifted.copy("K") if total is None else np.add(total, shifted, out=total)
+    assert total is not None
+    return total
 
 
 def _axes_in(label: str) -> list[str]:
@@ -236,10 +281,11 @@ def contracted(
             batch = math.prod(part.shape[: len(both)])
             one = _as_matrices(part, dtype, len(both), len(rows), is_along_rows=is_along_rows)
             other = of_rhs.astype(dtype, copy=False).reshape(batch, count(summed), count(columns))
-            product = np.matmul(one, other)
-            sums[at] = product.reshape(
-                (*part.shape[: len(both) + len(rows)], *shape[len(both) + len(rows) :])
-            )
+            target = sums[at].reshape(batch, one.shape[1], count(columns))
+            is_view = np.may_share_memory(target, sums) and sums.dtype == dtype
+            product = np.matmul(one, other, out=target if is_view else None)
+            if not is_view:
+                sums[at] = product.reshape(sums[at].shape)
     names = [*both, *rows, *columns]
     return sums.transpose([names.index(name) for name in result])
 
@@ -342,8 +388,11 @@ def layer_on_arrays(op: Operation) -> Callable[..., Numbers]:
         total = sum_of_products(lhs, rhs, contraction, windows)
         if contraction.bias is None or len(numbers) <= contraction.bias:
             return total
+        bias = numbers[contraction.bias]
+        if (bias.shape, bias.dtype) == (total.shape, total.dtype):
+            return np.add(total, bias, out=total)
         with temporary_memory(total.nbytes):
-            return total + numbers[contraction.bias]
+            return total + bias
 
     return compute
 

@@ -23,6 +23,7 @@ from xdsl.utils.scoped_dict import ScopedDict
 from qdialect.check.interpreters import ModuleInterpreter, OpInterpretationError, TypedArray
 from qdialect.dialects.arrays.elements import find_run, function_on_arrays
 from qdialect.dialects.arrays.movements import run_shape_op
+from qdialect.dialects.arrays.places import elements_at, without_equal
 from qdialect.dialects.arrays.values import (
     allocated,
     dtype_of,
@@ -364,6 +365,8 @@ class ObservedRun(ModuleInterpreter):
         if len(op.results) != 1 or not all(map(is_static, shapes)):
             return None
         read = tuple(dict.fromkeys(captured_by(op)))
+        if (selecting := self._selecting(op, inputs, read)) is not None:
+            return selecting
         function = function_on_arrays(op)
         if (
             function is None
@@ -385,6 +388,36 @@ class ObservedRun(ModuleInterpreter):
         is_alike = model.on_arrays is not None or broadcasts or len({*shapes}) == 1
         return ([*op.operands, *read], _computing(op, function)) if function and is_alike else None
 
+    def _selecting(
+        self, op: Operation, inputs: PythonValues, read: Sequence[SSAValue]
+    ) -> tuple[Sequence[SSAValue], Kernel] | None:
+        """The elements of a tensor at positions that are the same in each record."""
+        source, type = _selected_by(op), op.results[0].type
+        is_fixed = all(value is source or value in self.constants for value in read)
+        if source is None or source not in read or not is_fixed:
+            return None
+        (value,) = self.get_values([source])
+        elements: NDArray[Any] = value.elements
+        shape, dtype = value.shape, elements.dtype
+        if elements.size > 1 << 8 * dtype.itemsize or shape != shape_of(source.type):
+            return None
+        # The same op, run on positions.
+        places = np.arange(elements.size).reshape(shape).astype(dtype)
+        self.set_values([(source, TypedArray(places, value.type))])
+        try:
+            numbers: TypedArray = super()._result_of(op, inputs).values[0]
+        finally:
+            self.set_values([(source, value)])
+        if numbers.shape != shape_of(type):
+            return None
+        flat: NDArray[np.intp] = numbers.elements.view(f"u{dtype.itemsize}").astype(np.intp)
+        indices = tuple(map(without_equal, np.unravel_index(flat, shape)))
+
+        def select(values: Sequence[TypedArray]) -> Sequence[TypedArray]:
+            return [TypedArray.of(elements_at(values[0].elements, indices), type)]
+
+        return [source], select
+
     def _hand_over(self, values: Sequence[SSAValue], results: Sequence[Any]) -> None:
         assert self._take is not None
         start = perf_counter()
@@ -392,6 +425,21 @@ class ObservedRun(ModuleInterpreter):
             for place in self._places.get(value, ()):
                 self._take(place, result)
         self._taken += perf_counter() - start
+
+
+def _selected_by(op: Operation) -> SSAValue | None:
+    """The value that the body of an op takes an element of, and reads for nothing else."""
+    if len(op.regions) != 1 or len(op.regions[0].blocks) != 1:
+        return None
+    block = op.regions[0].block
+    end = block.last_op
+    taken = end.operands[0].owner if end is not None and len(end.operands) == 1 else block
+    if isinstance(taken, Block) or taken.parent is not block or not op_model(taken).extracts:
+        return None
+    source = taken.operands[0]
+    is_read_once = sum(op.is_ancestor(use.operation) for use in source.uses) == 1
+    is_plain = not any(argument.first_use for argument in block.args)
+    return source if is_read_once and is_plain else None
 
 
 def _moving(op: Operation, steps: Sequence[Callable[[Sequence[NDArray[Any]]], Any]]) -> Kernel:

@@ -901,3 +901,113 @@ def test_results_of_iree_are_kept_as_long_as_arrays_of_them() -> None:
         engine.run([TypedArray(given, type)], take)
     assert len({*map(bytes, copies)}) == 8
     assert all(map(np.array_equal, kept, copies))
+
+
+SELECTION = """
+func.func @main(%x: tensor<2x3x5xTYPE>, %at: tensor<7xindex>) -> tensor<2x7x3xTYPE> {
+  %e = tensor.empty() : tensor<2x7x3xTYPE>
+  %half = arith.constant 0.7 : f32
+  %last = arith.constant 4 : index
+  %two = arith.constant 2 : index
+  %0 = linalg.generic {
+    indexing_maps = [affine_map<(i, j, k) -> (i, j, k)>],
+    iterator_types = ["parallel", "parallel", "parallel"]} outs(%e : tensor<2x7x3xTYPE>) {
+  ^bb0(%out: TYPE):
+    %i = linalg.index 0 : index
+    %j = linalg.index 1 : index
+    %k = linalg.index 2 : index
+    %number = arith.index_cast %j : index to i32
+    %float = arith.sitofp %number : i32 to f32
+    %scaled = arith.mulf %float, %half : f32
+    %floor = math.floor %scaled : f32
+    %whole = arith.fptosi %floor : f32 to i32
+    %place = arith.index_cast %whole : i32 to index
+    %column = arith.minsi %place, %last : index
+    %row = arith.subi %two, %k : index
+    %taken = tensor.extract %x[%i, %row, COLUMN] : tensor<2x3x5xTYPE>
+    linalg.yield %taken : TYPE
+  } -> tensor<2x7x3xTYPE>
+  return %0 : tensor<2x7x3xTYPE>
+}
+"""
+
+
+@pytest.mark.parametrize("width", [16, 32, 64])
+@pytest.mark.parametrize("is_fixed", [False, True])
+def test_elements_at_positions_are_those_of_each_record(width: int, is_fixed: bool) -> None:
+    """Positions may be the same in each record, or depend on it."""
+    text = SELECTION.replace("TYPE", f"f{width}")
+    read = "%at_j = tensor.extract %at[%j] : tensor<7xindex>\n    %taken"
+    text = text.replace("COLUMN", "%column") if is_fixed else text.replace("%taken =", f"{read} =")
+    run, random = run_of(text.replace("COLUMN", "%at_j"), in_single=True), np.random.default_rng(0)
+    types = run.function.function_type.inputs.data
+    for _ in range(3):
+        x = random.standard_normal((2, 3, 5)).astype(f"f{width // 8}")
+        at = random.integers(0, 5, 7)
+        record = [TypedArray.of(x.view(f"u{width // 8}"), types[0]), TypedArray.of(at, types[1])]
+        taken = dict[int, TypedArray]()
+        run.run(record, taken.__setitem__)
+        columns = [0, 0, 1, 2, 2, 3, 4] if is_fixed else at
+        expected = x[:, ::-1, columns].swapaxes(1, 2)
+        assert taken[max(taken)].elements.view(x.dtype).tolist() == expected.tolist()
+
+
+NARROW = """
+func.func @main(%x: tensor<2x8x7x9xf32>) -> (tensor<2x3xHxWxf32>, tensor<2x3x7x2xf32>) {
+  %w = arith.constant dense<WEIGHT> : tensor<3x8x3x2xf32>
+  %b = arith.constant dense<1.0> : tensor<2x3xHxWxf32>
+  %0 = linalg.conv_2d_nchw_fchw {dilations = dense<[DILATIONS]> : tensor<2xi64>,
+      strides = dense<[STRIDES]> : tensor<2xi64>}
+    ins(%x, %w : tensor<2x8x7x9xf32>, tensor<3x8x3x2xf32>)
+    outs(%b : tensor<2x3xHxWxf32>) -> tensor<2x3xHxWxf32>
+  %v = arith.constant dense<WEIGHT_OF_LAST> : tensor<3x3x9x2xf32>
+  %1 = stablehlo.convolution(%x, %v)
+    dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f],
+    window = {stride = [1, 1], pad = [[0, -1], [1, 1]], rhs_dilate = [2, 1],
+      reverse = [true, false]}
+    {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+    : (tensor<2x8x7x9xf32>, tensor<3x3x9x2xf32>) -> tensor<2x3x7x2xf32>
+  return %0, %1 : tensor<2x3xHxWxf32>, tensor<2x3x7x2xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("strides", "dilations"), [((1, 1), (1, 1)), ((1, 1), (2, 3)), ((1, 2), (1, 1))]
+)
+def test_windows_of_more_channels_than_results(
+    strides: tuple[int, int], dilations: tuple[int, int]
+) -> None:
+    """Sums of small integers are exact in any order."""
+    random = np.random.default_rng(0)
+    x = random.integers(-9, 9, (2, 8, 7, 9)).astype("f4")
+    weight, last = (
+        random.integers(-9, 9, shape).astype("f4") for shape in ((3, 8, 3, 2), (3, 3, 9, 2))
+    )
+    height, width = (
+        (length - dilation * (size - 1) - 1) // stride + 1
+        for length, size, stride, dilation in zip((7, 9), (3, 2), strides, dilations, strict=True)
+    )
+    text = NARROW.replace("HxW", f"{height}x{width}").replace(
+        "tensor<2x5x7x2xf32>", "tensor<2x3x7x2xf32>"
+    )
+    for name, value in (("STRIDES", strides), ("DILATIONS", dilations)):
+        text = text.replace(name, ", ".join(map(str, value)))
+    text = text.replace("WEIGHT_OF_LAST", str(last.tolist())).replace(
+        "WEIGHT", str(weight.tolist())
+    )
+    run, taken = run_of(text, in_single=True), dict[int, TypedArray]()
+    run.run([TypedArray.of_numbers(x, run.function.args[0].type)], taken.__setitem__)
+    expected = np.ones((2, 3, height, width), "f4")
+    for at in np.ndindex(height, width, 3, 2):
+        row, column = (
+            p * s + q * d for p, q, s, d in zip(at[:2], at[2:], strides, dilations, strict=True)
+        )
+        expected[:, :, at[0], at[1]] += x[:, :, row, column] @ weight[:, :, at[2], at[3]].T
+    results = [taken[at].numbers.tolist() for at in sorted(taken)]
+    padded = np.pad(x[:, :7], [(0, 0), (0, 0), (1, 1), (0, 0)])
+    others = np.zeros((2, 3, 7, 2), "f4")
+    for row, column, p, q in np.ndindex(3, 7, 3, 3):
+        others[:, row, column] += padded[:, row + 2 * (2 - p), column + q] @ last[p, q]
+    assert expected.tolist() in results
+    assert results[-1] == others.tolist()
