@@ -396,13 +396,12 @@ class ObservedRun(ModuleInterpreter):
         is_fixed = all(value is source or value in self.constants for value in read)
         if source is None or source not in read or not is_fixed:
             return None
-        (value,) = self.get_values([source])
-        elements: NDArray[Any] = value.elements
-        shape, dtype = value.shape, elements.dtype
-        if elements.size > 1 << 8 * dtype.itemsize or shape != shape_of(source.type):
+        value: TypedArray = self.get_values([source])[0]
+        size, shape, dtype = value.elements.size, value.shape, value.elements.dtype
+        if size > 1 << 8 * dtype.itemsize or shape != shape_of(source.type):
             return None
         # The same op, run on positions.
-        places = np.arange(elements.size).reshape(shape).astype(dtype)
+        places = np.arange(size).reshape(shape).astype(dtype)
         self.set_values([(source, TypedArray(places, value.type))])
         try:
             numbers: TypedArray = super()._result_of(op, inputs).values[0]
