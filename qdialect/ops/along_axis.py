@@ -7,6 +7,7 @@ Numbers that an op has for each position of an axis: recorded ranges, and the sc
 
 from __future__ import annotations
 
+from collections.abc import Container
 from functools import lru_cache
 from typing import Final, NamedTuple, cast
 
@@ -115,9 +116,14 @@ def _is_float(cls: type[Attribute]) -> bool:
     return issubclass(cls, AnyFloat)
 
 
-def drop_ranges(module: ModuleOp) -> None:
-    """Replace each op that carries ranges by its operand, which is kept even if it is unused."""
-    dropped = [op for op in module.walk() if is_statistics(op)]
+def drop_ranges(module: ModuleOp, values: Container[SSAValue] | None = None) -> None:
+    """
+    Replace each op that carries ranges by its operand, which is kept even if it is unused.
+
+    If there are `values`, only the ranges of these are dropped.
+    """
+    ops = filter(is_statistics, module.walk())
+    dropped = [op for op in ops if values is None or op.operands[0] in values]
     replacements = Replacements()
     for op in dropped:
         # In a graph region, an op may be its own operand.

@@ -14,6 +14,7 @@ from qdialect.folding.inlining import inline_calls
 from qdialect.folding.policy import FoldPolicy
 from qdialect.folding.raising import raise_dequantization
 from qdialect.folding.report import Outcome, PassRecord, PassReport
+from qdialect.ops.along_axis import drop_ranges
 from qdialect.ops.fields import RuleKind
 from qdialect.ops.interface import Refusal, RefusalCode, models_of, name_of, op_model
 from qdialect.ptq.assignment.assignment_steps import SEQUENCE, Step
@@ -33,6 +34,7 @@ from qdialect.ptq.assignment.parameter_assignment import (
 )
 from qdialect.ptq.assignment.quantized_writing import QuantizedWriter, Written
 from qdialect.ptq.assignment.settings import SettingError, Settings
+from qdialect.ptq.calibration.keys import constant_values
 from qdialect.ptq.float_graph.flow_graph import (
     LOWER_TENSORS,
     FlowGraph,
@@ -284,6 +286,7 @@ def quantize_model(
         rewrite_casts(module)
         if rewrite_pairs(module):
             # So that dequantized constants of the same model are read as floats, too.
+            drop_ranges(module, constant_values(module))
             raise_dequantization(module, context, FoldPolicy())
         read = partial(value_graph, module, context, budget, has_reshaped_layers=True)
         graph = read()

@@ -13,16 +13,25 @@ from installed import needs
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
-from qdialect.dialects.quant import ConstantOp, DequantizeCastOp, QuantizeCastOp
+from qdialect.dialects.quant import (
+    ConstantOp,
+    DequantizeCastOp,
+    QuantizeCastOp,
+    StatisticsOp,
+)
 from qdialect.dialects.quant.types import UniformQuantizedType, uniform_tensor
 from qdialect.folding.report import Outcome, PassReport
 from qdialect.frontends import from_onnx, from_torch
+from qdialect.ir.elements import floats_attribute
+from qdialect.ir.rewriting import insert_after
+from qdialect.ops.along_axis import is_recordable
 from qdialect.opt.registry import ToolContext
 from qdialect.passes.canonicalize import CanonicalizePass
 from qdialect.passes.lower_quant_ops import LowerQuantOpsPass
 from qdialect.passes.lower_quant_shapes import LowerQuantShapesPass
 from qdialect.ptq.assignment.settings import Settings, precision_of
 from qdialect.ptq.assignment.whole_model import quantize_model
+from qdialect.ptq.calibration.keys import constant_values
 from qdialect.text import parse_module
 
 pytestmark = [
@@ -159,6 +168,27 @@ def test_onnx(tmp_path: Path):
     assert slots == [of_x, of_y, of_y, of_y]
     assert np.array_equal(returned(module, x), before)
     assert len(set(before.reshape(-1).tolist())) > 10
+
+
+@needs("onnx")
+def test_ranges_of_constants_keep_no_weight_from_being_read(tmp_path: Path):
+    """A calibration records the scales of weights, too: they are constants of floats."""
+    qdq_model(tmp_path / "model.onnx")
+    texts = list[str]()
+    for has_ranges in (False, True):
+        module = from_onnx(tmp_path / "model.onnx")
+        for value in constant_values(module) if has_ranges else ():
+            if is_recordable(value):
+                ends = floats_attribute(np.array([-1.0, 1.0]))
+                value.replace_all_uses_with((op := StatisticsOp(value, ends, None, None)).result)
+                op.operands = (value,)
+                insert_after(op, value)
+        quantized(module)
+        backs = [op for op in module.walk() if isinstance(op, DequantizeCastOp)]
+        texts.append("\n".join(str(op.input.type) for op in backs))
+    assert "<i8:f32:0, {" in texts[0]
+    assert "<i32:f32:0, {" in texts[0]
+    assert texts[0] == texts[1]
 
 
 MAPS = "affine_map<(i, j) -> (i, j)>", "affine_map<(i, j) -> (j)>"
