@@ -159,6 +159,7 @@ class StorageFormat(NamedTuple):
         whole = np.asarray(rounding.round(numbers))
         np.clip(whole, minimum, maximum, out=whole)
         if math.isnan(whole.sum()):
+            # Of NaN and the minimum, `fmax` is the minimum.
             np.fmax(whole, minimum, out=whole)
         return whole.astype(dtype)
 

@@ -76,12 +76,10 @@ def sum_of_products(
     lhs = _spread(lhs, windows)
     positions: list[str] = []
     is_narrow = contraction.groups == 1 and _is_narrow(lhs, rhs, (left, right, result), windows)
-    counts: list[int] = []
     for number, window in enumerate(windows):
         at, kernel_axis, result_axis = window.axes
         if window.is_reversed:
             rhs = np.flip(rhs, kernel_axis)
-        counts.append(window.of_size(rhs.shape[kernel_axis]).count(lhs.shape[at]))
         if not is_narrow:
             lhs = _with_window(lhs, at, rhs.shape[kernel_axis], window)
         # Use a label that no other axis has.
@@ -89,7 +87,7 @@ def sum_of_products(
         positions.append(right[kernel_axis])
     if is_narrow:
         products = contracted(lhs, left, rhs, right, [*positions, *result])
-        return _sum_of_shifted(products, windows, counts)
+        return _sum_of_shifted(products, windows)
     left += positions
     if contraction.groups > 1:
         lhs, rhs = _grouped(lhs, rhs, (left, right, result), positions, contraction.groups)
@@ -103,34 +101,39 @@ def _is_narrow(
     lhs: Numbers, rhs: Numbers, labels: Sequence[Sequence[str]], windows: Sequence[Window]
 ) -> bool:
     """
-    Whether windows have many more numbers than their results, as they have more channels.
+    Whether windows have many more channels than results, and products with all weights are few.
 
     Then each position is multiplied by all weights, and no window is copied.
     """
     left, right, result = labels
+    axes = {axis for label in result for axis in _axes_in(label)}
     shape = dict(zip(right, rhs.shape, strict=True))
-    summed = [n for label, n in shape.items() if label in left and label not in result]
-    columns = [n for label, n in shape.items() if label in result and label not in left]
+    summed = math.prod(n for label, n in shape.items() if label in left and label not in axes)
+    columns = math.prod(n for label, n in shape.items() if label in axes)
     return (
         {lhs.dtype, rhs.dtype} == {np.dtype(np.float32)}
         and any(rhs.shape[window.axes[1]] > 1 for window in windows)
         and all(window.stride == 1 for window in windows)
-        and not any(label in left and label in result for label in right)
-        and _NARROW * math.prod(columns) <= math.prod(summed)
+        and not any(label in left and label in axes for label in right)
+        and 0 < 2 * columns <= summed
+        and 0 < lhs.size // summed * (rhs.size // summed) <= _MOST_PRODUCTS
     )
 
 
-_NARROW: Final = 2
+_MOST_PRODUCTS: Final = 1 << 23
+"""The most products that are held at once where windows are not copied."""
 
 
-def _sum_of_shifted(products: Numbers, windows: Sequence[Window], counts: Sequence[int]) -> Numbers:
+def _sum_of_shifted(products: Numbers, windows: Sequence[Window]) -> Numbers:
     """The sum of products over the positions of windows, which are the first axes."""
     total = None
-    for position in np.ndindex(*products.shape[: len(windows)]):
+    sizes = products.shape[: len(windows)]
+    for position in np.ndindex(*sizes):
         part = [slice(None)] * (products.ndim - len(windows))
-        for at, window, count in zip(position, windows, counts, strict=True):
-            start = at * window.dilation
-            part[window.axes[2]] = slice(start, start + count)
+        for at, window, size in zip(position, windows, sizes, strict=True):
+            axis, start = window.axes[2], at * window.dilation
+            count = window.of_size(size).count(products.shape[len(windows) + axis])
+            part[axis] = slice(start, start + count)
         shifted = products[(*position, *part)]
         total = shifted.copy("K") if total is None else np.add(total, shifted, out=total)
     assert total is not None

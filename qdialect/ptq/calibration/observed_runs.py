@@ -64,6 +64,9 @@ _NONE: Final = (), None
 _OPS_AT_ONCE: Final = 8
 """The number of ops that are run between two pauses."""
 
+_MOST_SELECTED: Final = 1 << 22
+"""The most elements whose positions are computed once: they take several times their memory."""
+
 _MIN_LARGE: Final = 1 << 18
 """From which number of elements on a dequantized weight is not kept."""
 
@@ -407,7 +410,7 @@ class ObservedRun(ModuleInterpreter):
             numbers: TypedArray = super()._result_of(op, inputs).values[0]
         finally:
             self.set_values([(source, value)])
-        if numbers.shape != shape_of(type):
+        if numbers.shape != shape_of(type) or numbers.elements.size > _MOST_SELECTED:
             return None
         flat: NDArray[np.intp] = numbers.elements.view(f"u{dtype.itemsize}").astype(np.intp)
         indices = tuple(map(without_equal, np.unravel_index(flat, shape)))

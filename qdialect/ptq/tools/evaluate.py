@@ -142,7 +142,7 @@ def _run(options: Namespace) -> bool:
     expected = {} if options.report is None else expected_from_report(options.report)
     if options.json is not None and options.json not in STANDARD_OUTPUT:
         check_writable(options.json)
-    evaluation = _evaluate(options)
+    evaluation = _evaluate(options, only_results)
     if evaluation is None:
         return False
     with standard_output() as stream:
@@ -155,7 +155,7 @@ def _run(options: Namespace) -> bool:
     return True
 
 
-def _evaluate(options: Namespace) -> Evaluation | None:
+def _evaluate(options: Namespace, only_results: bool) -> Evaluation | None:
     """The results; None if there was an error, which is printed. Raises ToolError."""
     printer = DiagnosticPrinter(sys.stderr)
     compilations = list[Compilation]()
@@ -176,7 +176,6 @@ def _evaluate(options: Namespace) -> Evaluation | None:
             return None
         names.append(name)
     before, after = compilations
-    only_results = options.only_results or options.results is not None
     keys = keys_of(before.module).of_values
     arguments = arguments_of(find_function(before.module, names[0]), keys)
     try:
